@@ -19,12 +19,12 @@ from typing import Any
 import jsonschema_rs
 
 from plansmith import Plan, Problem
+from plansmith.check.autofix import autofix
+from plansmith.check.check_plan import check_plan
+from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import Effect, ToolSpec, tool_spec
 from plansmith.plan.graph import needs, upstream
 from plansmith.plan.problem import Severity
-from plansmith.planner.check.autofix import autofix
-from plansmith.planner.check.check_plan import check_plan
-from plansmith.planner.check.lint import lint_plan
 
 RESULT = Path(__file__).parent / "results" / "lint.md"
 SETS = (

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
+from plansmith.check.names import reads
 from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith.planner.check.names import reads
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 
 RESULT = Path(__file__).parent / "results" / "safety.md"

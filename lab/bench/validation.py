@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import jsonschema_rs
 
-from plansmith.planner.check.certain_errors import certain_errors
-from plansmith.planner.check.placeholders import Placeholders
-from plansmith.planner.check.schemas import Unusable
+from plansmith.check.certain_errors import certain_errors
+from plansmith.check.placeholders import Placeholders
+from plansmith.check.schemas import Unusable
 
 RESULT = Path(__file__).parent / "results" / "validation.md"
 DRAFTS = {

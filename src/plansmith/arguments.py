@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
     from plansmith import models
     from plansmith.adapters.tools import functions
+    from plansmith.check import check_plan as checks
+    from plansmith.check.constraints import Constraint
     from plansmith.config import Settings
     from plansmith.plan import limits
     from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
-    from plansmith.planner.check import check_plan as checks
-    from plansmith.planner.check.constraints import Constraint
     from plansmith.planner.settings import PlannerSettings
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
     from plansmith.review import settings as review
 else:
     lazy_modules(
         globals(),
-        checks="plansmith.planner.check.check_plan",
+        checks="plansmith.check.check_plan",
         difflib="difflib",
         functions="plansmith.adapters.tools.functions",
         limits="plansmith.plan.limits",
@@ -164,7 +164,7 @@ def check_plan(
     agents: Iterable[str | AgentSpec] | None = None,
     templates: Iterable[str] | None = None,
     max_steps: int | None = None,
-    constraints: Iterable[Constraint | str] | None = None,
+    constraints: Iterable[Constraint] | None = None,
 ) -> list[Problem]:
     """Returns all problems of a plan, errors as well as warnings and notes.
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         fact_checked,
         names,
         provider,
-        recorded,
         rules,
         wrappers,
     )
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from plansmith.adapters.models.provider_output import Mode
     from plansmith.planner.request import Tell
     from plansmith.ports import ChatModel, Clock
+    from plansmith.replay import recorded
 else:
     lazy_modules(
         globals(),
@@ -41,7 +41,7 @@ else:
         model_files="plansmith.adapters.models.local.files",
         names="plansmith.adapters.models.names",
         provider="plansmith.adapters.models.provider",
-        recorded="plansmith.adapters.models.recorded",
+        recorded="plansmith.replay.recorded",
         rules="plansmith.adapters.models.rules",
         wrappers="plansmith.adapters.models.wrappers",
     )

@@ -21,15 +21,13 @@ MAY_USE_PATTERNS = re.compile(
 FUNCTIONS = {"sub", "subn", "match", "search", "fullmatch", "findall", "finditer", "split"}
 ANCHORED = {"match", "fullmatch"}
 # Handed on in a module that also searches with others, but only to be matched at one place.
-ONLY_MATCHED = {"BARE_KEY", "QUOTED_KEY", "WORD_KEY", "_ENGLISH_RULES"}
+ONLY_MATCHED = {"BARE_KEY", "QUOTED_KEY", "WORD_KEY"}
 LONGEST = 20_000
 # Whoever calls these makes sure that they see no longer texts.
 SEES_AT_MOST = {
     "plansmith.adapters.models.local.answer_notes._PATTERNS": 400,
     "plansmith.cli.parser pattern": 400,
     "plansmith.planner.instant.arithmetic._FORMS": 200,
-    "plansmith.planner.intent._ADVERBS": 122,
-    "plansmith.planner.intent._JOINED": 80,
 }
 FEW = 30
 MOST_TEXTS = 12

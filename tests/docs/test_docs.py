@@ -15,15 +15,13 @@ import pytest
 from tests import forked
 
 from plansmith import Plan, Problem, check_plan, read_plan, try_read_plan
+from plansmith.check.autofix import autofix
+from plansmith.check.constraints import Constraint
+from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
-from plansmith.planner.check.autofix import autofix
-from plansmith.planner.check.conditions import DROPPED, dropped_conditions
-from plansmith.planner.check.constraints import Constraint
-from plansmith.planner.check.lint import lint_plan
-from plansmith.planner.check.made_up import MADE_UP, made_up_values
-from plansmith.planner.check.missing import MISSING, missing_changes
-from plansmith.planner.intent import find_intents
+from plansmith.planner.left_out import DROPPED, MISSING, left_out
+from plansmith.planner.made_up import MADE_UP, made_up_values
 from plansmith.testing.modelserver import ModelServer, Reply
 
 ROOT = Path(__file__).parents[2]
@@ -188,11 +186,11 @@ def problems_of(plan: Plan, code: str) -> list[Problem]:
     if code in ("PS205", "PS206", "PS207"):
         return autofix(plan, TOOLS).problems
     if code == MISSING:
-        asked = find_intents("Get the forecast for Oslo and save it as oslo.txt")
-        tools = {spec.name: spec for spec in tool_specs(TOOLS)}
-        return missing_changes(asked, plan, tools=tools, agents={}, templates={})
+        asked = "Get the forecast for Oslo and save it as oslo.txt"
+        return left_out([asked], plan, tool_specs(TOOLS))
     if code == DROPPED:
-        return dropped_conditions(["Get the forecast, and if it is below 0, send it"], plan, {})
+        asked = "Get the forecast for Oslo, and if it is below 0, send it to Ann"
+        return left_out([asked], plan, tool_specs(TOOLS))
     if code == MADE_UP:
         return made_up_values(plan, TOOLS, "Gossip about my last order")
     if code.startswith("PS4"):

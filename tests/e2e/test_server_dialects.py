@@ -12,9 +12,9 @@ import pytest
 from tests.e2e.test_server_mcp import DECIDED, call, client, refused
 from tests.unit.server.house import House, serving
 
-from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.dialects.dialect import DIALECTS
 from plansmith.ports import Delta, Prompt, TextDelta
+from plansmith.testing import Answer, ScriptedModel
 
 SAGE: list[dict[str, Any]] = [
     {"type": "tool", "name": "weather", "arguments": {"city": "Oslo"}},

@@ -11,14 +11,13 @@ import pytest
 
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.agents.researcher import researcher
-from plansmith.adapters.models.scripted import Answer
 from plansmith.adapters.secrets import SecretBox
 from plansmith.errors import PlansmithError, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, StepStarted
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
-from plansmith.testing import FakeTool, FakeTools, ScriptedModel
+from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
 BOOK = Plan.model_validate(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from plansmith import Plansmith, tool
-from plansmith.adapters.models.scripted import ScriptedModel
 from plansmith.plan.run import RunStatus
 from plansmith.ports import Message
+from plansmith.testing import ScriptedModel
 from plansmith.testing.clock import FakeClock
 
 Script = Callable[..., ScriptedModel]

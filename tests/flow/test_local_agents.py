@@ -15,11 +15,11 @@ from plansmith.adapters.agents.coder import coder
 from plansmith.adapters.agents.local.limits import LocalLimits
 from plansmith.adapters.agents.researcher import researcher
 from plansmith.adapters.agents.sandbox import Sandbox, SandboxLimits
-from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.adapters.tools.files import FileTools
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepAdvised, StepProgressed
 from plansmith.ports import Usage
+from plansmith.testing import Answer, ScriptedModel
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from plansmith import Plansmith, tool
-from plansmith.adapters.models.scripted import ScriptedModel
 from plansmith.config import Settings
+from plansmith.testing import ScriptedModel
 from plansmith.testing.clock import FakeClock
 
 Script = Callable[..., ScriptedModel]

@@ -13,8 +13,6 @@ import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
-from plansmith.adapters.models.scripted import Answer
 from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import InputNeeded, Refused, ToolBusy, ToolFailed
 from plansmith.plan.data import Json, canonical_json
@@ -22,7 +20,16 @@ from plansmith.plan.events import Actor, Event
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call, Usage
 from plansmith.replay.player import replay
-from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith.testing import (
+    Answer,
+    FakeClock,
+    FakeTool,
+    FakeTools,
+    MemoryStore,
+    RecordedModel,
+    RecordingModel,
+    ScriptedModel,
+)
 
 Scripted = Callable[..., ScriptedModel]
 QUICK = Limits(first_wait_s=0.001)

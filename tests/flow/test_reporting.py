@@ -17,7 +17,6 @@ import pytest
 from tests import forked
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
-from plansmith.adapters.models.scripted import Answer
 from plansmith.config import Settings
 from plansmith.errors import ModelRefused, OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan import events as e
@@ -33,7 +32,7 @@ from plansmith.report.data import Report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.report.words import words_for
-from plansmith.testing import FakeClock, FakeTool, FakeTools, ScriptedModel
+from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
 
 EN, ZH = words_for("en"), words_for("zh")
 

@@ -14,7 +14,6 @@ import pytest
 from plansmith import Plan, RunStatus
 from plansmith.adapters.agents.local import LocalAgent
 from plansmith.adapters.models.local.grammar import grammar_of
-from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.app import Plansmith
 from plansmith.cli.questions import read_answer
 from plansmith.errors import InputNeeded, PlansmithError
@@ -22,6 +21,7 @@ from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.ports import Call
+from plansmith.testing import Answer, ScriptedModel
 
 SOURCE = Path(__file__).parents[2] / "src" / "plansmith"
 
@@ -177,4 +177,4 @@ def test_schemas_are_made_ready_in_one_place() -> None:
         for path in SOURCE.rglob("*.py")
         if any(maker in path.read_text(encoding="utf-8") for maker in makers)
     }
-    assert users == {"planner/check/schemas.py"}
+    assert users == {"check/schemas.py"}

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from plansmith import RunStatus
-from plansmith.adapters.models.scripted import ScriptedModel
 from plansmith.config import Settings
 from plansmith.plan.run_options import Team
 from plansmith.ports import Delta, Prompt
 from plansmith.teams import data, rebuild
+from plansmith.testing import ScriptedModel
 
 PLAN = {
     "goal": "Compare",

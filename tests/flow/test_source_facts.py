@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from plansmith import AgentSpec, Plan, ToolSpec, check_plan
+from plansmith.check.check_plan import Way, way_on
 from plansmith.errors import ModelRefused
-from plansmith.planner.check.check_plan import Way, way_on
 from plansmith.planner.context.background import HEADING, Search
 from plansmith.planner.parse.reply import parse
 from plansmith.planner.pipeline import make_plan

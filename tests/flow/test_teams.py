@@ -14,13 +14,13 @@ from tests.servers.kit import approved
 
 from plansmith import Plansmith, Run, RunStatus, StepStatus
 from plansmith.adapters.agents.sandbox import Sandbox
-from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.adapters.secrets import SecretBox
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.ports import Delta, Prompt
 from plansmith.teams import data, research
+from plansmith.testing import Answer, ScriptedModel
 from plansmith.testing.clock import settle
 from plansmith.wiring import make_servers
 

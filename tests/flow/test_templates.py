@@ -11,9 +11,9 @@ from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured, PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.origin import Origin
+from plansmith.planner.suggest import found_inputs, suggest
 from plansmith.templates.book import TemplateBook, every_template, exported
 from plansmith.templates.pinning import pinned
-from plansmith.templates.suggest import found_inputs, suggest
 from plansmith.templates.template import Template, template_problems
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from tests.property.strategies import JSON, TEXT, plan_values, plans
 
 from plansmith import Plan, Problem, try_read_plan
+from plansmith.check.arguments import argument_problems
+from plansmith.check.autofix import autofix
+from plansmith.check.certain_errors import certain_errors
+from plansmith.check.check_plan import check_plan
+from plansmith.check.lint import lint_plan
+from plansmith.check.names import Catalogue
+from plansmith.check.placeholders import Placeholders
+from plansmith.check.schemas import Unusable
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.steps import ToolStep
-from plansmith.planner.check.arguments import argument_problems
-from plansmith.planner.check.autofix import autofix
-from plansmith.planner.check.certain_errors import certain_errors
-from plansmith.planner.check.check_plan import check_plan
-from plansmith.planner.check.lint import lint_plan
-from plansmith.planner.check.names import Catalogue
-from plansmith.planner.check.placeholders import Placeholders
-from plansmith.planner.check.schemas import Unusable
 
 KEYS = st.sampled_from(["ref", "text", "a", "b", "alpha"])
 TYPES = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null"])

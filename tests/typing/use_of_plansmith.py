@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import assert_type
 
 from plansmith import Plan, Plansmith, Problem, Run, RunStatus, StepStatus, tool
-from plansmith.adapters.models.scripted import ScriptedModel
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.tools.files import FileTools
 from plansmith.plan.data import Json
@@ -22,6 +21,7 @@ from plansmith.plan.events import Event, QuestionAsked, StepDone
 from plansmith.plan.fold import fold
 from plansmith.plan.run import StepState
 from plansmith.plan.thread import ThreadMessage
+from plansmith.testing import ScriptedModel
 from plansmith.threads.thread import Thread
 from plansmith.threads.turn import Turn
 

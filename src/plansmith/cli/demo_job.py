@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager, chdir, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from plansmith.adapters.models.scripted import ScriptedModel
 from plansmith.cli.session import Session
 from plansmith.config import Settings
 from plansmith.engine.provenance import ALLOW
@@ -20,6 +19,7 @@ from plansmith.errors import PlansmithError
 from plansmith.plan.events import Event
 from plansmith.plan.step_events import StepDone, StepStarted
 from plansmith.planner.settings import PlannerSettings
+from plansmith.testing.scripted import ScriptedModel
 from plansmith.wiring import TeamSmiths, make_smith
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final, Literal, NamedTuple, cast
 
+from plansmith.check.schemas import BadSchema, Schema, validator
 from plansmith.cli.session import Session
 from plansmith.cli.ui.width import fitted_to
 from plansmith.plan.data import Json, json_text
@@ -21,7 +22,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
-from plansmith.planner.check.schemas import BadSchema, Schema, validator
 from plansmith.review.value_lines import BAR, named_lines, table_lines, text_lines, value_cell
 from plansmith.text import clip, safe
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import jsonschema_rs
 
+from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.budget import settle_limit
 from plansmith.engine.given_values import allow_seen, allowed_values, given_values, seen_of
 from plansmith.engine.plan_levels import Known, levels
@@ -33,7 +34,6 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, PlanStep
 from plansmith.plan.yes_or_no import goes_on
-from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.review.policy import active_steps, effects
 
 ONLY_PERSONS: Final = Sentence("question.only_persons")

@@ -9,6 +9,8 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 import jsonschema_rs
 
+from plansmith.check.names import DROPPED
+from plansmith.check.schemas import validator
 from plansmith.engine.event_loops import Deadlines, PerLoop, TimeLimit
 from plansmith.engine.local_function import LocalFunction, LocalSource
 from plansmith.engine.outcome import (
@@ -47,8 +49,6 @@ from plansmith.plan.steps import (
     StepFields,
     ToolStep,
 )
-from plansmith.planner.check.names import DROPPED
-from plansmith.planner.check.schemas import validator
 from plansmith.ports import Advice, Agent, Call, Clock, Secrets, ToolSource
 
 

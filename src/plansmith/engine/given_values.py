@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.plan_levels import Known
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit, named_unit, resolved
@@ -18,7 +19,6 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_rules import Undo
 from plansmith.plan.steps import AgentStep, AnyStep, ToolStep
-from plansmith.planner.check.schemas import BadSchema, validator
 
 CHANGE: Final = "change"  # how the journal calls an answer that allows a call with other values
 _OF_AGENTS: Final[dict[str, Any]] = {

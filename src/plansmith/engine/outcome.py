@@ -7,10 +7,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import InputNeeded, PlansmithError
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.planner.check.schemas import BadSchema, validator
 
 LONGEST_ERROR: Final = 10_000
 FailureKind = Literal["tool", "time", "reference", "result"]

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
+from plansmith.check.estimate import median_cost
 from plansmith.engine.units import named_unit
 from plansmith.plan.estimate import Cost, Measured
 from plansmith.plan.run import Run, StepState, StepStatus
-from plansmith.planner.estimate import median_cost
 
 KEPT: Final = 50
 RUNS: Final = 20

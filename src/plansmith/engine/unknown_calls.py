@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import jsonschema_rs
 
+from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.failing import instead_of_result, on_error
 from plansmith.engine.plan_levels import Known, levels
 from plansmith.engine.recover import UNKNOWN_OPTIONS
@@ -18,7 +19,6 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_rules import OnError
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
-from plansmith.planner.check.schemas import BadSchema, validator
 
 _DONE: Final = "done"
 

@@ -6,6 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from plansmith.check.autofix import autofix
+from plansmith.check.check_plan import check_plan
+from plansmith.check.constraints import Constraint, constraint_problems, step_limit
+from plansmith.check.estimate import estimate
+from plansmith.check.lint import lint_plan
+from plansmith.check.names import Catalogue
 from plansmith.dialects.earlier import with_results
 from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
@@ -14,26 +20,16 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AnyStep, MapStep
-from plansmith.planner.check.autofix import autofix
-from plansmith.planner.check.check_plan import check_plan
-from plansmith.planner.check.constraints import (
-    Constraint,
-    asked_constraints,
-    constraint_problems,
-    read_constraint,
-    step_limit,
-)
-from plansmith.planner.check.lint import lint_plan
-from plansmith.planner.check.made_up import made_up_values
-from plansmith.planner.check.names import Catalogue
+from plansmith.planner.constraint_words import asked_constraints, read_constraint
 from plansmith.planner.context.gather import Context, time_text
 from plansmith.planner.draft import Offer, OnStep, OnText, draft, draft_messages, draft_schema
-from plansmith.planner.estimate import estimate
 from plansmith.planner.fallback import fallback
+from plansmith.planner.made_up import made_up_values
 from plansmith.planner.metrics import PlanMetrics
 from plansmith.planner.model_calls import ModelAnswer, total
 from plansmith.planner.parse.normalize import assigned
 from plansmith.planner.parse.reply import Parsed, parse_answer
+from plansmith.planner.recurrence import without_schedule_words
 from plansmith.planner.rehearsal import rehearsal_problems, to_repair, to_show
 from plansmith.planner.repair import repair
 from plansmith.planner.request import Planned, PlannerDeps, PlanRequest, Watch
@@ -268,8 +264,9 @@ def check(
 
     The rules hold for the plan with the steps that are kept in it.
     """
+    bare, notes = without_schedule_words(plan)
     fixed = autofix(
-        plan, deps.tools, agents=deps.agents, ask_for_missing=deps.settings.ask_for_missing
+        bare, deps.tools, agents=deps.agents, ask_for_missing=deps.settings.ask_for_missing
     )
     problems = check_plan(
         fixed.plan,
@@ -284,7 +281,7 @@ def check(
     whole = fixed.plan.replace(steps=(*kept, *others)) if kept else fixed.plan
     known = Catalogue.of(deps.tools), rules, deps.agents, deps.templates
     problems += constraint_problems(whole, *known)
-    return fixed.plan, [*fixed.problems, *problems, *lint_plan(fixed.plan, deps.tools)]
+    return fixed.plan, [*notes, *fixed.problems, *problems, *lint_plan(fixed.plan, deps.tools)]
 
 
 def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:

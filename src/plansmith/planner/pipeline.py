@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from plansmith.check.check_plan import check_plan
 from plansmith.dialects.dialect import dialect
+from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.context.background import HEADING
 from plansmith.planner.context.gather import (
     EARLIER,
@@ -28,6 +29,7 @@ from plansmith.planner.context.token_budget import clipped
 from plansmith.planner.draft import Offer, OnStep, OnText
 from plansmith.planner.draft_loop import DraftLoop, estimate_with
 from plansmith.planner.instant import rules as instant
+from plansmith.planner.left_out import left_out
 from plansmith.planner.metrics import PlanMetrics
 from plansmith.planner.model_calls import total
 from plansmith.planner.request import Planned, PlannerDeps, PlanRequest, Tell, Watch
@@ -74,9 +76,26 @@ async def make_plan(
         _with_schedule(planned, decided, request),
         reason=decided.reason,
         picks=tuple(picks),
-        problems=(*map(_note, context.notes), *_searched(context), *planned.problems),
+        problems=(
+            *map(_note, context.notes),
+            *_searched(context),
+            *planned.problems,
+            *_left_out(planned.plan, request, deps),
+        ),
         metrics=replace(planned.metrics, usage=usage, seconds=watch.seconds),
     )
+
+
+def _left_out(plan: Plan | None, request: PlanRequest, deps: PlannerDeps) -> list[Problem]:
+    """Returns warnings of what the person asked for and a drafted plan seems to leave out."""
+    if plan is None or plan.degraded:
+        return []
+    earlier = request.kept
+    if request.previous is not None and not request.changes:
+        earlier = earlier or request.previous.steps  # what a new round adds to
+    kept = (step for step in earlier if step.id not in plan.by_id)
+    whole = plan.replace(steps=(*kept, *plan.steps))
+    return left_out([request.text, *request.changes], whole, deps.tools, deps.agents)
 
 
 def _with_schedule(planned: Planned, decided: Triage, request: PlanRequest) -> Planned:

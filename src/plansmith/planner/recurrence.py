@@ -6,6 +6,11 @@ import re
 from typing import Final, NamedTuple
 
 from plansmith.errors import Misconfigured
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_schedules import timing_of
+from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.plan.timing import Timing, check_timing
 from plansmith.planner.recurrence_words import Phrase, find_chinese, find_english
 from plansmith.text import READ_BY_RULES
@@ -66,6 +71,21 @@ def without_recurrence(text: str) -> str:
     """Returns a request without the words that say when to repeat it."""
     found = recurrence(text)
     return found.rest if found is not None and found.rest else text
+
+
+def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
+    """Returns a plan whose scheduled tasks do not say when they run, and a note on each change."""
+    steps: list[AnyStep] = []
+    notes: list[Problem] = []
+    for step in plan.steps:
+        if isinstance(step, AgentStep) and timing_of(plan, step.id) is not None:
+            bare = without_recurrence(step.task)
+            if bare != step.task:
+                message, hint = Sentence("ps.schedule_words"), Sentence("hint.look_meant")
+                notes.append(problem("PS013", message, hint=hint, step=step.id, path=("task",)))
+                step = step.replace(task=bare)  # noqa: PLW2901
+        steps.append(step)
+    return (plan.replace(steps=tuple(steps)) if notes else plan), notes
 
 
 def _meant(phrase: Phrase, text: str) -> bool:

@@ -56,8 +56,9 @@ async def nothing_said(_: str, __: int | None) -> Sequence[Message]:
 class PlanRequest:
     """What a person wants, with the options given for it.
 
-    `findings` is what tools said so far, for a plan that is made again, and `kept` are the steps
-    that stay in it whatever the planner writes; `triaged` says that it is decided already that a
+    `changes` are what the person asked to change so far, in order, and `findings` what tools said
+    so far, for a plan that is made again; `kept` are the steps that stay in it whatever the
+    planner writes; `triaged` says that it is decided already that a
     plan is needed; `pins` are the contents of earlier runs that the run uses already. No journal
     stores these here.
     """
@@ -77,6 +78,7 @@ class PlanRequest:
     replan: Replan = ""
     thread: str = ""
     message: int | None = None
+    changes: Sequence[str] = ()
     findings: Sequence[ContextBlock] = ()
     triaged: bool = False
     kept: Sequence[AnyStep] = ()

@@ -16,7 +16,7 @@ from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing
 from plansmith.planner.context.fence import fence
-from plansmith.planner.intent import find_intents
+from plansmith.planner.left_out import find_changes
 from plansmith.planner.model_calls import ModelAnswer, read_answer, render
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.recurrence import recurrence
@@ -118,7 +118,7 @@ async def _ask_model(
     except (ModelFailed, UnreadableText) as error:
         return Triage(Decision.PLAN, Sentence("triage.failed", reason=str(error)), request)
     # The completed request counts too: "yes" may mean "yes, send it".
-    if decided.decision is Decision.ANSWER and find_intents(request, decided.query):
+    if decided.decision is Decision.ANSWER and find_changes(request, decided.query):
         reason = Sentence("triage.must_do")
         return decided._replace(decision=Decision.PLAN, reason=reason, answer="")
     return decided

@@ -7,6 +7,10 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from plansmith.check.check_plan import check_plan
+from plansmith.check.estimate import Workload
+from plansmith.check.lint import lint_plan
+from plansmith.check.names import Catalogue
 from plansmith.engine.call import Callees, secret_problems, secret_uses
 from plansmith.engine.journal import SYSTEM, Entry, Journal
 from plansmith.engine.plan_levels import Known
@@ -19,11 +23,7 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
-from plansmith.planner.check.check_plan import check_plan
-from plansmith.planner.check.lint import lint_plan
-from plansmith.planner.check.names import Catalogue
 from plansmith.planner.earlier import EarlierResults, UsableResults, no_earlier_results
-from plansmith.planner.estimate import Workload
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, SummaryStore, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions

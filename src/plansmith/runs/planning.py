@@ -38,7 +38,6 @@ from plansmith.runs.planning_record import (
     no_plan,
     recorded_exchanges,
 )
-from plansmith.runs.requested import left_out
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
 
 if TYPE_CHECKING:
@@ -255,12 +254,10 @@ class RunPlanner:
             about["record"] = content_of(exchanges[0]).digest
         if reviewed is None:
             reviewed = await self._own_review(journal.run, planned, plan)
-        bodies = [event.body for event in journal.events]
-        suspected = left_out(bodies, plan, await self._intake.known(plan))
         await self._intake.propose(
             journal,
             plan,
-            [*planned.problems, *suspected],
+            planned.problems,
             start=start,
             then=then,
             reviewed=reviewed,

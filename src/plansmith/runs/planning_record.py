@@ -46,6 +46,11 @@ def no_plan(planned: Planned) -> e.RunFinished:
     return e.RunFinished(status="failed", reason=reason)
 
 
+def changes_asked(events: Sequence[e.Event]) -> list[str]:
+    """Returns what persons asked to change about the plan of a run, in order."""
+    return [event.body.text for event in events if isinstance(event.body, e.ChangesAsked)]
+
+
 def clarifications_in(events: Sequence[e.Event]) -> list[str]:
     """Returns the questions about the request that were answered, each with its answer."""
     asked: dict[str, str] = {}

@@ -20,7 +20,7 @@ from plansmith.planner.request import Planned, PlanRequest
 from plansmith.review.coverage import Coverage, coverage
 from plansmith.runs.made_calls import calls_left_out, repeated_calls
 from plansmith.runs.planning import RunPlanner
-from plansmith.runs.planning_record import failure, recorded_exchanges
+from plansmith.runs.planning_record import changes_asked, failure, recorded_exchanges
 from plansmith.runs.replan import (
     Cause,
     Rounds,
@@ -95,7 +95,13 @@ class PlanReviser:
                 f"{feedback}\n\n{describe_outcomes(run, (await self.intake.callees()).specs)}"
             )
         planned = await self.planner.make(
-            replace(asked, previous=run.plan, feedback=feedback, pins=run.earlier)
+            replace(
+                asked,
+                previous=run.plan,
+                feedback=feedback,
+                changes=changes_asked(journal.events),
+                pins=run.earlier,
+            )
         )
         if planned.plan is None or planned.plan.degraded:
             assert run.plan is not None  # noqa: S101
@@ -198,6 +204,7 @@ class PlanReviser:
             asked,
             previous=run.plan,
             feedback=feedback,
+            changes=changes_asked(journal.events),
             findings=texts,
             kept=kept,
             pins=run.earlier,

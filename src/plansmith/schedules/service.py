@@ -21,7 +21,6 @@ from plansmith.plan.schedules import (
 )
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.timing import Timing, next_fires
-from plansmith.planner.recurrence import without_recurrence
 from plansmith.ports import ScheduleStore
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval, need_second_scheduler, requester
@@ -133,8 +132,11 @@ class Schedules:
     ) -> Schedule:
         if run:
             part_of = await source_run(run, self._runs)
-            request = given["request"] or without_recurrence(part_of.request)
-            given |= {"plan": part_of.plan, "request": request}
+            goal = part_of.plan.goal if part_of.plan else ""
+            given |= {
+                "plan": part_of.plan,
+                "request": given["request"] or goal or part_of.request,
+            }
         plan, wanted = given["plan"], given["name"]
         given |= {
             "name": wanted or "schedule",

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from plansmith.check.check_plan import check_plan
+from plansmith.check.names import Names
 from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
@@ -17,8 +19,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import LANGUAGES, Sentence
-from plansmith.planner.check.check_plan import check_plan
-from plansmith.planner.check.names import Names
 from plansmith.ports import PlanStore
 from plansmith.templates.parameters import bind, parameter_names, parametrise
 from plansmith.templates.services import HasRuns

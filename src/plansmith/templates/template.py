@@ -7,6 +7,8 @@ from typing import Annotated, Final, cast
 
 from pydantic import Field, ValidationError
 
+from plansmith.check.arguments import argument_problems
+from plansmith.check.names import Catalogue
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
@@ -17,8 +19,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MAX_NESTING, MapStep, PlanStep, ToolStep
-from plansmith.planner.check.arguments import argument_problems
-from plansmith.planner.check.names import Catalogue
 from plansmith.templates.parameters import parameter_names
 
 REQUEST: Final = "request"  # the text after @name; every template accepts it as a parameter

@@ -1,10 +1,10 @@
 """Fakes and contract tests for programs that build on Plansmith."""
 
-from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
-from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.replay.recorded import RecordedModel, RecordingModel
 from plansmith.testing.clock import FakeClock
 from plansmith.testing.modelserver import Gate, ModelServer, Page, Refusal, Reply
+from plansmith.testing.scripted import Answer, ScriptedModel
 from plansmith.testing.tools import FakeTool, FakeTools
 
 __all__ = [

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from plansmith.adapters.models.scripted import ScriptedModel
 from plansmith.testing.clock import FakeClock
+from plansmith.testing.scripted import ScriptedModel
 
 pytest.register_assert_rewrite("plansmith.testing.contracts")
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import jsonschema_rs
 
+from plansmith.check.schemas import BadSchema, validator
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import Reading
 from plansmith.plan.yes_or_no import EDGE, LONGEST_YES, is_yes, says_no
-from plansmith.planner.check.schemas import BadSchema, validator
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Json

@@ -4,13 +4,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
-from plansmith.adapters.models.scripted import Answer
 from plansmith.errors import ModelRefused, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.planner.context.token_budget import rough_count
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.runs.replies import Composer
-from plansmith.testing import ScriptedModel
+from plansmith.testing import Answer, ScriptedModel
 
 Scripted = Callable[..., ScriptedModel]
 RESULTS: Mapping[str, Json] = {"{{oslo.temp}}": -3, "{{rome}}": {"temp": 21}}

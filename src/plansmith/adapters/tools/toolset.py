@@ -12,11 +12,11 @@ from typing import Any, Final, cast
 
 import jsonschema_rs
 
+from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, flaws, plain_numbers
 from plansmith.plan.sentence import Sentence, did_you_mean, with_hint
-from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Call
 from plansmith.text import clip
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.tools.functions import FunctionTool
+from plansmith.check.check_plan import check_plan
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_store, warn
@@ -34,7 +35,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language, joined, with_hint
-from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import Parsed, parse_value, plan_fit
 from plansmith.ports import Closing, ToolSource

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import PurePath
 
+from plansmith.check.check_plan import check_plan
 from plansmith.cli.commands.plans import names_run
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
@@ -22,7 +23,6 @@ from plansmith.plan.refs import is_earlier
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import PlanStep
-from plansmith.planner.check.check_plan import check_plan
 from plansmith.programs.program import Functions, Surroundings, write_program
 from plansmith.review.policy import active_steps
 from plansmith.wiring import builtin_tools, python_functions

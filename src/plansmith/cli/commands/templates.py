@@ -22,10 +22,10 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
+from plansmith.planner.suggest import suggest
 from plansmith.review.render import plan_lines, value_line
 from plansmith.templates.book import Template, TemplateBook, exported
 from plansmith.templates.parameters import places
-from plansmith.templates.suggest import suggest
 from plansmith.text import clip, safe
 
 _NAMES: Final = "list|show|save|use|suggest|export|import|remove"

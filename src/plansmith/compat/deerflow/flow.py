@@ -14,6 +14,7 @@ from plansmith.adapters.agents.local.limits import LocalLimits
 from plansmith.adapters.agents.researcher import researcher
 from plansmith.app import Plansmith
 from plansmith.arguments import ToolLike
+from plansmith.check.check_plan import Way, way_on
 from plansmith.compat.deerflow.configuration import TURNS, Configuration
 from plansmith.compat.deerflow.models import (
     Feedback,
@@ -49,7 +50,6 @@ from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
-from plansmith.planner.check.check_plan import Way, way_on
 from plansmith.ports import Agent, Call, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds

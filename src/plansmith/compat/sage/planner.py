@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from plansmith.adapters.clock import SystemClock
+from plansmith.check.constraints import constraint_problems
+from plansmith.check.names import Catalogue
 from plansmith.compat.sage import drafting
 from plansmith.compat.sage.drafting import NOTHING, Manifest, PlanStep
 from plansmith.compat.sage.model import (
@@ -27,8 +29,6 @@ from plansmith.models import model_of
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.sentence import in_language
-from plansmith.planner.check.constraints import constraint_problems
-from plansmith.planner.check.names import Catalogue
 from plansmith.planner.context.fence import fence
 from plansmith.planner.draft_loop import rules_of
 from plansmith.planner.fallback import only_stands_in, salvage

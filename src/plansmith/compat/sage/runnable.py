@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from pydantic_core import from_json, to_json
 
+from plansmith.check.autofix import autofix
+from plansmith.check.check_plan import check_plan
 from plansmith.compat.sage.drafting import PlanStep
 from plansmith.dialects.dialect import place_id
 from plansmith.dialects.sage import read, reply_text, write
@@ -16,8 +18,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, escape_text
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
-from plansmith.planner.check.autofix import autofix
-from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.fallback import salvage
 

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.agents.coder import CARD as CODER
 from plansmith.adapters.agents.sql_writer import CARD as SQL_WRITER
+from plansmith.check.check_plan import check_plan
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.beans import Bean
 from plansmith.compat.spring.keys import State, Updates
@@ -33,7 +34,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
-from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.reply import read_plan_value
 
 MAX_REPAIRS: Final = 2

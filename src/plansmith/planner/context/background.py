@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from plansmith.check.names import words
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.check.names import words
 from plansmith.planner.context.fence import label
 from plansmith.planner.context.timeouts import Failed, with_timeout
 from plansmith.planner.context.token_budget import Count, clipped

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from plansmith.check.check_plan import check_plan
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.instant.arithmetic import read_arithmetic
 from plansmith.planner.instant.call import STEP, InstantCall, core
 from plansmith.planner.instant.small_talk import small_talk

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from starlette.responses import JSONResponse
 
 from plansmith.app import Plansmith
+from plansmith.check.estimate import estimate
 from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -15,7 +16,6 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.estimate import estimate
 from plansmith.server.errors import HttpProblem, in_reader_language, problem_json
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.plan_bodies import exported, received

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from plansmith.adapters.agents.analyst import analyst
-from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.plan.capability import Effect
 from plansmith.ports import Call
+from plansmith.testing import Answer, ScriptedModel
 
 
 async def test_the_analyst_hands_over_what_follows_from_its_inputs() -> None:

@@ -13,11 +13,11 @@ import pytest
 from plansmith.adapters.agents.coder import Coder, coder
 from plansmith.adapters.agents.local.limits import LocalLimits
 from plansmith.adapters.agents.sandbox import Sandbox, SandboxLimits
-from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call
+from plansmith.testing import Answer, ScriptedModel
 
 LIMITS = SandboxLimits(wall_s=20.0)
 

@@ -17,8 +17,6 @@ from plansmith.adapters.agents.local import LocalAgent
 from plansmith.adapters.agents.local.limits import LocalLimits
 from plansmith.adapters.agents.local.toolbox import Choice, Evidence
 from plansmith.adapters.models.provider import ProviderModel
-from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
-from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.adapters.tools.files import FileTools
 from plansmith.adapters.tools.functions import FunctionTools, tool
 from plansmith.errors import (
@@ -33,6 +31,7 @@ from plansmith.errors import (
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, ChatModel, Reply, ToolSource, Usage
+from plansmith.testing import Answer, RecordedModel, RecordingModel, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Request
 from plansmith.testing.modelserver import Reply as Serve
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from plansmith.adapters.agents.researcher import researcher
-from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.adapters.tools.files import FileTools
 from plansmith.adapters.tools.functions import FunctionTools, tool
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call, ToolSource
+from plansmith.testing import Answer, ScriptedModel
 
 
 def calls(name: str, **arguments: Json) -> Answer:

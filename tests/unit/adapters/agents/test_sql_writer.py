@@ -12,12 +12,12 @@ from tests.postgres import Server, postgres_server
 
 from plansmith.adapters.agents.sql_writer import SqlWriter, sql_writer
 from plansmith.adapters.context.documents import DocumentSource
-from plansmith.adapters.models.scripted import Answer, ScriptedModel
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.errors import Misconfigured, ModelBusy, ModelRefused, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Usage
+from plansmith.testing import Answer, ScriptedModel
 
 __all__ = ["postgres_server"]
 MAKE = """

@@ -17,9 +17,9 @@ from plansmith.adapters.models.local.call_language import calls_grammar, reply_g
 from plansmith.adapters.models.local.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith.adapters.models.local.grounding import grounded
 from plansmith.adapters.models.local.signatures import Offered, signature
+from plansmith.check.check_plan import check_plan
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.plan import Plan
-from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.fallback import only_stands_in
 from plansmith.planner.parse.reply import parse
 from plansmith.ports import (

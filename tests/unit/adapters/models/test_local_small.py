@@ -23,11 +23,11 @@ from plansmith.adapters.models.local.signatures import (
 from plansmith.adapters.tools.files import FILE_TOOLS
 from plansmith.adapters.tools.tables.specs import DESCRIBE, SQL
 from plansmith.adapters.tools.toolset import fields, flag, items
+from plansmith.check.check_plan import check_plan
 from plansmith.errors import ModelFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.model_calls import read_answer
 from plansmith.planner.parse.reply import parse
 from plansmith.ports import ContextBlock, Delta, Message, PlanBrief, Prompt

@@ -29,8 +29,8 @@ from plansmith.adapters.models.local.prompt_cache import PromptCache
 from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.adapters.tools.toolset import TEXT, fields
+from plansmith.check.check_plan import check_plan
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.reply import parse
 from plansmith.ports import (
     ContextBlock,

@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
+from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.ports import Reply
 
 _MOST_CITATIONS: Final = 200

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, cast
 
 from plansmith.adapters.agents.local.limits import Circles, LocalLimits
+from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import (
     InputNeeded,
     Misconfigured,
@@ -23,7 +24,6 @@ from plansmith.plan.asking import MOST_QUESTIONS
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash, json_text
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.check.schemas import BadSchema, validator
 from plansmith.planner.context.fence import fence
 from plansmith.ports import Call, Reply, ToolSource
 from plansmith.text import clip

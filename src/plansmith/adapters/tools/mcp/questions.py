@@ -20,10 +20,10 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from plansmith.adapters.tools.mcp.listing import leads_outside
+from plansmith.check.schemas import compiled
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.check.schemas import compiled
 from plansmith.text import clip, safe
 
 DECLINE: Final = "decline"

@@ -25,11 +25,11 @@ from mcp_types import (
 )
 
 from plansmith.adapters.tools.mcp.delivery import Delivery
+from plansmith.check.schemas import compiled
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.check.schemas import compiled
 from plansmith.text import clip, safe
 
 _MOST_LETTERS: Final = 1000

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import Final
 
+from plansmith.check.flow import Flow
+from plansmith.check.names import Catalogue, reads, states_effect
+from plansmith.check.rule_lint import needless_rules
+from plansmith.check.schemas import Shape
 from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import Effect, Tools
 from plansmith.plan.data import Json, canonical_json
@@ -25,10 +29,6 @@ from plansmith.plan.steps import (
     StepFields,
     ToolStep,
 )
-from plansmith.planner.check.flow import Flow
-from plansmith.planner.check.names import Catalogue, reads, states_effect
-from plansmith.planner.check.rule_lint import needless_rules
-from plansmith.planner.check.schemas import Shape
 
 _WIDE: Final = 32
 _BOUNDED: Final = 100

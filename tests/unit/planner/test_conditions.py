@@ -6,7 +6,7 @@ import pytest
 
 from plansmith import Effect, Plansmith, ToolSpec, read_plan, tool
 from plansmith.plan.events import ReviewAsked
-from plansmith.planner.check.conditions import dropped_conditions, find_conditions
+from plansmith.planner.left_out import find_conditions, left_out
 from plansmith.testing import ScriptedModel
 
 SET = {
@@ -52,12 +52,12 @@ NOT_SET = (
 
 @pytest.mark.parametrize(("request_text", "words"), SET.items())
 def test_a_condition_is_found_in_the_words_of_the_request(request_text: str, words: str) -> None:
-    assert find_conditions(request_text) == (words,)
+    assert find_conditions(request_text) == [words]
 
 
 @pytest.mark.parametrize("request_text", NOT_SET)
 def test_questions_politeness_and_quotes_set_no_condition(request_text: str) -> None:
-    assert find_conditions(request_text) == ()
+    assert find_conditions(request_text) == []
 
 
 WRITE = {"id": "w", "tool": "files.write", "inputs": {"path": "big.txt", "text": "{{s}}"}}
@@ -82,8 +82,8 @@ def test_it_is_told_if_nothing_in_the_plan_depends_on_it(
     steps: list[dict[str, object]], is_told: bool
 ) -> None:
     plan = read_plan({"steps": steps})
-    tools = {"tables.sql": ToolSpec(name="tables.sql", effect=Effect.READ)}
-    found = dropped_conditions([next(iter(SET))], plan, {}, tools)
+    tools = [ToolSpec(name="tables.sql", effect=Effect.READ)]
+    found = [each for each in left_out([next(iter(SET))], plan, tools) if each.code == "PS506"]
     assert [each.code for each in found] == ["PS506"] * is_told
     assert all("if the total is above 500" in each.line() for each in found)
 

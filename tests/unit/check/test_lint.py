@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from plansmith import Plan, Problem
+from plansmith.check.lint import lint_plan
+from plansmith.check.names import reads
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.planner.check.lint import lint_plan
-from plansmith.planner.check.names import reads
 
 LIST: dict[str, Any] = {"type": "array", "maxItems": 5}
 TOOLS = [

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from plansmith import Plan, Problem
-from plansmith.planner.check.check_plan import check_plan
+from plansmith.check.check_plan import check_plan
 
 TEXT: dict[str, Any] = {"type": "string"}
 WHOLE: dict[str, Any] = {"type": "integer"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, nullcontext
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
-from plansmith.adapters.models.wrappers import closing
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong, ScriptMismatch
 from plansmith.plan.data import Json, content_hash
 from plansmith.ports import (
@@ -54,9 +54,10 @@ class RecordingModel:
             "request": _request(prompt),
             "deltas": deltas,
         }
-        pieces = self._model.stream(prompt)
+        pieces: Any = self._model.stream(prompt)
+        closing = aclosing(pieces) if hasattr(pieces, "aclose") else nullcontext()
         try:
-            async with closing(pieces):
+            async with closing:
                 async for delta in pieces:
                     deltas.append(_to_json(delta))
                     yield delta

@@ -1,23 +1,20 @@
-"""Checks a plan against the constraints of a profile or a policy."""
+"""Rules that plans have to keep, and the problems of a plan that breaks one."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Final, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from plansmith.lazy import lazy_pattern
+from plansmith.check.names import Catalogue
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Flag, Json, Path, Record, Whole
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AskStep, MapStep, PlanStep, StepFields, ToolStep
-from plansmith.planner.check.names import Catalogue
-from plansmith.text import READ_BY_RULES
 
 
 class Constraint(Record):
@@ -52,130 +49,6 @@ class Constraint(Record):
         return bool(names) or self.max_calls is not None
 
 
-_SUBJECT: Final = r"[`\"'“‘「]?([\w.:/*?-]+)[`\"'”’」]?"
-# What joins two names is in neither of them: else a list could be split in 2**n ways.
-_NAME: Final = r"[`\"'“‘「]?(?:(?![和或])[\w.:/*?-])+[`\"'”’」]?"
-_NAMES: Final = rf"({_NAME}(?:(?:, (?:and |or )?| and | or |、|和|或){_NAME})*)"
-_FORBIDS: Final = lazy_pattern(
-    rf"(?:never|do not|don't|must not|no) (?:use|call|run|invoke)? ?(?:the tool )?{_SUBJECT}"
-    rf"|(?:不要|不得|禁止|请勿|不能)(?:使用|调用|运行)(?:工具)? ?{_SUBJECT}",
-    re.IGNORECASE,
-)
-_REQUIRES: Final = lazy_pattern(
-    rf"(?:always|must) (?:use|call|run|invoke) (?:the tool )?{_SUBJECT}"
-    rf"|(?:必须|务必|一定要)(?:使用|调用|运行)(?:工具)? ?{_SUBJECT}",
-    re.IGNORECASE,
-)
-_ONLY: Final = lazy_pattern(
-    r"(?:please |you may |you can |and |but )*"
-    r"(?:only (?:use|call)|(?:use|call) only|use nothing but)"
-    rf" (?:the )?(?:tools? |agents? )?{_NAMES}(?: tools?| agents?)?"
-    r"|(?:请|并且?|但)?(?:只|仅)(?:能|可以|可|准|允许)?(?:使用|调用|用)"
-    rf"(?:工具|代理)? ?{_NAMES} ?(?:这个)?(?:工具|代理)?",
-    re.IGNORECASE,
-)
-_SPLIT_NAMES: Final = lazy_pattern(r", (?:and |or )?| and | or |、|和|或")
-_WORDS: Final = (
-    *("one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
-_HAN: Final = "一二三四五六七八九十"
-_NUMBERS: Final = {
-    "两": 2,
-    "十一": 11,
-    "十二": 12,
-    "a single": 1,
-    **{word: place for place, word in enumerate(_WORDS, 1)},
-    **{word: place for place, word in enumerate(_HAN, 1)},
-}
-_NUMBER: Final = rf"(\d{{1,4}}|a single|{'|'.join(_WORDS)})"
-_HAN_NUMBER: Final = rf"(\d{{1,4}}|十[一二]|[{_HAN}两])"
-_UNIT: Final = r"(steps?|(?:tool |function |agent )?calls?)"
-_MOST_OF: Final = (
-    r"(?:at most|at the most|no more than|not more than|up to|a maximum of|maximum|max\.?)"
-)
-_MOST_EN: Final = (
-    rf"(?:{_MOST_OF} {_NUMBER} {_UNIT}|{_NUMBER} {_UNIT} (?:at most|at the most|or fewer|or less))"
-    r"(?: in total| altogether| overall)?"
-)
-_MOST_ZH: Final = (
-    rf"(?:最多|不超过|至多|不能超过|不得超过|不要超过)(?:只?能|可以)?(?:使用|执行|调用|用|分)?"
-    rf" ?{_HAN_NUMBER} ?个?(步骤?|次(?:工具)?调用|次工具|个?工具调用)"
-    rf"|{_HAN_NUMBER} ?个?(步骤?|次(?:工具)?调用)以内"
-)
-_MOST: Final = lazy_pattern(
-    rf"(?:please )?(?:use |make |take |plan |have )?{_MOST_EN}|(?:请|只)?(?:{_MOST_ZH})",
-    re.IGNORECASE,
-)
-# In a request the same words may describe a thing ("a porch with at most two steps"), so that in
-# English they count only at the end of a clause, behind a word that asks for them.
-_MOST_ASKED: Final = lazy_pattern(
-    r"(?:^(?:please |and |but |with |in |use |using |make |take |plan )*"
-    r"|\b(?:in|within|using|use|take|make|needing|a plan (?:of|with|in)) )"
-    rf"{_MOST_EN}$|(?:{_MOST_ZH})(?!路|之遥)",
-    re.IGNORECASE,
-)
-_READ_ONLY: Final = lazy_pattern(
-    r"(?:read[ -]only|never write|no writes|do not change anything|只读|不要修改任何内容)",
-    re.IGNORECASE,
-)
-_QUOTES: Final = lazy_pattern(
-    r"```.*?```|\"[^\"\s]*[^\"\n\S][^\"\n]*\"|“[^“”]*”|^[ \t]*>[^\n]*$", re.DOTALL | re.MULTILINE
-)
-_CLAUSE: Final = lazy_pattern(
-    r"[,;:!?](?=\s|$)|\.(?=\s|$)|[，。；：！？\n]|\s[-–—]\s| but (?=only|use)"
-)
-
-
-def read_constraint(text: str, *, hard: bool = True) -> Constraint:
-    """Reads a rule from a sentence; understands a few plain forms, others stay prose."""
-    said = text.strip().rstrip(".。!！")
-    rule = Constraint(text=text, hard=hard)
-    if _READ_ONLY.fullmatch(said):
-        return rule.replace(forbid_effects=(Effect.WRITE, Effect.FINAL))
-    if found := _MOST.fullmatch(said):
-        return rule.replace(**_bound(found))
-    return rule.replace(**_about_tools(said))
-
-
-def _about_tools(said: str) -> dict[str, tuple[str, ...]]:
-    """Returns which tools a sentence forbids, requires, or allows alone."""
-    if found := _ONLY.fullmatch(said):
-        names = _SPLIT_NAMES.split(found[1] or found[2])
-        return {"only_tools": tuple(name.strip("`\"'“”‘’「」 ") for name in names)}
-    for pattern, field in ((_FORBIDS, "forbid_tools"), (_REQUIRES, "require_tools")):
-        if found := pattern.fullmatch(said):
-            return {field: (found[1] or found[2],)}
-    return {}
-
-
-def _bound(found: re.Match[str]) -> dict[str, int]:
-    """Returns the largest number of steps or calls that a sentence allows."""
-    number, unit = (each for each in found.groups() if each is not None)
-    most = int(number) if number.isdigit() else _NUMBERS[number.lower()]
-    is_steps = unit.lower().startswith(("step", "步"))
-    return {"max_steps": most} if is_steps else {"max_calls": most}
-
-
-def asked_constraints(request: str, names: Collection[str]) -> list[Constraint]:
-    """Returns the rules in a person's request that can be checked, all of them hard.
-
-    What is said of tools counts if it names a known tool or agent, so that ordinary sentences
-    ("only use official figures") stay what they are.
-    """
-    rules: list[Constraint] = []
-    known = [name.lower() for name in names]
-    for clause in _CLAUSE.split(_QUOTES.sub(" ", request[:READ_BY_RULES])):
-        said = clause.strip()
-        if found := _MOST_ASKED.search(said):
-            rules.append(Constraint(text=found[0].strip()).replace(**_bound(found)))
-        about = _about_tools(said)
-        patterns = [each.lower() for listed in about.values() for each in listed]
-        if patterns and all(any(fnmatchcase(name, each) for name in known) for each in patterns):
-            rules.append(Constraint.model_validate({"text": said, **about}))
-    return rules
-
-
 def step_limit(rules: Iterable[Constraint], most: int) -> int:
     """Returns how many steps a plan may have: the smallest number of the hard rules."""
     return min([most, *(r.max_steps for r in rules if r.hard and r.max_steps is not None)])
@@ -184,7 +57,7 @@ def step_limit(rules: Iterable[Constraint], most: int) -> int:
 def constraint_problems(
     plan: Plan,
     tools: Catalogue,
-    constraints: Iterable[Constraint | str],
+    constraints: Iterable[Constraint],
     agents: Iterable[str | AgentSpec] = (),
     templates: Iterable[str] = (),
 ) -> Iterator[Problem]:
@@ -193,8 +66,7 @@ def constraint_problems(
     kept = set(templates)
     runs_template = any(isinstance(step, PlanStep) and step.template in kept for step in steps)
     cards = {each.name: each for each in agents if isinstance(each, AgentSpec)}
-    for entry in constraints:
-        rule = read_constraint(entry) if isinstance(entry, str) else entry
+    for rule in constraints:
         if rule.is_prose or (rule.only_tools and not _names_a_tool(rule, steps, tools)):
             yield _to_judge(rule)
             continue

@@ -7,6 +7,12 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
+from plansmith.check.arguments import argument_problems, schema_problems
+from plansmith.check.constraints import Constraint, constraint_problems
+from plansmith.check.flow import Flow
+from plansmith.check.names import Catalogue, Names
+from plansmith.check.placeholders import Placeholders
+from plansmith.check.rules import rule_problems
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import AgentSpec, Tools
 from plansmith.plan.data import Json, Path
@@ -38,12 +44,6 @@ from plansmith.plan.steps import (
     ToolStep,
 )
 from plansmith.plan.timing import Timing, check_timing
-from plansmith.planner.check.arguments import argument_problems, schema_problems
-from plansmith.planner.check.constraints import Constraint, constraint_problems
-from plansmith.planner.check.flow import Flow
-from plansmith.planner.check.names import Catalogue, Names
-from plansmith.planner.check.placeholders import Placeholders
-from plansmith.planner.check.rules import rule_problems
 
 _MOST_GUESSES: Final = 50
 
@@ -56,7 +56,7 @@ def check_plan(
     templates: Iterable[str] | None = None,
     parameters: Collection[str] | None = None,
     max_steps: int | None = None,
-    constraints: Iterable[Constraint | str] | None = None,
+    constraints: Iterable[Constraint] | None = None,
     earlier: Earlier = NOTHING_EARLIER,
 ) -> list[Problem]:
     """Returns all problems of a plan, errors as well as warnings and notes.

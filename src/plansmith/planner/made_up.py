@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
+from plansmith.check.names import reads, words
 from plansmith.plan.capability import Tools, ToolSpec, tool_specs
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -14,7 +15,6 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import find
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, StepFields, ToolStep
-from plansmith.planner.check.names import reads, words
 
 MADE_UP: Final = "PS505"
 _LONGEST: Final = 100

@@ -7,15 +7,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from plansmith.check.certain_errors import CertainError, certain_errors
+from plansmith.check.names import Names
+from plansmith.check.placeholders import Placeholders, at, objects
+from plansmith.check.schemas import Schema, Shape, Unusable, compiled, inside
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.sentence import Sentence, did_you_mean, joined
 from plansmith.plan.steps import ToolStep
-from plansmith.planner.check.certain_errors import CertainError, certain_errors
-from plansmith.planner.check.names import Names
-from plansmith.planner.check.placeholders import Placeholders, at, objects
-from plansmith.planner.check.schemas import Schema, Shape, Unusable, compiled, inside
 from plansmith.text import clip
 
 _TYPES: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})

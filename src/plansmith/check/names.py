@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Final
 
+from plansmith.check.schemas import Acceptance, Shape, compiled, shape
 from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.planner.check.schemas import Acceptance, Shape, compiled, shape
 
 # Tools of earlier releases that a stored plan may still name, and what to use instead.
 DROPPED: Final = {

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from plansmith import AgentSpec, Plan, Problem
+from plansmith.check.check_plan import Way, check_plan, way_on
+from plansmith.check.constraints import Constraint
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.planner.check.check_plan import Way, check_plan, way_on
-from plansmith.planner.check.constraints import Constraint, read_constraint
+from plansmith.planner.constraint_words import read_constraint
 
 TOOLS = [ToolSpec(name=name) for name in ("get_weather", "send.mail", "搜索")]
 
@@ -224,7 +225,10 @@ def test_a_schedule_that_can_be_computed_is_no_problem() -> None:
 def test_constraints_reject_or_warn(
     rule: Constraint | str, told: list[tuple[str, str, str | None, tuple[str | int, ...]]]
 ) -> None:
-    found = check(tool("a", inputs={"list": ["x", "in Oslo"]}), constraints=[rule])
+    found = check(
+        tool("a", inputs={"list": ["x", "in Oslo"]}),
+        constraints=[read_constraint(rule) if isinstance(rule, str) else rule],
+    )
     assert [(each.code, str(each.severity), each.step, each.path) for each in found] == told
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from plansmith import Plan, ToolSpec
 from plansmith.plan.capability import Effect
-from plansmith.planner.check.made_up import made_up_values
+from plansmith.planner.made_up import made_up_values
 
 REFUND = ToolSpec(
     name="refund",

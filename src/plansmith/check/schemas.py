@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import jsonschema_rs
 
+from plansmith.check.placeholders import at
 from plansmith.plan.data import Json, Path
-from plansmith.planner.check.placeholders import at
 
 _ALL_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 _TABLES: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")

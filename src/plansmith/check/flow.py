@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from plansmith.check.names import Catalogue, Names
+from plansmith.check.placeholders import Placeholders
+from plansmith.check.schemas import Shape, inside, shape, shape_of, types_of
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json, Path, same
 from plansmith.plan.plan import Plan
@@ -12,9 +15,6 @@ from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import ITEM, RESERVED, Ref, find, lookup
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AnyStep, AskStep, MapStep, ReplyStep, StepFields, ToolStep
-from plansmith.planner.check.names import Catalogue, Names
-from plansmith.planner.check.placeholders import Placeholders
-from plansmith.planner.check.schemas import Shape, inside, shape, shape_of, types_of
 
 _TEXT = Shape([{"type": "string"}], {})
 _ANY = Shape([{}], {})

@@ -4,8 +4,8 @@ from decimal import Decimal
 from typing import Any
 
 from plansmith import Effect, Plan, ToolSpec
+from plansmith.check.estimate import estimate
 from plansmith.plan.estimate import Cost
-from plansmith.planner.estimate import estimate
 from plansmith.planner.metrics import MetricTotals, PlanMetrics
 from plansmith.ports import Usage
 

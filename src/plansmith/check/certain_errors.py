@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import jsonschema_rs
 
+from plansmith.check.placeholders import Placeholders
+from plansmith.check.schemas import Schema, Unusable, compiled
 from plansmith.plan.data import Path
-from plansmith.planner.check.placeholders import Placeholders
-from plansmith.planner.check.schemas import Schema, Unusable, compiled
 
 # Keywords about keys, counts and types, which are known even if the contents are not.
 _STRUCTURE: Final = frozenset({

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from plansmith.check.flow import Flow
+from plansmith.check.schemas import types_of
 from plansmith.plan.conditions import (
     LENGTH,
     LISTS,
@@ -23,8 +25,6 @@ from plansmith.plan.rule_text import has_rules
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.step_rules import Instead, Undo
 from plansmith.plan.steps import AnyStep, MapStep, ToolStep
-from plansmith.planner.check.flow import Flow
-from plansmith.planner.check.schemas import types_of
 
 # The kinds of steps that may have a rule; the others may be on any step.
 _ALLOWED: Final = {

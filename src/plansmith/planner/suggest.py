@@ -1,4 +1,4 @@
-"""Finds templates that fit a request."""
+"""Finds templates that fit a request, by its words."""
 
 from __future__ import annotations
 

@@ -7,21 +7,19 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from plansmith.check.arguments import short_json
+from plansmith.check.certain_errors import CertainError, certain_errors, under
+from plansmith.check.check_plan import agent_names
+from plansmith.check.names import Catalogue, Names
+from plansmith.check.placeholders import Placeholders, at, put
+from plansmith.check.schemas import Schema, Unusable, inside, shape
 from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
 from plansmith.plan.data import Json, Path, flaws, same
 from plansmith.plan.plan import MAX_STEPS, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import LITERAL, RESERVED, Ref, escape_text, literal
-from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_schedules import timing_of
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, StepFields, ToolStep
-from plansmith.planner.check.arguments import short_json
-from plansmith.planner.check.certain_errors import CertainError, certain_errors, under
-from plansmith.planner.check.check_plan import agent_names
-from plansmith.planner.check.names import Catalogue, Names
-from plansmith.planner.check.placeholders import Placeholders, at, put
-from plansmith.planner.check.schemas import Schema, Unusable, inside, shape
-from plansmith.planner.recurrence import without_recurrence
 
 _MOST_ROUNDS: Final = 8
 _MOST_OPTIONS: Final = 20
@@ -48,8 +46,7 @@ def autofix(
 ) -> Autofixed:
     """Corrects mistyped names and types and asks for missing arguments, if the fix is certain.
 
-    No value is invented: a missing one becomes a question. In a plan with a schedule, words about
-    repetition are removed from the tasks. Fixing a fixed plan changes nothing.
+    No value is invented: a missing one becomes a question. Fixing a fixed plan changes nothing.
     """
     known, _ = agent_names(agents)
     fixer = _Fixer(plan, Catalogue(tools), Names(known), ask_for_missing=ask_for_missing)
@@ -73,8 +70,7 @@ class _Fixer:
         self.tools = tools
         self.agents = agents
         self.ask_for_missing = ask_for_missing
-        self.scheduled = {step.id for step in plan.steps if timing_of(plan, step.id) is not None}
-        self.chinese = plan.locale.lower().startswith("zh")
+        self.locale = plan.locale
         self.notes: list[Problem] = []
         self.questions: list[AskStep] = []
         self.free_steps = MAX_STEPS - len(plan.steps)
@@ -95,18 +91,10 @@ class _Fixer:
                 named = self._named(step, "tool", step.tool, self.tools.names)
                 spec = self.tools.get(named.tool)
                 return named if spec is None or step.disabled else self._filled(named, spec)
-            case AgentStep():
-                return self._agent(step)
+            case AgentStep() if self.agents.known:
+                return self._named(step, "agent", step.agent, self.agents)
             case _:
                 return step
-
-    def _agent(self, step: AgentStep) -> AgentStep:
-        named = self._named(step, "agent", step.agent, self.agents) if self.agents.known else step
-        bare = without_recurrence(step.task) if step.id in self.scheduled else step.task
-        if bare == step.task:
-            return named
-        self._note("PS013", Sentence("ps.schedule_words"), step, ("task",))
-        return named.replace(task=bare)
 
     def _named(self, step: _S, field: str, name: str, known: Names) -> _S:
         right = None if name in known else known.obvious(name)
@@ -174,12 +162,9 @@ class _Fixer:
     def _question(self, step: ToolStep, name: str, about: Schema) -> AskStep:
         self.free_steps -= 1
         title, note = step.title.strip(), str(about.get("description") or "").strip()
-        if self.chinese:
-            place = f"“{title}”（工具 {step.tool}）" if title else f"工具“{step.tool}”"
-            text = f"{place}需要“{name}”，请提供。" + (f"（{note}）" if note else "")
-        else:
-            place = f'"{title}" (tool {step.tool})' if title else f'the tool "{step.tool}"'
-            text = f'What should "{name}" be in {place}?' + (f" ({note})" if note else "")
+        code = "question.argument" if title else "question.argument_of_tool"
+        asks = Sentence(code, name=name, title=title, tool=step.tool)
+        text = in_language(asks, self.locale) + (f" ({note})" if note else "")
         step_id = self._id(f"ask_{step.id}_{name}")
         fields: dict[str, Any] = {"id": step_id, "question": escape_text(text)}
         options = about.get("enum")

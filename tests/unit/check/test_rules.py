@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from plansmith.check.check_plan import check_plan
+from plansmith.check.estimate import estimate
+from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.plan import Plan
-from plansmith.planner.check.check_plan import check_plan
-from plansmith.planner.check.lint import lint_plan
-from plansmith.planner.estimate import estimate
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import coverage
 from plansmith.review.policy import reasons_to_ask

