@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from plansmith.plan import run_options
     from plansmith.plan.capability import ToolSpec
     from plansmith.plan.data import Json
+    from plansmith.plan.planning import Tell
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import Team, TeamName
-    from plansmith.planner import rehearsal
+    from plansmith.planner.check import rehearsal
     from plansmith.planner.context import locales
     from plansmith.planner.instant import rules as instant_rules
-    from plansmith.planner.request import Tell
     from plansmith.ports import (
         Agent,
         ChatModel,
@@ -65,7 +65,7 @@ else:
         locales="plansmith.planner.context.locales",
         mcp_servers="plansmith.adapters.tools.mcp.servers",
         registry="plansmith.adapters.agents.a2a.registry",
-        rehearsal="plansmith.planner.rehearsal",
+        rehearsal="plansmith.planner.check.rehearsal",
         run_options="plansmith.plan.run_options",
         tool_lists="plansmith.dialects.tools",
         toolset="plansmith.adapters.tools.toolset",

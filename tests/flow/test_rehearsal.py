@@ -14,7 +14,7 @@ from plansmith.config import Settings
 from plansmith.plan.data import Json
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.sentence import in_language
-from plansmith.planner import rehearsal
+from plansmith.planner.check import rehearsal
 from plansmith.ports import Call
 from plansmith.testing import ScriptedModel
 

@@ -11,7 +11,6 @@ from typing import Final
 
 from plansmith.engine.answers import is_used, permits
 from plansmith.engine.plan_levels import Known
-from plansmith.plan import yes_or_no
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -19,13 +18,14 @@ from plansmith.plan.run import Run
 from plansmith.plan.run_events import QuestionAsked
 from plansmith.plan.sentence import Sentence, language_of, sentence_texts
 from plansmith.plan.steps import AskStep, MapStep, PlanStep
+from plansmith.planner import yes_or_no
 from plansmith.programs.expressions import Expressions, Node, call, literal, quoted, table, written
 from plansmith.programs.pruning import pruned
 from plansmith.programs.step_functions import Callees, Names, StepWriter
 from plansmith.text import clip, safe
 
 _PARTS: Final = ("values", "calling", "yes_or_no", "rules", "terminal", "on_asyncio")
-_OWN: Final = ("plansmith.programs.parts", "plansmith.plan.yes_or_no")
+_OWN: Final = ("plansmith.programs.parts", "plansmith.planner.yes_or_no")
 _DEEPEST: Final = 5
 
 

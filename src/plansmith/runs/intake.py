@@ -14,7 +14,7 @@ from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import JournalDamaged, Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.earlier import pinned_results
+from plansmith.plan.earlier import EarlierResults, UsableResults, no_earlier_results, pinned_results
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
@@ -22,7 +22,6 @@ from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
-from plansmith.planner.earlier import EarlierResults, UsableResults, no_earlier_results
 from plansmith.planner.estimate import Workload
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, SummaryStore, ToolSource
 from plansmith.review.calls import PlanCalls
@@ -45,13 +44,11 @@ if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import RunOptions
-    from plansmith.planner import rehearsal
-    from plansmith.planner.context import background
+    from plansmith.planner.check import rehearsal
 else:
     lazy_modules(
         globals(),
-        background="plansmith.planner.context.background",
-        rehearsal="plansmith.planner.rehearsal",
+        rehearsal="plansmith.planner.check.rehearsal",
     )
 
 
@@ -361,16 +358,6 @@ class PlanIntake:
         if self._callees is None or listed != self._listed:
             self._callees, self._listed = self._table(listed), listed
         return self._callees
-
-    def search(self) -> background.Search | None:
-        """Returns the search for background before planning; a marked tool comes first."""
-        listed = list(zip(self.sources, self._listed, strict=False))
-        marked = (source for source, specs in listed if any(spec.search for spec in specs))
-        named = (
-            source for source, specs in listed if any(background.is_search(spec) for spec in specs)
-        )
-        found = next(marked, None) or next(named, None)
-        return background.Search(found) if found is not None else None
 
     def _table(self, listed: Sequence[Sequence[ToolSpec]]) -> Callees:
         tools: dict[str, ToolSource] = {}

@@ -13,10 +13,10 @@ from plansmith.engine.values import load_results, load_values
 from plansmith.plan import events as e
 from plansmith.plan.diff import diff_plans, merge_plans
 from plansmith.plan.limits import Limits
+from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
-from plansmith.planner.request import Planned, PlanRequest
 from plansmith.review.coverage import Coverage, coverage
 from plansmith.runs.made_calls import calls_left_out, repeated_calls
 from plansmith.runs.planning import RunPlanner
@@ -129,7 +129,7 @@ class PlanReviser:
     async def at_rest(self, journal: Journal) -> Outcome:
         """Decides about a run that has nothing left to do: it ends, unless it needs a new plan."""
         run = journal.run
-        if self.planner.model is None:
+        if self.planner.planner is None:
             return _end()
         failed = failed_steps(run) if run.origin.kind == "schedule" else []
         if failed and not run.cancel_asked:
@@ -152,12 +152,12 @@ class PlanReviser:
     @property
     def ends_when_done(self) -> bool:
         """Whether a run whose steps are all done ends without a look at what comes next."""
-        return self.planner.model is None or self.limits.max_iterations < 2
+        return self.planner.planner is None or self.limits.max_iterations < 2
 
     def pacing(self, journal: Journal) -> Pacing | None:
         """Returns what an executor waits with: later steps, the last replies; None if nothing."""
         run = journal.run
-        if self.planner.model is None:
+        if self.planner.planner is None:
             return None
         thought = rethinking(run, self.limits, journal.events)
         held = last_replies(run) if may_iterate(run, self.limits, self.rounds) else {}

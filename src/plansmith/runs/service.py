@@ -22,9 +22,9 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
+from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.request import PlanRequest
 from plansmith.runs.answering import take_answer
 from plansmith.runs.approvers import need_second_person, with_rule
 from plansmith.runs.budgets import RunBudgets
@@ -169,7 +169,7 @@ class RunService:
         where = {"locale": locale, "folder": folder}
         start = [(run_created(request, plan, options=options, origin=origin, **where), who)]
         if plan is None:
-            self.planner.need_model()
+            self.planner.need_planner()
             await journal.append(*start)
             return journal
         about = about or submitted(who)
@@ -230,7 +230,7 @@ class RunService:
 
     async def _plan(self, journal: Journal) -> bool:
         """Makes the plan that a run waits for; false if it is being made or there is no model."""
-        if self.planner.model is None or self.planner.is_planning(journal.id):
+        if self.planner.planner is None or self.planner.is_planning(journal.id):
             return False
         if journal.run.changing:
             async with self.journals.owners.owning(journal.id) as journal.fence:

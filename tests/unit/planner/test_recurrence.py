@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plansmith.plan.planning import Decision
 from plansmith.planner.recurrence import recurrence, without_recurrence
-from plansmith.planner.triage import Decision, triage
+from plansmith.planner.triage import triage
 from plansmith.testing import ScriptedModel
 
 UNDERSTOOD = [

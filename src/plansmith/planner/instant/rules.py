@@ -9,12 +9,12 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.check.check_plan import check_plan
+from plansmith.planner.check.rehearsal import Rehearse
 from plansmith.planner.instant.arithmetic import read_arithmetic
 from plansmith.planner.instant.call import STEP, InstantCall, core
 from plansmith.planner.instant.small_talk import small_talk
 from plansmith.planner.instant.times import read_times
 from plansmith.planner.instant.units import read_units
-from plansmith.planner.rehearsal import Rehearse
 from plansmith.text import HAN, visible
 
 _LONGEST: Final = 200  # whatever is longer says more than these rules understand

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
-from plansmith.plan.yes_or_no import goes_on
+from plansmith.planner.yes_or_no import goes_on
 from plansmith.programs.parts.calling import Call, Tool, try_call
 from plansmith.programs.parts.values import Json, StepError, Values
 

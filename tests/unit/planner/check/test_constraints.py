@@ -10,16 +10,17 @@ import pytest
 from plansmith.adapters.models.scripted import ScriptedModel
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Planned, PlanRequest
+from plansmith.plan.run_options import Profile
 from plansmith.planner.check.constraints import (
     asked_constraints,
     constraint_problems,
     read_constraint,
 )
 from plansmith.planner.check.names import Catalogue
-from plansmith.planner.context.profile import Profile
 from plansmith.planner.fallback import salvage
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
+from plansmith.planner.stages import PlannerDeps
 from plansmith.testing.clock import FakeClock
 
 Script = Callable[..., ScriptedModel]
