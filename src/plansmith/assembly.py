@@ -12,7 +12,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.limits import Limits
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
-from plansmith.runs.planning import RunPlanner, ignore_progress
+from plansmith.runs.planning import RunPlanning, ignore_progress
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval
 
@@ -46,7 +46,7 @@ def make_runs(given: Arguments) -> RunService:
     return RunService(
         journals=journals,
         intake=intake,
-        planner=_planner(given, journals, intake),
+        planning=_planning(given, journals, intake),
         limits=options.get("limits"),
         rounds=options.get("rounds"),
         budget=options.get("budget"),
@@ -100,10 +100,10 @@ async def _join(journals: Journals, run: str, options: RunOptions) -> None:
     await _conversations(journals).join(run, options)
 
 
-def _planner(given: Arguments, journals: Journals, intake: PlanIntake) -> RunPlanner:
+def _planning(given: Arguments, journals: Journals, intake: PlanIntake) -> RunPlanning:
     options = given.options
     limits = options.get("limits", Limits())
-    return RunPlanner(
+    return RunPlanning(
         journals=journals,
         intake=intake,
         planner=given.planner,

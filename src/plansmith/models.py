@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from plansmith.adapters.models.provider_output import Mode
     from plansmith.adapters.ranking import minilm
     from plansmith.plan.planning import Tell
-    from plansmith.planner import service
+    from plansmith.planner import model_planner
     from plansmith.planner.settings import PlannerSettings
     from plansmith.ports import ChatModel, Clock
     from plansmith.runs.options import Options
@@ -48,7 +48,7 @@ else:
         provider="plansmith.adapters.models.provider",
         recorded="plansmith.adapters.models.recorded",
         rules="plansmith.adapters.models.rules",
-        service="plansmith.planner.service",
+        model_planner="plansmith.planner.model_planner",
         wrappers="plansmith.adapters.models.wrappers",
     )
 
@@ -137,7 +137,7 @@ def make_planner(
     clock: Clock,
     settings: PlannerSettings | None = None,
     options: Options,
-) -> service.ModelPlanner:
+) -> model_planner.ModelPlanner:
     """Makes the planner of a Plansmith that was given models, by themselves or by name."""
     triage_model = _given_model(options.get("triage_model"))
     report_model = _given_model(options.get("report_model"))
@@ -146,7 +146,7 @@ def make_planner(
     ranker = options.get("ranker")
     if "ranker" not in options and settings is not None and settings.semantic:
         ranker = minilm.MiniLmRanker()
-    return service.ModelPlanner(
+    return model_planner.ModelPlanner(
         planning_model,
         clock=clock,
         triage_model=triage_model,

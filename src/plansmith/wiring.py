@@ -119,7 +119,7 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
         parts["context"] = [*documents, *cast("list[ContextSource]", telling), *folder]
 
     def say(text: str) -> None:
-        smith.runs.planner.tell(text)  # by name: it changes while a run is shown
+        smith.runs.planning.tell(text)  # by name: it changes while a run is shown
 
     smith = Plansmith(settings=settings, **_with_models(parts, settings, clock=clock, tell=say))
     if not settings.records_folder:

@@ -70,7 +70,7 @@ def asks(*columns: Json, tool: str = "sheet.ask") -> dict[str, Any]:
 def planner(model: ScriptedModel, sheet: Sheet) -> Plansmith:
     settings = Settings.model_validate({"planner": {"triage": False}})
     smith = Plansmith(model=model, tools=[sheet], settings=settings)
-    smith.runs.planner.early_start = False
+    smith.runs.planning.early_start = False
     return smith
 
 

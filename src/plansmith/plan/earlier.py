@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -178,15 +177,6 @@ def pinned_results(
     return found
 
 
-# Returns the results that a plan for a message (its number) of a thread (its id) may use.
-EarlierResults = Callable[[str, int | None], Awaitable[Sequence[EarlierResult]]]
-
-
-async def no_earlier_results(_: str, __: int | None) -> Sequence[EarlierResult]:
-    """Says that a plan may use nothing of earlier runs."""
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class UsableResults:
     """The results that the plans of one request may use; `load` reads a value by its hash."""
@@ -208,19 +198,6 @@ class UsableResults:
         written = {name for step in plan.steps for name in (*_sources(step), *step.after)}
         meant = {name: names[name] for name in written - known - RESERVED if name in names}
         return point_elsewhere(plan, meant) if meant else plan
-
-    async def used_by(self, plan: Plan) -> Earlier:
-        """Returns the results with the values of those that a plan uses."""
-        values: dict[str, Json] = {}
-        for ref in uses_of(plan):
-            known = self.results.get(ref)
-            if known is None:
-                continue
-            try:
-                values[ref] = await self.load(known.hash)
-            except JournalDamaged:
-                continue  # the check says that it is gone
-        return Earlier(self.results, values)
 
     def notes(self, plan: Plan) -> Iterator[Problem]:
         """Yields a note for each use of an earlier result, for whoever reviews the plan."""

@@ -26,6 +26,7 @@ from plansmith.planner.check.constraints import (
     read_constraint,
     step_limit,
 )
+from plansmith.planner.check.earlier import used_results
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.made_up import made_up_values
 from plansmith.planner.check.names import Catalogue
@@ -153,7 +154,7 @@ class DraftLoop:
         if parsed.plan is None:
             return
         with self.watch("check", Sentence("planning.steps", count=len(parsed.plan.steps))):
-            earlier = await known.used_by(parsed.plan) if known else NOTHING_EARLIER
+            earlier = await used_results(parsed.plan, known) if known else NOTHING_EARLIER
             self.plan, found = check(
                 parsed.plan, self.deps, self.rules, self.request.kept, earlier=earlier
             )

@@ -31,7 +31,7 @@ from plansmith.ports import Planner, Usage
 from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore, earlier_results
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
-from plansmith.runs.planning import READ_RESULTS, RunPlanner
+from plansmith.runs.planning import READ_RESULTS, RunPlanning
 from plansmith.runs.service import RunService
 from plansmith.templates.book import Template
 
@@ -47,7 +47,7 @@ def taped_runs(tape: Tape, runs: RunService, callees: Callees) -> RunService:
     return RunService(
         journals=journals,
         intake=intake,
-        planner=TapedPlanner(tape, journals=journals, intake=intake, planner=planner),
+        planning=TapedPlanning(tape, journals=journals, intake=intake, planner=planner),
         limits=runs.execution.limits,
         budget=runs.budgets.limits,
         rounds=runs.reviser.rounds,
@@ -122,8 +122,8 @@ class TapedIntake(PlanIntake):
         await super().propose(journal, plan, problems, earlier, **entries)
 
 
-class TapedPlanner(RunPlanner):
-    """A planner whose plans and early reads come from the tape."""
+class TapedPlanning(RunPlanning):
+    """Planning whose plans and early reads come from the tape."""
 
     def __init__(
         self, tape: Tape, *, journals: Journals, intake: PlanIntake, planner: Planner | None

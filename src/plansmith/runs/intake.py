@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -14,12 +14,13 @@ from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import JournalDamaged, Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.earlier import EarlierResults, UsableResults, no_earlier_results, pinned_results
+from plansmith.plan.earlier import EarlierResult, UsableResults, pinned_results
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
 from plansmith.planner.check.check_plan import check_plan
+from plansmith.planner.check.earlier import used_results
 from plansmith.planner.check.lint import lint_plan
 from plansmith.planner.check.names import Catalogue
 from plansmith.planner.estimate import Workload
@@ -50,6 +51,15 @@ else:
         globals(),
         rehearsal="plansmith.planner.check.rehearsal",
     )
+
+
+# Returns the results that a plan for a message (its number) of a thread (its id) may use.
+EarlierResults = Callable[[str, int | None], Awaitable[Sequence[EarlierResult]]]
+
+
+async def no_earlier_results(_: str, __: int | None) -> Sequence[EarlierResult]:
+    """Says that a plan may use nothing of earlier runs."""
+    return ()
 
 
 class TakenIn(NamedTuple):
@@ -152,7 +162,7 @@ class PlanIntake:
         known = await self.load_templates() if facts.runs_templates else dict[str, Template]()
         found: Sequence[Problem]
         if earlier is not None and earlier.results:
-            used = await earlier.used_by(plan)
+            used = await used_results(plan, earlier)
             found = check_plan(plan, tools, agents=agents, templates=known, earlier=used)
         else:
             found = facts.once(check_plan, plan, tools, agents=agents, templates=known)

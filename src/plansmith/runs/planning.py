@@ -71,7 +71,7 @@ async def no_standing_review(_: Run, __: Plan) -> None:
     """Says that no approval was given before: every plan gets its own review."""
 
 
-class RunPlanner:
+class RunPlanning:
     """Makes the plans of runs with a model, and sets up their replies."""
 
     def __init__(  # noqa: PLR0913 - all by name

@@ -20,7 +20,7 @@ from plansmith.plan.thread import (
 )
 from plansmith.planner.context.history import Summariser, summarise
 from plansmith.planner.context.token_budget import rough_count
-from plansmith.planner.service import ModelPlanner
+from plansmith.planner.model_planner import ModelPlanner
 from plansmith.threads.book import ThreadBook
 from plansmith.threads.memory import ThreadMemory
 
@@ -52,7 +52,7 @@ class ThreadBackend:
     @property
     def planner(self) -> ModelPlanner | None:
         """The planner, if it has models that can read messages."""
-        planner = self.runs.planner.planner
+        planner = self.runs.planning.planner
         return planner if isinstance(planner, ModelPlanner) else None
 
     def lock(self, thread: str) -> asyncio.Lock:

@@ -9,8 +9,8 @@ from plansmith.errors import ModelRefused, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.planner.context.token_budget import rough_count
+from plansmith.planner.model_planner import ModelPlanner
 from plansmith.planner.replies import write_reply
-from plansmith.planner.service import ModelPlanner
 from plansmith.ports import Call, ChatModel, Delta, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 from plansmith.runs.replies import Replies
 from plansmith.testing import FakeClock, ScriptedModel

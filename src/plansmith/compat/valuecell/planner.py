@@ -136,7 +136,7 @@ class ExecutionPlanner:
             plan = agent_plan(name, user_input.query, locale_of(user_input.query))
             # Not checked: the named agent may be one that planners must not choose.
             return await self.conversations.keep(plan, user_input, thread_id, checked=False)
-        self.conversations.smith.runs.planner.need_planner()
+        self.conversations.smith.runs.planning.need_planner()
         return await self.conversations.plan(user_input, thread_id)
 
     async def _by_agent(
@@ -208,7 +208,7 @@ class ExecutionPlanner:
                 await self.conversations.smith.schedules.require_unattended(part.plan)
 
     def _model(self) -> str:
-        planner = self.conversations.smith.runs.planner.planner
+        planner = self.conversations.smith.runs.planning.planner
         return planner.name if planner else UNKNOWN_MODEL
 
     async def _told(self, user_input: UserInput, message: str) -> ExecutionPlan:

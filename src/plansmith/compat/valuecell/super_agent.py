@@ -16,7 +16,7 @@ from plansmith.planner.context.gather import TIME, time_text
 from plansmith.planner.context.history import TITLE, recall
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.context.token_budget import rough_count
-from plansmith.planner.service import ModelPlanner
+from plansmith.planner.model_planner import ModelPlanner
 from plansmith.planner.triage import triage
 from plansmith.ports import ChatModel, ContextBlock
 
@@ -102,7 +102,7 @@ class SuperAgent:
     def _model(self) -> ChatModel | None:
         given = self._given
         if given is None and self.conversations is not None:
-            planner = self.conversations.smith.runs.planner.planner
+            planner = self.conversations.smith.runs.planning.planner
             return planner.model if isinstance(planner, ModelPlanner) else None
         try:
             return model_of(given)
