@@ -25,10 +25,11 @@ from plansmith.adapters.models.local.files import ModelFolder, weights_path
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.provider import ProviderModel
 from plansmith.plan.capability import ToolSpec
+from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import has_errors
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import PlannerDeps, PlanRequest
 from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.stages import PlannerDeps
 from plansmith.ports import ChatModel
 
 HERE = Path(__file__).parent

@@ -20,8 +20,9 @@ from typing import Any, TypedDict
 
 from plansmith.adapters.ranking.minilm import MiniLmRanker
 from plansmith.plan.capability import ToolSpec, tool_specs
-from plansmith.planner.shortlist.pick import SemanticRanker, shortlist
+from plansmith.planner.shortlist.pick import shortlist
 from plansmith.planner.shortlist.words import STOP, stem
+from plansmith.ports import Ranker
 
 RESULT = Path(__file__).parent / "results" / "shortlist.md"
 K = 6
@@ -184,7 +185,7 @@ def _words(text: str) -> list[str]:
     return found
 
 
-def dense(catalogue: Catalogue, ranker: SemanticRanker, bm25_share: float) -> Method:
+def dense(catalogue: Catalogue, ranker: Ranker, bm25_share: float) -> Method:
     """The nearest by MiniLM's cosine, alone or in a weighted sum with BM25, both 0 to 1."""
     names = list(catalogue)
     texts = [f"{name.replace('_', ' ')}: {tool['description']}" for name, tool in catalogue.items()]
@@ -212,12 +213,12 @@ def recall(method: Method, cases: Sequence[Case], k: int) -> float:
     )
 
 
-def ours(catalogue: Catalogue, ranker: SemanticRanker | None = None) -> Method:
+def ours(catalogue: Catalogue, ranker: Ranker | None = None) -> Method:
     """Plansmith's shortlist."""
     return lambda query, k: [pick.name for pick in shortlist(query, catalogue, k, ranker=ranker)]
 
 
-def measure(data: Path, name: str, ranker: SemanticRanker | None) -> Row:
+def measure(data: Path, name: str, ranker: Ranker | None) -> Row:
     """All figures of one set."""
     cases, catalogue = load(data, name)
     start = time.perf_counter()
@@ -248,7 +249,7 @@ def measure(data: Path, name: str, ranker: SemanticRanker | None) -> Row:
     )
 
 
-def meaning(catalogue: Catalogue, sample: Sequence[Case], ranker: SemanticRanker) -> Meaning:
+def meaning(catalogue: Catalogue, sample: Sequence[Case], ranker: Ranker) -> Meaning:
     """The figures that need the model."""
     return Meaning(
         words=recall(ours(catalogue), sample, K),
@@ -382,7 +383,7 @@ def main() -> None:
     parser.add_argument("--vectors", type=Path, help="a folder to keep MiniLM's vectors in")
     parser.add_argument("sets", nargs="*", default=list(PUBLISHED))
     options = parser.parse_args()
-    ranker: SemanticRanker | None = None
+    ranker: Ranker | None = None
     if options.minilm:
         ranker = MiniLmRanker(cache=options.vectors)
     page = report([measure(options.data, name, ranker) for name in options.sets])

@@ -16,7 +16,7 @@ from plansmith import Plan, Plansmith, Run, RunStatus
 from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.next_move import Execute, next_move
-from plansmith.planner.request import PlanRequest
+from plansmith.plan.planning import PlanRequest
 from plansmith.runs.deletion import delete_run
 
 STRANGERS = ("mallory", "eve")

@@ -6,34 +6,32 @@ from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
+from plansmith import plugins
 from plansmith.arguments import Arguments, ToolLike, need_plan
 from plansmith.lazy import lazy_modules, made_once
 
 if TYPE_CHECKING:
     from plansmith import assembly, sync
     from plansmith.config import Settings
+    from plansmith.plan import planning
     from plansmith.plan.data import Json
     from plansmith.plan.events import Event, Who
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
-    from plansmith.planner import request as requests
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore
     from plansmith.runs import callbacks
     from plansmith.runs.options import Options
     from plansmith.runs.service import RunService
     from plansmith.schedules import service
     from plansmith.templates import book
-    from plansmith.threads import service as conversations
-    from plansmith.threads.thread import Thread
 else:
     lazy_modules(
         globals(),
         assembly="plansmith.assembly",
         book="plansmith.templates.book",
         callbacks="plansmith.runs.callbacks",
-        conversations="plansmith.threads.service",
-        requests="plansmith.planner.request",
+        planning="plansmith.plan.planning",
         sync="plansmith.sync",
     )
 
@@ -107,9 +105,9 @@ class Plansmith:
         return assembly.make_schedules(self.runs, self.templates)
 
     @made_once
-    def threads(self) -> conversations.Threads:
+    def threads(self) -> Any:
         """Keeps conversations."""
-        return conversations.Threads(runs=self.runs)
+        return plugins.load("planners", "threads")(runs=self.runs)
 
     @classmethod
     def from_settings(cls, settings: Settings | None = None) -> Plansmith:
@@ -207,9 +205,9 @@ class Plansmith:
             >>> run.plan.steps[0].inputs
             {'item': 'bolts'}
         """
-        return await self.runs.plan(requests.PlanRequest(request, **options), by=by)
+        return await self.runs.plan(planning.PlanRequest(request, **options), by=by)
 
-    async def thread(self, thread_id: str = "") -> Thread:
+    async def thread(self, thread_id: str = "") -> Any:
         """Returns a conversation, or begins one.
 
         Args:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeGuard, TypeVar, Unpack, cast
 
+from plansmith import plugins
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import Misconfigured, PlanInvalid
@@ -16,7 +17,6 @@ from plansmith.runs.options import Options
 if TYPE_CHECKING:
     import difflib
 
-    from plansmith import models
     from plansmith.adapters.tools import functions
     from plansmith.check import check_plan as checks
     from plansmith.check.constraints import Constraint
@@ -25,8 +25,15 @@ if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
-    from plansmith.planner.settings import PlannerSettings
-    from plansmith.ports import Agent, ChatModel, Clock, PlanStore, ToolSource
+    from plansmith.ports import (
+        Agent,
+        ChatModel,
+        Clock,
+        Planner,
+        PlanStore,
+        ReplyWriter,
+        ToolSource,
+    )
     from plansmith.review import settings as review
 else:
     lazy_modules(
@@ -35,7 +42,6 @@ else:
         difflib="difflib",
         functions="plansmith.adapters.tools.functions",
         limits="plansmith.plan.limits",
-        models="plansmith.models",
         review="plansmith.review.settings",
     )
 
@@ -50,8 +56,8 @@ class Arguments(NamedTuple):
     clock: Clock
     sources: list[ToolSource]
     agents: list[Agent]
-    model: ChatModel | None
-    settings: PlannerSettings | None
+    planner: Planner | None
+    writer: ReplyWriter | None
     options: Options
 
     @classmethod
@@ -68,11 +74,15 @@ class Arguments(NamedTuple):
     ) -> Self:
         """Resolves names, URLs and functions; raises `Misconfigured` for what cannot be used."""
         options = resolved_options(read_options(more))
+        clock = clock or SystemClock()
+        given = {"clock": clock, "settings": planner_settings_of(settings), "options": options}
+        models = [model, options.get("report_model"), options.get("triage_model")]
+        made = plugins.load("planners", "default")(model, **given) if has_model(models) else None
         return cls(
             store=store_of(store),
-            clock=clock or SystemClock(),
-            settings=planner_settings_of(settings),
-            model=model_of(model),
+            clock=clock,
+            planner=made if model is not None else None,
+            writer=made if has_model(models[:2]) else None,
             sources=sources_of(tools),
             agents=agents_of(agents),
             options=options,
@@ -87,14 +97,14 @@ class Arguments(NamedTuple):
             await self.store.close()
 
 
-def model_of(given: ChatModel | str | None) -> ChatModel | None:
-    """Returns a model by its name, or the given one."""
-    if given is None or isinstance(given, str):
-        return None if given is None else models.model(given)
-    if isinstance(given, type) or not callable(getattr(given, "stream", None)):
-        hint = "give its name, such as 'openai:gpt-5', or an object with `name` and `stream`"
-        raise Misconfigured(f"{given!r} is not a model", hint=hint)
-    return given
+def has_model(given: Sequence[ChatModel | str | None]) -> bool:
+    """Tells whether a model is among these; raises for what is neither a model nor a name."""
+    for each in cast("Sequence[object]", given):
+        is_model = not isinstance(each, type) and callable(getattr(each, "stream", None))
+        if each is not None and not isinstance(each, str) and not is_model:
+            hint = "give its name, such as 'openai:gpt-5', or an object with `name` and `stream`"
+            raise Misconfigured(f"{each!r} is not a model", hint=hint)
+    return any(each is not None for each in given)
 
 
 def read_options(given: Mapping[str, Any]) -> Options:
@@ -113,18 +123,14 @@ def read_options(given: Mapping[str, Any]) -> Options:
 
 
 def resolved_options(options: Options) -> Options:
-    """Returns the options with models in place of their names, and an absolute folder."""
+    """Returns the options with an absolute folder."""
     made = options.copy()
-    if "triage_model" in options:
-        made["triage_model"] = model_of(options["triage_model"])
-    if "report_model" in options:
-        made["report_model"] = model_of(options["report_model"])
     if folder := options.get("folder"):
         made["folder"] = Path(folder).resolve()  # now: a program may change its folder
     return made
 
 
-def planner_settings_of(settings: Settings | None) -> PlannerSettings | None:
+def planner_settings_of(settings: Settings | None) -> object:
     """Returns the part of the settings that the planner uses."""
     if settings is None:
         return None

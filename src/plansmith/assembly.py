@@ -6,31 +6,26 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from plansmith.arguments import Arguments, model_of
+from plansmith import plugins
+from plansmith.arguments import Arguments
 from plansmith.lazy import lazy_modules
 from plansmith.plan.limits import Limits
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
-from plansmith.runs.planning import RunPlanner, ignore_progress
+from plansmith.runs.planning import RunPlanning, ignore_progress
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval
 
 if TYPE_CHECKING:
-    from plansmith.adapters.ranking import minilm
     from plansmith.plan.earlier import EarlierResult
     from plansmith.plan.run_options import RunOptions
-    from plansmith.planner.settings import PlannerSettings
-    from plansmith.planner.shortlist.pick import SemanticRanker
-    from plansmith.ports import Agent, ChatModel, Message, ToolSource
+    from plansmith.ports import Agent, Conversations, Message, ToolSource
     from plansmith.runs.options import Options
     from plansmith.schedules import service
     from plansmith.templates.book import TemplateBook
-    from plansmith.threads import memory
 else:
     lazy_modules(
         globals(),
-        memory="plansmith.threads.memory",
-        minilm="plansmith.adapters.ranking.minilm",
         service="plansmith.schedules.service",
     )
 
@@ -51,7 +46,7 @@ def make_runs(given: Arguments) -> RunService:
     return RunService(
         journals=journals,
         intake=intake,
-        planner=_planner(given.model, journals, intake, given.settings, options),
+        planning=_planning(given, journals, intake),
         limits=options.get("limits"),
         rounds=options.get("rounds"),
         budget=options.get("budget"),
@@ -84,45 +79,35 @@ def _intake(
     )
 
 
-def _ranker(settings: PlannerSettings | None, options: Options) -> SemanticRanker | None:
-    """Returns the ranker that was given, or MiniLM where the settings rank by meaning."""
-    if "ranker" in options or settings is None or not settings.semantic:
-        return options.get("ranker")
-    return minilm.MiniLmRanker()
+def _conversations(journals: Journals) -> Conversations:
+    """Returns what remembers conversations, when a run belongs to one."""
+    made: Conversations = plugins.load("planners", "conversations")(journals)
+    return made
 
 
 async def _said(journals: Journals, thread: str, message: int | None) -> Sequence[Message]:
     """Returns the conversation before a message of a thread."""
-    return await memory.ThreadMemory(journals).before(thread, message)
+    return await _conversations(journals).before(thread, message)
 
 
 async def _results(journals: Journals, thread: str, message: int | None) -> Sequence[EarlierResult]:
     """Returns the results that a plan for a message of a thread may use."""
-    return await memory.ThreadMemory(journals).results(thread, message)
+    return await _conversations(journals).results(thread, message)
 
 
 async def _join(journals: Journals, run: str, options: RunOptions) -> None:
     """Adds a run that repeats or continues another one to its thread."""
-    await memory.ThreadMemory(journals).join(run, options)
+    await _conversations(journals).join(run, options)
 
 
-def _planner(
-    model: ChatModel | None,
-    journals: Journals,
-    intake: PlanIntake,
-    settings: PlannerSettings | None,
-    options: Options,
-) -> RunPlanner:
+def _planning(given: Arguments, journals: Journals, intake: PlanIntake) -> RunPlanning:
+    options = given.options
     limits = options.get("limits", Limits())
-    return RunPlanner(
+    return RunPlanning(
         journals=journals,
         intake=intake,
-        model=model,
-        triage_model=model_of(options.get("triage_model")),
-        report_model=model_of(options.get("report_model")),
-        context=options.get("context", ()),
-        ranker=_ranker(settings, options),
-        settings=settings,
+        planner=given.planner,
+        writer=given.writer,
         early_start=limits.early_start,
         trusts_texts=limits.tool_texts == "trust",
         tell=options.get("tell", ignore_progress),

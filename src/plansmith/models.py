@@ -28,9 +28,13 @@ if TYPE_CHECKING:
     from plansmith.adapters.models.local import embedded
     from plansmith.adapters.models.local import files as model_files
     from plansmith.adapters.models.provider_output import Mode
-    from plansmith.planner.request import Tell
+    from plansmith.adapters.ranking import minilm
+    from plansmith.plan.planning import Tell
+    from plansmith.planner import model_planner
+    from plansmith.planner.settings import PlannerSettings
     from plansmith.ports import ChatModel, Clock
     from plansmith.replay import recorded
+    from plansmith.runs.options import Options
 else:
     lazy_modules(
         globals(),
@@ -38,11 +42,13 @@ else:
         demo="plansmith.adapters.models.demo",
         embedded="plansmith.adapters.models.local.embedded",
         fact_checked="plansmith.adapters.models.fact_checked",
+        minilm="plansmith.adapters.ranking.minilm",
         model_files="plansmith.adapters.models.local.files",
         names="plansmith.adapters.models.names",
         provider="plansmith.adapters.models.provider",
         recorded="plansmith.replay.recorded",
         rules="plansmith.adapters.models.rules",
+        model_planner="plansmith.planner.model_planner",
         wrappers="plansmith.adapters.models.wrappers",
     )
 
@@ -123,6 +129,37 @@ def model_of(given: ChatModel | str | None, *, tell: Tell = lambda _: None) -> C
         checked = _settings({"model": given or "auto"})
         return make_model(checked, clock=SystemClock(), tell=tell)
     return given
+
+
+def make_planner(
+    model: ChatModel | str | None,
+    *,
+    clock: Clock,
+    settings: PlannerSettings | None = None,
+    options: Options,
+) -> model_planner.ModelPlanner:
+    """Makes the planner of a Plansmith that was given models, by themselves or by name."""
+    triage_model = _given_model(options.get("triage_model"))
+    report_model = _given_model(options.get("report_model"))
+    planning_model = _given_model(model) or report_model or triage_model
+    assert planning_model is not None  # noqa: S101
+    ranker = options.get("ranker")
+    if "ranker" not in options and settings is not None and settings.semantic:
+        ranker = minilm.MiniLmRanker()
+    return model_planner.ModelPlanner(
+        planning_model,
+        clock=clock,
+        triage_model=triage_model,
+        report_model=report_model,
+        context=options.get("context", ()),
+        ranker=ranker,
+        settings=settings,
+    )
+
+
+def _given_model(given: ChatModel | str | None) -> ChatModel | None:
+    """Returns a model by its name, or the given one."""
+    return model(given) if isinstance(given, str) else given
 
 
 def make_model(

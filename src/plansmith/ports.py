@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from plansmith.plan.asking import answer_to, answers_in
-from plansmith.plan.briefs import Brief, ContextBlock, PlanBrief, ReplyBrief, TriageBrief
+from plansmith.plan.briefs import (
+    Brief,
+    ContextBlock,
+    Message,
+    PlanBrief,
+    ReplyBrief,
+    TriageBrief,
+    Usage,
+)
 from plansmith.store_ports import (
     JournalStore,
     News,
@@ -21,14 +28,21 @@ from plansmith.store_ports import (
 )
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from plansmith.plan.capability import AgentSpec, ToolSpec
     from plansmith.plan.data import Json
+    from plansmith.plan.earlier import EarlierResult, UsableResults
+    from plansmith.plan.estimate import Cost
+    from plansmith.plan.planning import OnStep, Planned, PlanRequest, Tell
+    from plansmith.plan.run_options import RunOptions
 
 # Re-exported: what prompts have, and the ports of stores.
 __all__ = [
     "Brief",
     "ContextBlock",
     "JournalStore",
+    "Message",
     "News",
     "PlanBrief",
     "PlanStore",
@@ -38,20 +52,8 @@ __all__ = [
     "Sound",
     "SummaryStore",
     "TriageBrief",
+    "Usage",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a prompt.
-
-    Attributes:
-        role: Who says it.
-        text: What is said.
-    """
-
-    role: Literal["system", "user", "assistant"]
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +78,6 @@ class Prompt:
     def text(self) -> str:
         """Returns all messages as one text."""
         return "\n".join(message.text for message in self.messages)
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The tokens of a model call.
-
-    Attributes:
-        input_tokens: The tokens of the prompt.
-        output_tokens: The tokens of the answer.
-        cached_tokens: Those of the prompt that the provider had in its cache.
-        cost: The price in US dollars; None if it is unknown.
-    """
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cost: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +292,99 @@ class Ranker(Protocol):
         Args:
             query: The request.
             texts: The texts to compare with it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """What a new plan may use, and what calls have cost.
+
+    Attributes:
+        tools: The tools.
+        agents: The cards of the agents.
+        templates: The names of the templates.
+        sources: The source of each tool, by the name of the tool.
+        earlier: The results of earlier runs.
+        past: What calls of tools and agents have cost, by name.
+        price_per_million: The price of a million tokens in US dollars, where none is known.
+    """
+
+    tools: Sequence[ToolSpec] = ()
+    agents: Sequence[AgentSpec] = ()
+    templates: Sequence[str] = ()
+    sources: Mapping[str, ToolSource] = field(default_factory=dict[str, "ToolSource"])
+    earlier: UsableResults | None = None
+    past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, "Sequence[Cost]"])
+    price_per_million: Decimal | None = None
+
+
+class Planner(Protocol):
+    """Makes the plan for a request, or revises one: `request.previous` by `request.feedback`."""
+
+    @property
+    def name(self) -> str:
+        """The name of the model that plans, or `rules`."""
+        ...
+
+    async def make(
+        self, request: PlanRequest, available: Available, *, tell: Tell, on_step: OnStep
+    ) -> Planned:
+        """Returns a checked plan, an answer, a question, or why there is none.
+
+        Args:
+            request: What a person wants, with the conversation before it.
+            available: What the plan may use.
+            tell: Receives each stage of planning, for a person to read.
+            on_step: Receives each step as soon as it is written, before the plan is complete.
+        """
+        ...
+
+
+class ReplyWriter(Protocol):
+    """Writes the text of replies."""
+
+    async def write(self, brief: ReplyBrief, said: Sequence[Message], call: Call) -> str:
+        """Returns the text of one reply, which may be empty.
+
+        Args:
+            brief: What to say, and the results to say it with.
+            said: The conversation before the request.
+            call: Ways to report progress and tokens.
+
+        Raises:
+            ModelFailed: There is no usable text; the results are then shown as they are.
+        """
+        ...
+
+
+class Conversations(Protocol):
+    """Remembers the conversations that requests belong to."""
+
+    async def before(self, thread: str, message: int | None) -> Sequence[Message]:
+        """Returns the conversation before a message.
+
+        Args:
+            thread: The id of the conversation.
+            message: The number of the message in it.
+        """
+        ...
+
+    async def results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:
+        """Returns the results of earlier runs that a plan for a message may use.
+
+        Args:
+            thread: The id of the conversation.
+            message: The number of the message in it.
+        """
+        ...
+
+    async def join(self, run: str, options: RunOptions) -> None:
+        """Adds a run that repeats or continues one of a conversation to it.
+
+        Args:
+            run: The id of the run.
+            options: Its options, which name the conversation.
         """
         ...
 

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from plansmith.adapters.context import documents as document_files
     from plansmith.adapters.tools import builtin, folder_brief, functions, toolset
     from plansmith.adapters.tools.mcp import servers as mcp_servers
+    from plansmith.check import rehearsal
     from plansmith.dialects import tools as tool_lists
     from plansmith.plan import run_options
     from plansmith.plan.capability import ToolSpec
     from plansmith.plan.data import Json
+    from plansmith.plan.planning import Tell
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import Team, TeamName
-    from plansmith.planner import rehearsal
     from plansmith.planner.context import locales
     from plansmith.planner.instant import rules as instant_rules
-    from plansmith.planner.request import Tell
     from plansmith.ports import (
         Agent,
         ChatModel,
@@ -65,7 +65,7 @@ else:
         locales="plansmith.planner.context.locales",
         mcp_servers="plansmith.adapters.tools.mcp.servers",
         registry="plansmith.adapters.agents.a2a.registry",
-        rehearsal="plansmith.planner.rehearsal",
+        rehearsal="plansmith.check.rehearsal",
         run_options="plansmith.plan.run_options",
         tool_lists="plansmith.dialects.tools",
         toolset="plansmith.adapters.tools.toolset",
@@ -119,7 +119,7 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
         parts["context"] = [*documents, *cast("list[ContextSource]", telling), *folder]
 
     def say(text: str) -> None:
-        smith.runs.planner.tell(text)  # by name: it changes while a run is shown
+        smith.runs.planning.tell(text)  # by name: it changes while a run is shown
 
     smith = Plansmith(settings=settings, **_with_models(parts, settings, clock=clock, tell=say))
     if not settings.records_folder:

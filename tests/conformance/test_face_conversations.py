@@ -302,7 +302,7 @@ async def test_the_next_message_answers_what_a_release_without_threads_asked_in_
     old = smith_of(scripted({**ASKS, "answer": "Which stock?"}), store=store, settings=Settings())
     place = Origin(kind="conversation", id="c1", thread="t1", user="ada", handed_over=True)
     journal = await old.runs.create("look at it", origin=place, by="ada")
-    await old.runs.planner.plan(journal)
+    await old.runs.planning.plan(journal)
 
     new = smith_of(scripted(HAND, answer(task())), store=store, settings=Settings())
     told = await said(orchestrator(new), asked("Apple"))

@@ -289,7 +289,7 @@ async def test_a_run_that_breaks_in_the_server_is_paused_and_says_why(
     async with serving(tmp_path, store="sqlite") as house:
         run = await house.begin(tool_step("a", "mail"))
         with monkeypatch.context() as patched:
-            patched.setattr(house.server_state.smith.runs.planner, "equip", broken)
+            patched.setattr(house.server_state.smith.runs.planning, "equip", broken)
             await house.approve(run)
             paused = await house.until(run["id"], "paused")
         assert "a fault nobody foresaw" in paused["reason"]

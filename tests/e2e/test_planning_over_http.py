@@ -15,8 +15,9 @@ from plansmith import Effect, ToolSpec
 from plansmith.adapters.clock import SystemClock
 from plansmith.config import ModelSettings
 from plansmith.models import make_model
+from plansmith.plan.planning import PlanRequest
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import PlannerDeps, PlanRequest
+from plansmith.planner.stages import PlannerDeps
 from plansmith.testing import Gate, ModelServer, Refusal, Reply
 
 TOOLS = [ToolSpec(name="weather", description="The weather in a city", effect=Effect.READ)]

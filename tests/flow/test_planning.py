@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from plansmith import AgentSpec, Effect, Plan, ToolSpec
 from plansmith.adapters.clock import SystemClock
 from plansmith.errors import ModelBusy, ModelRefused
+from plansmith.plan.planning import Decision, Planned, PlanRequest
 from plansmith.plan.problem import has_errors
-from plansmith.planner.context.profile import Profile
+from plansmith.plan.run_options import Profile
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
 from plansmith.planner.settings import Fallback, PlannerSettings
-from plansmith.planner.triage import Decision
+from plansmith.planner.stages import PlannerDeps
 from plansmith.ports import Message, Usage
 from plansmith.testing import Answer, FakeClock, ScriptedModel
 

@@ -14,12 +14,13 @@ import pytest
 from plansmith import AgentSpec, Plan, ToolSpec, check_plan
 from plansmith.check.check_plan import Way, way_on
 from plansmith.errors import ModelRefused
+from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.planner.context.background import HEADING, Search
 from plansmith.planner.parse.reply import parse
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
 from plansmith.planner.settings import PlannerSettings
 from plansmith.planner.shortlist.pick import shortlist
+from plansmith.planner.stages import PlannerDeps
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

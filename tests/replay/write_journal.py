@@ -27,7 +27,7 @@ from plansmith.plan.planning_events import (
     PrefetchStarted,
 )
 from plansmith.plan.problem import problem
-from plansmith.plan.run_options import EarlierMessage, ProfileFields, RunBudget, RunOptions, Team
+from plansmith.plan.run_options import EarlierMessage, Profile, RunBudget, RunOptions, Team
 
 START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 ADA, SYSTEM = Actor(kind="person", name="ada"), Actor(kind="system")
@@ -67,7 +67,7 @@ def whole_story() -> Iterator[tuple[AnyBody, Actor]]:
     options = RunOptions(
         locale="en",
         history=(EarlierMessage("user", "hello"),),
-        profile=ProfileFields(role="clerk", goals=("less",)),
+        profile=Profile(role="clerk", goals=("less",)),
         budget=RunBudget(money="0.50", seconds=60),
         team=Team(name="data", database="sqlite:///shop.db"),
     )

@@ -142,7 +142,7 @@ async def watching(smith: Plansmith, run: Run) -> None:
 
 
 async def talking(smith: Plansmith) -> None:
-    thread = assert_type(await smith.thread("trip"), Thread)
+    thread: Thread = await smith.thread("trip")
     turn = assert_type(await thread.say("look", by="ann"), Turn)
     assert_type(turn.run, Run | None)
     assert_type(thread.history, Sequence[ThreadMessage])

@@ -13,6 +13,7 @@ import plansmith
 from plansmith import Plan, Plansmith, Run, ToolSpec, check_plan, model, read_plan, tool
 from plansmith.adapters.models.names import need_usable
 from plansmith.errors import Misconfigured
+from plansmith.planner.model_planner import ModelPlanner
 from plansmith.testing import MemoryStore, ScriptedModel
 
 NO_TOOLS: list[ToolSpec] = []
@@ -107,7 +108,9 @@ def test_an_unknown_argument_names_the_nearest_one() -> None:
 
 def test_a_model_object_is_the_first_argument_too() -> None:
     scripted = ScriptedModel()
-    assert Plansmith(scripted).runs.planner.model is scripted
+    planner = Plansmith(scripted).runs.planning.need_planner()
+    assert isinstance(planner, ModelPlanner)
+    assert planner.model is scripted
 
 
 def test_a_plan_is_checked_against_functions_as_a_plansmith_takes_them() -> None:

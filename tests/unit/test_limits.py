@@ -71,7 +71,7 @@ async def test_every_default_is_the_same_through_every_door(tmp_path: Path) -> N
                 assert name in known or by_field(one)[name] == each, (door, name)
     assert Behaviour().settings() == {}
     assert NewRun(request="x").budget is None
-    assert library.runs.planner.early_start is Limits().early_start is True
+    assert library.runs.planning.early_start is Limits().early_start is True
 
 
 def test_parts_that_programs_make_themselves_have_the_defaults_of_the_settings() -> None:

@@ -107,11 +107,11 @@ async def _planning_shown_in(watcher: Watcher) -> AsyncGenerator[None]:
         if verbose or not is_stage(text) or not isinstance(watcher.view, Lines):
             watcher.view.say(text)
 
-    before, smith.runs.planner.tell = smith.runs.planner.tell, say
+    before, smith.runs.planning.tell = smith.runs.planning.tell, say
     try:
         yield
     finally:
-        smith.runs.planner.tell = before
+        smith.runs.planning.tell = before
 
 
 class Executed(NamedTuple):

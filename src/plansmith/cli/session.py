@@ -23,12 +23,12 @@ from plansmith.config import Settings
 from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
 from plansmith.lazy import lazy_modules
 from plansmith.plan.events import RunCreated
+from plansmith.plan.planning import stands_in
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.steps import ToolStep
 from plansmith.plan.summary import Headline
-from plansmith.planner.fallback import stands_in
 from plansmith.ports import PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
 from plansmith.wiring import Parts, TeamSmiths, make_smith

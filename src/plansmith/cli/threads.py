@@ -61,7 +61,8 @@ def _thread_name(given: str) -> str:
 async def open_thread(session: Session, name: str | None) -> Thread:
     """Opens the thread of a name, see `find_thread`; without one a new thread."""
     found = await find_thread(session, name) if name else ""
-    return await session.smith.thread(found)
+    thread: Thread = await session.smith.thread(found)
+    return thread
 
 
 async def find_thread(session: Session, name: str) -> str:
@@ -88,10 +89,9 @@ async def find_thread(session: Session, name: str) -> str:
 
 async def _last_thread(session: Session) -> str:
     """Returns where something was said last in this folder: a thread, or a run without one."""
-    try:
+    thread: Thread | None = None
+    with suppress(Refused):
         thread = await session.smith.threads.last()
-    except Refused:
-        thread = None
     said = thread.state.updated_at if thread is not None else None
     run = await _last_asked(session)
     if run is not None and run.created_at is not None and (said is None or run.created_at > said):

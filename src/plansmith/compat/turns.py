@@ -24,7 +24,7 @@ async def planned(
     """
     if not thread_id:
         return await smith.plan(text, by=by, **options)
-    thread = await smith.thread(thread_id)
+    thread: Thread = await smith.thread(thread_id)
     reading = await thread.in_turn(text, by=by)
     return await _acted(thread, text, reading, by=by, **options)
 
@@ -61,7 +61,7 @@ async def answered(smith: Plansmith, run: Run, question: str, value: Json, *, by
     """Answers a question of a run; in a conversation, words are a message of it."""
     if not run.options.thread or not isinstance(value, str) or not value.strip():
         return await smith.answer(run.id, question, value, by=by)
-    thread = await smith.thread(run.options.thread)
+    thread: Thread = await smith.thread(run.options.thread)
     return await _acted(thread, value, Reading("answer", run.id, question, value), by=by)
 
 
@@ -69,7 +69,7 @@ async def changed(smith: Plansmith, run: Run, words: str, *, by: str = "") -> Ru
     """Has a plan changed as the words say; in a conversation, they are a message of it."""
     if not run.options.thread:
         return await smith.request_changes(run.id, words, by=by)
-    thread = await smith.thread(run.options.thread)
+    thread: Thread = await smith.thread(run.options.thread)
     return await _acted(thread, words, Reading("change", run.id), by=by)
 
 

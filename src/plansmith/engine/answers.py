@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 import jsonschema_rs
 
+from plansmith import plugins
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.budget import settle_limit
 from plansmith.engine.given_values import allow_seen, allowed_values, given_values, seen_of
@@ -33,10 +34,10 @@ from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, PlanStep
-from plansmith.plan.yes_or_no import goes_on
 from plansmith.review.policy import active_steps, effects
 
 ONLY_PERSONS: Final = Sentence("question.only_persons")
+_YES_OR_NO: Final[Mapping[str, bool]] = {"yes": True, "no": False}
 NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
 
 
@@ -75,13 +76,31 @@ def refuses(run: Run, asked: QuestionAsked, value: Json, known: Known) -> bool:
         return False
     listed = (asked.answer_schema or {}).get("enum")
     options = asked.options or (listed if isinstance(listed, list) else ())
-    agreed = goes_on(value, asked.text, [each for each in options if isinstance(each, str)])
+    agreed = agrees(value, asked.text, [each for each in options if isinstance(each, str)])
     if agreed is not None or is_used(run, asked, known):
         return agreed is False
     if value in options:
         return True  # there is no clearer one: when in doubt, it counts as a no
     hint = Sentence("answer.unclear_hint")
     raise Refused(Sentence("answer.unclear", answer=value_text(value)), hint=hint)
+
+
+def agrees(value: Json, question: str, options: Sequence[str]) -> bool | None:
+    """Tells whether an answer agrees to go on; None if that is not clear.
+
+    Other words than yes and no are read by whatever package reads language, if one is installed.
+    """
+    if isinstance(value, bool) or value is None:
+        return value
+    if not isinstance(value, str):
+        return True  # a number or the like, to whoever asked for one
+    said = value.strip().casefold()
+    if said in _YES_OR_NO:
+        return _YES_OR_NO[said]
+    if "answers" not in plugins.names("planners"):
+        return None
+    read: Callable[[str, str, Sequence[str]], bool | None] = plugins.load("planners", "answers")
+    return read(value, question, options)
 
 
 def is_used(run: Run, asked: QuestionAsked, known: Known) -> bool:

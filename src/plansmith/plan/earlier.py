@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import (
     EARLIER,
+    RESERVED,
     earlier_parts,
     earlier_source,
     is_earlier,
     value_text,
 )
+from plansmith.plan.rename import point_elsewhere
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import StepFields
 from plansmith.text import clip, visible
 
 FROM_EARLIER: Final = "PS317"
@@ -25,6 +30,7 @@ _LINES: Final = 3
 _KEYS: Final = 8  # of an object: a plan refers to what it wants by its key
 _LINE: Final = 120
 _LISTED: Final = 8
+_REQUEST: Final = 80
 
 
 class EarlierResult(NamedTuple):
@@ -169,3 +175,45 @@ def pinned_results(
     for ref, digest in pins.items():
         found[ref] = found.get(ref, EarlierResult(ref, digest))._replace(hash=digest)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class UsableResults:
+    """The results that the plans of one request may use; `load` reads a value by its hash."""
+
+    load: Callable[[str], Awaitable[Json]]
+    results: Mapping[str, EarlierResult] = field(default_factory=dict[str, EarlierResult])
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The references of results by their names."""
+        return {each.name: each.ref for each in self.results.values() if each.name}
+
+    def named(self, plan: Plan) -> Plan:
+        """Returns the plan with names of results written out; its own steps win over them."""
+        if not self.results:
+            return plan
+        names = self.names
+        known = {*plan.by_id, *(step.each.id for step in plan.steps if step.kind == "map")}
+        written = {name for step in plan.steps for name in (*_sources(step), *step.after)}
+        meant = {name: names[name] for name in written - known - RESERVED if name in names}
+        return point_elsewhere(plan, meant) if meant else plan
+
+    def notes(self, plan: Plan) -> Iterator[Problem]:
+        """Yields a note for each use of an earlier result, for whoever reviews the plan."""
+        for step in plan.steps:
+            seen: set[str] = set()
+            for found in step.references:
+                ref = found.ref.step if found.ref is not None else ""
+                if ref in self.results and ref not in seen:
+                    seen.add(ref)
+                    result = self.results[ref]
+                    request = clip(visible(" ".join(result.request.split())), _REQUEST)
+                    about = {"step": result.step, "request": request or result.run}
+                    text = Sentence(USE, **about)
+                    hint = Sentence("hint.earlier_data")
+                    yield problem(FROM_EARLIER, text, hint=hint, step=step.id, path=found.where)
+
+
+def _sources(step: StepFields) -> list[str]:
+    return [found.ref.step for found in step.references if found.ref is not None]

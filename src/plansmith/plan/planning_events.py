@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_serializer
 
+from plansmith.plan.briefs import Usage
 from plansmith.plan.data import Flag, Number, Record, Whole
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.event_body import Count, EventBody, Seconds, ShownField
@@ -83,6 +86,22 @@ class PlanningFigures(Record):
     cached_tokens: Whole = 0
     cost_usd: str | None = None
     seconds: dict[str, Whole | Number] = Field(default_factory=dict)
+
+    def spent(self, usage: Usage, seconds: Mapping[str, float] | None = None) -> Self:
+        """Returns the figures with the tokens of the model calls and the time of each stage."""
+        return self.replace(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+            cost_usd=None if usage.cost is None else str(usage.cost),
+            seconds={name: round(each, 3) for name, each in (seconds or {}).items()},
+        )
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of the model calls."""
+        cost = None if self.cost_usd is None else Decimal(self.cost_usd)
+        return Usage(self.input_tokens, self.output_tokens, self.cached_tokens, cost)
 
     @model_serializer(mode="plain")
     def _write(self) -> dict[str, Any]:

@@ -292,6 +292,18 @@ def value_text(value: Json) -> str:
     return json_text(value)
 
 
+def filled(instruction: str, results: Mapping[str, Json]) -> str:
+    """Returns the instruction with its references replaced; inserted text is never parsed again."""
+    if not results:
+        return instruction
+    return "".join(
+        value_text(results[str(piece)])
+        if isinstance(piece, Ref) and str(piece) in results
+        else str(piece)
+        for piece in pieces(instruction)
+    )
+
+
 def _join(parts: list[str | Ref], values: Mapping[str, Json]) -> str:
     return "".join(
         value_text(lookup(part, values)) if isinstance(part, Ref) else part for part in parts

@@ -60,7 +60,7 @@ def _listed(value: object) -> object:
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_listed)]
 
 
-class ProfileFields(Record):
+class Profile(Record):
     """For whom a plan is made and in which role; without a language, that of the request."""
 
     name: Text = ""
@@ -103,7 +103,7 @@ class RunOptions(Record):
     locale: Text = ""
     target: Text = ""
     top_k: Whole | None = None
-    profile: ProfileFields | None = None
+    profile: Profile | None = None
     history: tuple[EarlierMessage, ...] = ()
     max_steps: Whole | None = None
     budget: RunBudget | None = None

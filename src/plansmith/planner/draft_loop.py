@@ -9,31 +9,33 @@ from functools import partial
 from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan
 from plansmith.check.constraints import Constraint, constraint_problems, step_limit
+from plansmith.check.earlier import used_results
 from plansmith.check.estimate import estimate
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
+from plansmith.check.rehearsal import rehearsal_problems, to_repair, to_show
 from plansmith.dialects.earlier import with_results
 from plansmith.errors import ModelBusy, ModelFailed
+from plansmith.plan.briefs import total
 from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Decision, OnStep, Planned, PlanRequest
+from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AnyStep, MapStep
 from plansmith.planner.constraint_words import asked_constraints, read_constraint
 from plansmith.planner.context.gather import Context, time_text
-from plansmith.planner.draft import Offer, OnStep, OnText, draft, draft_messages, draft_schema
+from plansmith.planner.draft import Offer, OnText, draft, draft_messages, draft_schema
 from plansmith.planner.fallback import fallback
 from plansmith.planner.made_up import made_up_values
-from plansmith.planner.metrics import PlanMetrics
-from plansmith.planner.model_calls import ModelAnswer, total
+from plansmith.planner.model_calls import ModelAnswer
 from plansmith.planner.parse.normalize import assigned
 from plansmith.planner.parse.reply import Parsed, parse_answer
 from plansmith.planner.recurrence import without_schedule_words
-from plansmith.planner.rehearsal import rehearsal_problems, to_repair, to_show
 from plansmith.planner.repair import repair
-from plansmith.planner.request import Planned, PlannerDeps, PlanRequest, Watch
-from plansmith.planner.triage import Decision
+from plansmith.planner.stages import PlannerDeps, Watch
 from plansmith.ports import PlanBrief, Prompt, Usage
 from plansmith.text import visible
 
@@ -148,7 +150,7 @@ class DraftLoop:
         if parsed.plan is None:
             return
         with self.watch("check", Sentence("planning.steps", count=len(parsed.plan.steps))):
-            earlier = await known.used_by(parsed.plan) if known else NOTHING_EARLIER
+            earlier = await used_results(parsed.plan, known) if known else NOTHING_EARLIER
             self.plan, found = check(
                 parsed.plan, self.deps, self.rules, self.request.kept, earlier=earlier
             )
@@ -217,8 +219,8 @@ class DraftLoop:
             metrics=self._metrics(final, degraded=substitute is not None),
         )
 
-    def _metrics(self, final: Plan | None, *, degraded: bool) -> PlanMetrics:
-        return PlanMetrics(
+    def _metrics(self, final: Plan | None, *, degraded: bool) -> PlanningFigures:
+        return PlanningFigures(
             parsed=self.plan is not None,
             parsed_at_once=self.parsed_at_once,
             enough_context=self.plan is not None and self.plan.enough_context,
@@ -226,8 +228,7 @@ class DraftLoop:
             # As in the limit on steps, what only asks or answers does not count.
             steps=sum(each.kind not in ("ask", "reply") for each in final.steps) if final else 0,
             repairs=self.repairs,
-            usage=self.usage,
-        )
+        ).spent(self.usage)
 
     def _substitute(self) -> Plan | None:
         return fallback(

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence
@@ -42,23 +41,6 @@ def fallback(
     steps = _three(request, language or locale, agent) if three else _reply(text, locale)
     goal = f"Plan for: {request[:50]}{'...' * (len(request) > 50)}"
     return Plan.model_validate({"goal": goal, "locale": locale, "degraded": reason, "steps": steps})
-
-
-def only_stands_in(plan: Plan) -> bool:
-    """Whether a plan is a fallback without any call, which nobody should approve.
-
-    A plan made by rules is degraded too, but if it calls tools it can be approved.
-    """
-    return bool(plan.degraded) and all(isinstance(step, ReplyStep) for step in plan.steps)
-
-
-def stands_in(plan: Plan, made: PlanningFigures | None) -> bool:
-    """Whether a plan was put in place of one that the model could not make.
-
-    A plan made by rules is marked too, but nothing failed when it was made; nor when it is
-    run again, where nobody planned.
-    """
-    return bool(plan.degraded) and (only_stands_in(plan) if made is None else made.degraded)
 
 
 def _reply(text: str, locale: str) -> list[dict[str, Any]]:

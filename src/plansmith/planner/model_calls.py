@@ -94,18 +94,6 @@ async def read_answer(
     return ModelAnswer("".join(pieces), usage)
 
 
-def total(*usages: Usage) -> Usage:
-    """Adds usages up; the cost is unknown if one of them is."""
-    costs = [each.cost for each in usages if each.input_tokens or each.output_tokens]
-    known = [cost for cost in costs if cost is not None]
-    return Usage(
-        sum(each.input_tokens for each in usages),
-        sum(each.output_tokens for each in usages),
-        sum(each.cached_tokens for each in usages),
-        sum(known[1:], known[0]) if known and len(known) == len(costs) else None,
-    )
-
-
 class Transcript:
     """Records the exchanges with models while one request is planned."""
 

@@ -7,7 +7,10 @@ from functools import partial
 
 from plansmith.check.check_plan import check_plan
 from plansmith.dialects.dialect import dialect
+from plansmith.plan.briefs import total
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Decision, OnStep, Planned, PlanRequest, Tell
+from plansmith.plan.planning_events import PickedTool, PlanningFigures
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.context.background import HEADING
@@ -26,16 +29,14 @@ from plansmith.planner.context.gather import (
 from plansmith.planner.context.history import TITLE, Summariser, recall
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.context.token_budget import clipped
-from plansmith.planner.draft import Offer, OnStep, OnText
+from plansmith.planner.draft import Offer, OnText
 from plansmith.planner.draft_loop import DraftLoop, estimate_with
 from plansmith.planner.instant import rules as instant
 from plansmith.planner.left_out import left_out
-from plansmith.planner.metrics import PlanMetrics
-from plansmith.planner.model_calls import total
-from plansmith.planner.request import Planned, PlannerDeps, PlanRequest, Tell, Watch
 from plansmith.planner.shortlist.pick import Pick, reader_picks, shortlist
-from plansmith.planner.triage import Decision, Triage, triage
-from plansmith.ports import ContextBlock
+from plansmith.planner.stages import PlannerDeps, Watch
+from plansmith.planner.triage import Triage, triage
+from plansmith.ports import ContextBlock, Usage
 from plansmith.text import READ_BY_RULES
 
 
@@ -75,14 +76,14 @@ async def make_plan(
     return replace(
         _with_schedule(planned, decided, request),
         reason=decided.reason,
-        picks=tuple(picks),
+        picks=tuple(PickedTool(name=each.name, reason=each.reason) for each in picks),
         problems=(
             *map(_note, context.notes),
             *_searched(context),
             *planned.problems,
             *_left_out(planned.plan, request, deps),
         ),
-        metrics=replace(planned.metrics, usage=usage, seconds=watch.seconds),
+        metrics=planned.metrics.spent(usage, watch.seconds),
     )
 
 
@@ -247,14 +248,14 @@ def _without_model(decided: Triage, deps: PlannerDeps, watch: Watch) -> Planned:
         plan=plan,
         problems=tuple(found),
         estimate=estimate_with(plan, deps),
-        metrics=PlanMetrics(
-            parsed=True, parsed_at_once=True, steps=len(plan.steps), seconds=watch.seconds
+        metrics=PlanningFigures(parsed=True, parsed_at_once=True, steps=len(plan.steps)).spent(
+            Usage(), watch.seconds
         ),
     )
 
 
 def _without_plan(decided: Triage, locale: str, watch: Watch) -> Planned:
-    metrics = PlanMetrics(usage=decided.usage, seconds=watch.seconds)
+    metrics = PlanningFigures().spent(decided.usage, watch.seconds)
     return Planned(decided.decision, decided.reason, decided.answer, locale=locale, metrics=metrics)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from plansmith.check.rehearsal import WOULD_FAIL
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
@@ -15,7 +16,6 @@ from plansmith.plan.steps import MapStep
 from plansmith.planner.context.fence import fence
 from plansmith.planner.model_calls import read_answer, render
 from plansmith.planner.parse.reply import Parsed, parse_answer
-from plansmith.planner.rehearsal import WOULD_FAIL
 from plansmith.ports import Brief, ChatModel, Message, PlanBrief, Prompt, Usage
 
 _MOST_PROBLEMS: Final = 20

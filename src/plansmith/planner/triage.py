@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,6 +11,7 @@ from plansmith.errors import ModelFailed, PlansmithError, UnreadableText
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Decision
 from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing
@@ -34,15 +34,6 @@ SCHEMA: Final[dict[str, Json]] = {
     "required": ["decision", "reason", "query", "answer"],
     "additionalProperties": False,
 }
-
-
-class Decision(StrEnum):
-    """What to do with a request."""
-
-    ANSWER = "answer"
-    PLAN = "plan"
-    ASK = "ask"
-    REFUSE = "refuse"
 
 
 class Triage(NamedTuple):

@@ -21,7 +21,7 @@ from plansmith.plan.steps import (
     ReplyStep,
     ToolStep,
 )
-from plansmith.plan.yes_or_no import goes_on
+from plansmith.planner.yes_or_no import goes_on
 from plansmith.programs.expressions import Expressions, call, literal, quoted, sequence, table
 from plansmith.text import clip, safe
 

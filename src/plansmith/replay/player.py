@@ -178,7 +178,7 @@ class _Player:
             )
             return
         journal = await self._again.create(**_fields(event.body), by=event.by)
-        await self._again.planner.plan(journal)
+        await self._again.planning.plan(journal)
 
     def _bodies(self, start: int) -> Iterator[e.AnyBody]:
         """Yields the events that follow at the same time."""
@@ -195,7 +195,7 @@ class _Player:
             case MakePlan(changed=True):
                 await self._again.reviser.change(journal)
             case MakePlan():
-                await self._again.planner.plan(journal)
+                await self._again.planning.plan(journal)
             case _:
                 await self._again.run(self._run)
 

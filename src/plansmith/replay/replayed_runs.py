@@ -15,23 +15,23 @@ from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
-from plansmith.plan.earlier import pinned_results
+from plansmith.plan.earlier import UsableResults, pinned_results
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
+from plansmith.plan.planning import Decision, OnStep, Planned, PlanRequest
+from plansmith.plan.planning_events import (
+    PlanningFailed,
+    PlanningFigures,
+    PrefetchEnded,
+    PrefetchStarted,
+)
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.draft import OnStep
-from plansmith.planner.earlier import UsableResults
-from plansmith.planner.metrics import PlanMetrics
-from plansmith.planner.request import Planned, PlanRequest
-from plansmith.planner.shortlist.pick import Pick
-from plansmith.planner.triage import Decision
-from plansmith.ports import ChatModel, Usage
+from plansmith.ports import Planner, Usage
 from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore, earlier_results
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
-from plansmith.runs.planning import READ_RESULTS, RunPlanner
+from plansmith.runs.planning import READ_RESULTS, RunPlanning
 from plansmith.runs.service import RunService
 from plansmith.templates.book import Template
 
@@ -43,11 +43,11 @@ def taped_runs(tape: Tape, runs: RunService, callees: Callees) -> RunService:
     store, clock = TapeStore(tape), TapeClock(tape)
     journals = Journals(store=store, clock=clock, ids=lambda: tape.events[0].run)
     intake = TapedIntake(tape, runs.intake, callees, store=store, clock=clock)
-    model = _NoModel() if planned else None
+    planner = _NoPlanner() if planned else None
     return RunService(
         journals=journals,
         intake=intake,
-        planner=TapedPlanner(tape, journals=journals, intake=intake, model=model),
+        planning=TapedPlanning(tape, journals=journals, intake=intake, planner=planner),
         limits=runs.execution.limits,
         budget=runs.budgets.limits,
         rounds=runs.reviser.rounds,
@@ -122,13 +122,13 @@ class TapedIntake(PlanIntake):
         await super().propose(journal, plan, problems, earlier, **entries)
 
 
-class TapedPlanner(RunPlanner):
-    """A planner whose plans and early reads come from the tape."""
+class TapedPlanning(RunPlanning):
+    """Planning whose plans and early reads come from the tape."""
 
     def __init__(
-        self, tape: Tape, *, journals: Journals, intake: PlanIntake, model: ChatModel | None
+        self, tape: Tape, *, journals: Journals, intake: PlanIntake, planner: Planner | None
     ) -> None:
-        super().__init__(journals=journals, intake=intake, model=model, early_start=False)
+        super().__init__(journals=journals, intake=intake, planner=planner, early_start=False)
         self._tape = tape
 
     async def settle_early(self, journal: Journal, keep: Collection[str] | None = None) -> None:
@@ -137,22 +137,11 @@ class TapedPlanner(RunPlanner):
         while self._tape.next and isinstance(self._tape.next.body, _EARLY):
             await journal.append(self._tape.next.body, by=self._tape.next.by)
 
-    def maker_of(self, planned: Planned) -> str:
-        """Returns who made the plan, from the tape."""
-        found = next_plan(self._tape)
-        return found.origin if found else super().maker_of(planned)
-
     async def make(
-        self,
-        request: PlanRequest,
-        *,
-        on_step: OnStep | None = None,
-        triage: bool = True,
-        results: bool = True,
-        model: ChatModel | None = None,
+        self, request: PlanRequest, *, on_step: OnStep | None = None, results: bool = True
     ) -> Planned:
         """Returns the outcome of planning from the tape."""
-        del request, on_step, triage, results, model
+        del request, on_step, results
         made = recorded_planning(self._tape)
         return replace(made, read_results=_has_read(self._tape))
 
@@ -173,12 +162,12 @@ def _has_read(tape: Tape) -> bool:
 _EARLY: Final = (PrefetchStarted, PrefetchEnded)
 
 
-class _NoModel:
-    """A placeholder for the model, which a replay never calls."""
+class _NoPlanner:
+    """A placeholder for the planner, which a replay never calls."""
 
     name = "on tape"
 
-    def stream(self, *_: object, **__: object) -> Any:
+    async def make(self, *_: object, **__: object) -> Planned:
         """Never called."""
         raise Refused(Sentence("replay.no_model"))
 
@@ -213,8 +202,9 @@ def recorded_planning(tape: Tape) -> Planned:
             reason=reason,
             plan=proposed.plan,
             problems=proposed.problems,
-            picks=tuple(Pick(each.name, 0.0, each.reason, "tool") for each in proposed.picks),
-            metrics=PlanMetrics.of(proposed.metrics) if proposed.metrics else PlanMetrics(),
+            picks=proposed.picks,
+            origin=proposed.origin,
+            metrics=proposed.metrics or PlanningFigures(),
             exchanges=_exchanges(tape, proposed.record),
         )
     failed = next((body for body in bodies if isinstance(body, PlanningFailed)), None)
@@ -228,7 +218,7 @@ def recorded_planning(tape: Tape) -> Planned:
         decision,
         reason=reason,
         answer=answer,
-        metrics=PlanMetrics(usage=usage),
+        metrics=PlanningFigures().spent(usage),
         exchanges=_exchanges(tape, triaged.record if triaged else ""),
     )
 
@@ -241,7 +231,7 @@ def _failed(body: PlanningFailed, reason: str, tape: Tape) -> Planned:
         reason=reason,
         plan=empty,
         problems=body.problems,
-        metrics=PlanMetrics(usage=_usage(body.tokens, body.cost)),
+        metrics=PlanningFigures().spent(_usage(body.tokens, body.cost)),
         exchanges=_exchanges(tape, body.record),
     )
 

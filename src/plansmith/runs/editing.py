@@ -116,7 +116,7 @@ class PlanEditing:
 
         A run that is executing is paused first; finished steps are kept.
         """
-        self._reviser.planner.need_model()
+        self._reviser.planning.need_planner()
         await self._journals.own(run_id)
         if self._stopping.execution.of(run_id) is not None:
             await self._stopping.pause(run_id, by=by, reason=text)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from plansmith.runs.budgets import RunBudgets
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
-    from plansmith.runs.planning import RunPlanner
+    from plansmith.runs.planning import RunPlanning
     from plansmith.runs.revising import PlanReviser
 
 
@@ -41,7 +41,7 @@ class RunExecution:
         *,
         journals: Journals,
         intake: PlanIntake,
-        planner: RunPlanner,
+        planning: RunPlanning,
         reviser: PlanReviser,
         budgets: RunBudgets,
         limits: Limits | None = None,
@@ -49,7 +49,7 @@ class RunExecution:
         self.limits = limits or Limits()
         self._journals = journals
         self._intake = intake
-        self._planner = planner
+        self._planning = planning
         self._reviser = reviser
         self._budgets = budgets
         self._active: dict[str, tuple[Executor, asyncio.Future[Run]]] = {}
@@ -137,7 +137,7 @@ class RunExecution:
 
     async def _executor_for(self, journal: Journal, pacing: Pacing | None = None) -> Executor:
         """Records how early reads ended, and returns the executor of a run."""
-        await self._planner.settle_early(journal)
+        await self._planning.settle_early(journal)
         run, store = journal.run, self._journals.store
         starts = run.plan is not None and run.phase not in UNDER_WAY
         await self._budgets.count()
@@ -146,7 +146,7 @@ class RunExecution:
             await self._intake.load_templates()
         return Executor(
             journal,
-            callees=self._planner.equip(await self._intake.callees(), run),
+            callees=self._planning.equip(await self._intake.callees(), run),
             results=await load_values(store, run),
             replies=await load_replies(store, run),
             templates={**self._intake.templates, **run.templates},
@@ -165,7 +165,7 @@ class RunExecution:
         is_plain = run.phase is RunStatus.RUNNING and not (run.questions or run.cancel_asked)
         if not is_plain or run.dropped or run.advice or run.paused:
             return None
-        if self._planner.has_early(run) or not self._reviser.ends_when_done:
+        if self._planning.has_early(run) or not self._reviser.ends_when_done:
             return None
         return e.RunFinished(status="done")
 
@@ -282,8 +282,8 @@ class RunExecution:
 
     async def end(self, journal: Journal) -> bool:
         """Ends a run, unless it needs a new plan; true if it goes on with one."""
-        await self._planner.settle_early(journal, ())
-        await self._planner.drop_early(journal.id)
+        await self._planning.settle_early(journal, ())
+        await self._planning.drop_early(journal.id)
         outcome = await self._reviser.at_rest(journal)
         if not outcome.ends:
             return outcome.goes_on

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith.check.check_plan import check_plan
+from plansmith.check.earlier import used_results
 from plansmith.check.estimate import Workload
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
@@ -18,12 +19,11 @@ from plansmith.engine.timings import RUNS, CallTimings
 from plansmith.errors import JournalDamaged, Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.earlier import pinned_results
+from plansmith.plan.earlier import EarlierResult, UsableResults, pinned_results
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
-from plansmith.planner.earlier import EarlierResults, UsableResults, no_earlier_results
 from plansmith.ports import Agent, Clock, PlanStore, Secrets, SummaryStore, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions
@@ -40,19 +40,26 @@ from plansmith.templates.template import (
 )
 
 if TYPE_CHECKING:
+    from plansmith.check import rehearsal
     from plansmith.plan.capability import AgentSpec, ToolSpec
     from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import RunOptions
-    from plansmith.planner import rehearsal
-    from plansmith.planner.context import background
 else:
     lazy_modules(
         globals(),
-        background="plansmith.planner.context.background",
-        rehearsal="plansmith.planner.rehearsal",
+        rehearsal="plansmith.check.rehearsal",
     )
+
+
+# Returns the results that a plan for a message (its number) of a thread (its id) may use.
+EarlierResults = Callable[[str, int | None], Awaitable[Sequence[EarlierResult]]]
+
+
+async def no_earlier_results(_: str, __: int | None) -> Sequence[EarlierResult]:
+    """Says that a plan may use nothing of earlier runs."""
+    return ()
 
 
 class TakenIn(NamedTuple):
@@ -155,7 +162,7 @@ class PlanIntake:
         known = await self.load_templates() if facts.runs_templates else dict[str, Template]()
         found: Sequence[Problem]
         if earlier is not None and earlier.results:
-            used = await earlier.used_by(plan)
+            used = await used_results(plan, earlier)
             found = check_plan(plan, tools, agents=agents, templates=known, earlier=used)
         else:
             found = facts.once(check_plan, plan, tools, agents=agents, templates=known)
@@ -361,16 +368,6 @@ class PlanIntake:
         if self._callees is None or listed != self._listed:
             self._callees, self._listed = self._table(listed), listed
         return self._callees
-
-    def search(self) -> background.Search | None:
-        """Returns the search for background before planning; a marked tool comes first."""
-        listed = list(zip(self.sources, self._listed, strict=False))
-        marked = (source for source, specs in listed if any(spec.search for spec in specs))
-        named = (
-            source for source, specs in listed if any(background.is_search(spec) for spec in specs)
-        )
-        found = next(marked, None) or next(named, None)
-        return background.Search(found) if found is not None else None
 
     def _table(self, listed: Sequence[Sequence[ToolSpec]]) -> Callees:
         tools: dict[str, ToolSource] = {}

@@ -9,14 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.errors import JournalError, Misconfigured, NotFound
 from plansmith.plan.run import RunStatus
 from plansmith.plan.summary import Headline, ModelUse, RunSummary
-from plansmith.planner.metrics import MetricTotals, PlanMetrics
 from plansmith.ports import SummaryStore
 from plansmith.runs.journals import Journals
+
+if TYPE_CHECKING:
+    from plansmith.plan.data import Json
+    from plansmith.plan.planning_events import PlanningFigures
 
 _PAGE: Final = 500
 _AT_ONCE: Final = 50
@@ -31,6 +34,40 @@ class DaySum:
     runs: int = 0
     tokens: int = 0
     money: Decimal = Decimal(0)
+
+
+class MetricTotals:
+    """Metrics of many requests, as shares and averages."""
+
+    def __init__(self) -> None:
+        self._all: list[PlanningFigures] = []
+
+    def add(self, metrics: PlanningFigures) -> None:
+        """Adds the metrics of one request."""
+        self._all.append(metrics)
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns averages: parse success, steps, iterations, time, tokens and cost."""
+        count = len(self._all)
+        if not count:
+            return {"requests": 0}
+        plans = [each for each in self._all if each.parsed]
+        costs = [each.usage.cost for each in self._all]
+        known = [cost for cost in costs if cost is not None]
+        return {
+            "requests": count,
+            "parse_success": len(plans) / count,
+            "parsed_at_once": sum(each.parsed_at_once for each in self._all) / count,
+            "enough_context": sum(each.enough_context for each in plans) / max(1, len(plans)),
+            "degraded": sum(each.degraded for each in self._all) / count,
+            "mean_steps": sum(each.steps for each in plans) / max(1, len(plans)),
+            "mean_iterations": sum(each.iterations for each in self._all) / count,
+            "mean_repairs": sum(each.repairs for each in self._all) / count,
+            "mean_seconds": sum(sum(each.seconds.values()) for each in self._all) / count,
+            "tokens": sum(each.usage.input_tokens + each.usage.output_tokens for each in self._all),
+            "cost_usd": str(sum(known, Decimal(0))) if known else None,
+            "requests_of_unknown_cost": len(costs) - len(known),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +164,7 @@ class RunLists:
         spent = Counter[str]()
         for each in await store.planned():
             if each.figures is not None:
-                planning.add(PlanMetrics.of(each.figures))
+                planning.add(each.figures)
             for name, use in each.models.items():
                 models[name] += use.calls
                 spent[name] += use.tokens
@@ -249,5 +286,5 @@ def _sums_of(summaries: Sequence[RunSummary]) -> RunSums:
     for each in summaries:
         _add(days[each.day], 1, each.tokens, each.money)
         if each.figures is not None:
-            planning.add(PlanMetrics.of(each.figures))
+            planning.add(each.figures)
     return RunSums(Counter(each.status.value for each in summaries), days, planning=planning)

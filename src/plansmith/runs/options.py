@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from plansmith.engine.timings import CallTimings
     from plansmith.plan.limits import BudgetLimits, Limits
     from plansmith.plan.plan import Plan
+    from plansmith.plan.planning import Tell
     from plansmith.plan.run_options import Team
-    from plansmith.planner.request import Tell
-    from plansmith.planner.shortlist.pick import SemanticRanker
-    from plansmith.ports import ChatModel, ContextSource, Secrets
+    from plansmith.ports import ChatModel, ContextSource, Ranker, Secrets
     from plansmith.review.settings import ReviewPolicy
     from plansmith.runs.replan import Rounds
 
@@ -50,7 +49,7 @@ class Options(TypedDict, total=False):
     triage_model: ChatModel | str | None
     report_model: ChatModel | str | None
     context: Sequence[ContextSource]
-    ranker: SemanticRanker | None
+    ranker: Ranker | None
     templates: Mapping[str, Plan]
     policy: ReviewPolicy
     ask_also: Callable[[Plan], Sequence[str]]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from plansmith import plugins
 from plansmith.engine.journal import Entry, Journal
 from plansmith.engine.progress import spending
 from plansmith.engine.store_outage import WaitingStore
@@ -16,22 +17,11 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PickedTool, PlanningFigures
+from plansmith.plan.planning import Decision, Planned, PlanRequest, Tell, only_stands_in
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.fallback import only_stands_in
-from plansmith.planner.model_calls import Transcript
-from plansmith.planner.rehearsal import rehearsal_with
-from plansmith.planner.request import (
-    Planned,
-    PlannerDeps,
-    PlanRequest,
-    SaidBefore,
-    Tell,
-    nothing_said,
-)
-from plansmith.planner.settings import PlannerSettings
+from plansmith.ports import Available, Message, Planner, ReplyWriter
 from plansmith.runs.planning_record import (
     clarifications_in,
     failure,
@@ -41,30 +31,24 @@ from plansmith.runs.planning_record import (
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from plansmith.engine import prefetch
     from plansmith.engine.call import Callees
+    from plansmith.plan.planning import OnStep
     from plansmith.plan.steps import AnyStep
-    from plansmith.planner import pipeline, triage
-    from plansmith.planner.draft import OnStep
-    from plansmith.planner.shortlist.pick import SemanticRanker
-    from plansmith.ports import ChatModel, ContextSource, Message
     from plansmith.runs import replies
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
 else:
     lazy_modules(
         globals(),
-        pipeline="plansmith.planner.pipeline",
         prefetch="plansmith.engine.prefetch",
         replies="plansmith.runs.replies",
-        triage="plansmith.planner.triage",
     )
 
 CLARIFICATIONS: Final = 2
-RULES: Final = "rules"  # the name of the model that plans by rules
 READ_RESULTS: Final = Sentence("review.read_results")
+# Returns the conversation before a message (its number) of a thread (its id).
+SaidBefore = Callable[[str, int | None], Awaitable[Sequence[Message]]]
 # Returns the events that replace the review of a new plan, such as an approval given before.
 StandingReview = Callable[[Run, Plan], Awaitable[Sequence[Entry] | None]]
 
@@ -77,11 +61,16 @@ def ignore_progress(_: str) -> None:
     """Ignores messages about the progress of planning."""
 
 
+async def nothing_said(_: str, __: int | None) -> Sequence[Message]:
+    """Says that nothing came before a message."""
+    return ()
+
+
 async def no_standing_review(_: Run, __: Plan) -> None:
     """Says that no approval was given before: every plan gets its own review."""
 
 
-class RunPlanner:
+class RunPlanning:
     """Makes the plans of runs with a model, and sets up their replies."""
 
     def __init__(  # noqa: PLR0913 - all by name
@@ -89,12 +78,8 @@ class RunPlanner:
         *,
         journals: Journals,
         intake: PlanIntake,
-        model: ChatModel | None = None,
-        triage_model: ChatModel | None = None,
-        report_model: ChatModel | None = None,
-        context: Sequence[ContextSource] = (),
-        ranker: SemanticRanker | None = None,
-        settings: PlannerSettings | None = None,
+        planner: Planner | None = None,
+        writer: ReplyWriter | None = None,
         early_start: bool = True,
         tell: Tell = ignore_progress,
         standing: StandingReview = no_standing_review,
@@ -104,41 +89,22 @@ class RunPlanner:
         self.early_start = early_start
         self.tell = tell
         journals.patience.tell = lambda text: self.tell(text)  # noqa: PLW0108 - `tell` may change
-        self.model = model
+        self.planner = planner
         self._journals = journals
         self._intake = intake
-        self._triage_model = triage_model or model
-        self._report_model = report_model or model
-        self._context = list(context)
-        self._ranker = ranker
-        self._settings = settings or PlannerSettings()
+        self._writer = writer
         self._standing_review = standing
         self._said = said
         self._trusts_texts = trusts_texts
         self._early: dict[str, prefetch.Prefetch] = {}
         self._planning: set[str] = set()
 
-    def need_model(self) -> ChatModel:
-        """Returns the planning model; raises `Misconfigured` if there is none."""
-        if self.model is None:
+    def need_planner(self) -> Planner:
+        """Returns the planner; raises `Misconfigured` if there is none."""
+        if self.planner is None:
+            plugins.load("planners", "default")  # says what to install, if no package brings one
             raise Misconfigured(Sentence("error.no_model"), hint="pass Plansmith(model=…)")
-        return self.model
-
-    @property
-    def judging_model(self) -> ChatModel | None:
-        """The model that judges messages and shortens conversations; none where rules plan."""
-        model = self._triage_model
-        return None if model is None or model.name == RULES else model
-
-    @property
-    def context_tokens(self) -> int:
-        """How many tokens the context of a plan may have."""
-        return self._settings.context_tokens
-
-    @property
-    def prompts(self) -> Path | None:
-        """The folder with prompts of your own."""
-        return self._settings.prompts
+        return self.planner
 
     def is_planning(self, run_id: str) -> bool:
         """Tells whether this process is making a plan for a run."""
@@ -158,9 +124,12 @@ class RunPlanner:
         self._planning.add(journal.id)
         try:
             planned = await self.make(
-                replace(request, text="\n\n".join([request.text, *clarifications])),
+                replace(
+                    request,
+                    text="\n\n".join([request.text, *clarifications]),
+                    triaged=request.triaged or len(clarifications) >= CLARIFICATIONS,
+                ),
                 on_step=await self._starter(journal),
-                triage=len(clarifications) < CLARIFICATIONS,
             )
             # Nothing of a plan runs while a person reviews it.
             runs_on = planned.plan is not None and not (
@@ -198,17 +167,17 @@ class RunPlanner:
         spent = spending(planned.metrics.usage)
         decided = e.Triaged(decision=planned.decision.value, reason=planned.reason)
         plan = planned.plan
-        if planned.decision is triage.Decision.PLAN and plan and not only_stands_in(plan):
+        if planned.decision is Decision.PLAN and plan and not only_stands_in(plan):
             await self.propose(journal, planned, start=[decided])
             return
         exchanges = recorded_exchanges(planned)
         record = content_of(exchanges[0]).digest if exchanges else ""
-        if planned.decision is triage.Decision.PLAN:
+        if planned.decision is Decision.PLAN:
             failed, ended = failure(planned), no_plan(planned)
             await journal.append(decided, failed, ended, values=exchanges)
             return
         triaged = decided.replace(**spent, record=record)
-        if planned.decision is triage.Decision.ASK:
+        if planned.decision is Decision.ASK:
             number = sum(isinstance(event.body, e.QuestionAsked) for event in journal.events)
             texts = enumerate(planned.questions or (planned.answer,), start=number + 1)
             asked = [
@@ -241,12 +210,10 @@ class RunPlanner:
         plan = planned.plan
         assert plan is not None  # noqa: S101
         about: dict[str, Any] = {
-            "origin": self.maker_of(planned),
+            "origin": planned.origin,
             "cause": cause,
-            "metrics": PlanningFigures.model_validate(planned.metrics.to_json()),
-            "picks": tuple(
-                PickedTool(name=each.name, reason=each.reason) for each in planned.picks
-            ),
+            "metrics": planned.metrics,
+            "picks": planned.picks,
             **spending(planned.metrics.usage),
         }
         exchanges = recorded_exchanges(planned)
@@ -282,46 +249,25 @@ class RunPlanner:
             return []
         return await self._intake.review(plan, more=(READ_RESULTS,))
 
-    def maker_of(self, planned: Planned) -> str:
-        """Says who made a plan: a model, or rules if no model took part."""
-        asked = {str(each["model"]) for each in planned.exchanges}
-        return "model" if asked - {RULES} else "rules"
-
     async def make(
-        self,
-        request: PlanRequest,
-        *,
-        on_step: OnStep = _start_nothing,
-        triage: bool = True,
-        results: bool = True,
-        model: ChatModel | None = None,
+        self, request: PlanRequest, *, on_step: OnStep = _start_nothing, results: bool = True
     ) -> Planned:
         """Makes a plan; without `results` the planner reads only what persons said before."""
-        callees = await self._intake.callees()
-        judge = self._triage_model if triage and self._settings.triage else None
+        planner, callees = self.need_planner(), await self._intake.callees()
         request = await self._with_history(request, results=results)
-        transcript = Transcript()
-        deps = PlannerDeps(
-            plan_model=transcript.of(model or self.need_model()),
-            triage_model=transcript.of(judge) if judge else None,
-            clock=self._intake.clock,
+        available = Available(
             tools=list(callees.specs.values()),
             agents=self._intake.agents(),
             templates=await self._templates_for(request),
-            sources=self._context,
-            search=self._intake.search() if self._settings.background_search else None,
-            ranker=self._ranker,
-            settings=self._settings_for(request),
-            past=(await self._intake.past()).costs,
-            price_per_million=self._intake.price_per_million,
+            sources=callees.tools,
             earlier=await self._intake.usable_results(
                 RunOptions(thread=request.thread, message=request.message), request.pins
             ),
-            rehearse=rehearsal_with(callees.tools),
+            past=(await self._intake.past()).costs,
+            price_per_million=self._intake.price_per_million,
         )
-        made = await pipeline.make_plan(request, deps=deps, tell=self.tell, on_step=on_step)
-        exchanges = tuple(transcript.exchanges)
-        made = replace(made, exchanges=exchanges, read_results=_has_read(request))
+        made = await planner.make(request, available, tell=self.tell, on_step=on_step)
+        made = replace(made, read_results=_has_read(request))
         if made.plan is None or not runs_templates(made.plan):
             return made
         plan = await self._intake.pinned(made.plan)
@@ -343,26 +289,15 @@ class RunPlanner:
         names = [name for name in known if "@" not in name]
         return [*names, *dict.fromkeys(name for name in before if name in known and "@" in name)]
 
-    def _settings_for(self, request: PlanRequest) -> PlannerSettings:
-        most = request.max_steps
-        return self._settings if most is None else self._settings.replace(max_steps=most)
-
     def equip(self, callees: Callees, run: Run) -> Callees:
         """Adds what a run needs to call its steps: the writer of replies, and early reads."""
         early = self._early.get(run.id)
-        # Without a model a reply is its instruction; but results are shown as tables then, too.
-        if self._report_model is None and not _shows_results(run):
+        # Without a writer a reply is its instruction; but results are shown as tables then, too.
+        if self._writer is None and not _shows_results(run):
             return replace(callees, early=early) if early is not None else callees
-        model, prompts = self._report_model, self._settings.prompts
-        composer = replies.composer_of(run, model, prompts=prompts, said=self._said_before(run))
-        return replace(callees, compose=composer, early=early)
-
-    def _said_before(self, run: Run) -> Callable[[], Awaitable[Sequence[Message]]] | None:
-        """Returns what reads the conversation before a run, for its replies."""
         thread, message = run.options.thread, run.options.message
-        if not thread:
-            return None
-        return partial(self._said, thread, message)
+        said = partial(self._said if thread else nothing_said, thread, message)
+        return replace(callees, compose=replies.Replies(run, self._writer, said), early=early)
 
     def has_early(self, run: Run) -> bool:
         """Whether reads of a run were started early, whose ends are still to be written."""

@@ -13,7 +13,7 @@ from plansmith.plan.problem import Severity
 from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
-    from plansmith.planner.request import Planned
+    from plansmith.plan.planning import Planned
 
 
 def recorded_exchanges(planned: Planned) -> list[Json]:

@@ -115,7 +115,7 @@ class RunRepeating:
     async def _plan_again(self, old: Run, *, by: e.Who) -> Run:
         """Plans the request of a run that got no plan again, as a new run."""
         journal = await self.ask_again(old, by=by)
-        await self._reviser.planner.plan(journal)
+        await self._reviser.planning.plan(journal)
         return await self._journals.whole(journal)
 
     async def ask_again(

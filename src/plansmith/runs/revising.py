@@ -13,13 +13,13 @@ from plansmith.engine.values import load_results, load_values
 from plansmith.plan import events as e
 from plansmith.plan.diff import diff_plans, merge_plans
 from plansmith.plan.limits import Limits
+from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
-from plansmith.planner.request import Planned, PlanRequest
 from plansmith.review.coverage import Coverage, coverage
 from plansmith.runs.made_calls import calls_left_out, repeated_calls
-from plansmith.runs.planning import RunPlanner
+from plansmith.runs.planning import RunPlanning
 from plansmith.runs.planning_record import changes_asked, failure, recorded_exchanges
 from plansmith.runs.replan import (
     Cause,
@@ -73,7 +73,7 @@ class PlanReviser:
         *,
         journals: Journals,
         intake: PlanIntake,
-        planner: RunPlanner,
+        planning: RunPlanning,
         budgets: RunBudgets,
         limits: Limits | None = None,
         rounds: Rounds | None = None,
@@ -82,7 +82,7 @@ class PlanReviser:
         self.rounds = rounds or Rounds()
         self.journals = journals
         self.intake = intake
-        self.planner = planner
+        self.planning = planning
         self._budgets = budgets
 
     async def change(self, journal: Journal) -> None:
@@ -94,7 +94,7 @@ class PlanReviser:
             feedback = (
                 f"{feedback}\n\n{describe_outcomes(run, (await self.intake.callees()).specs)}"
             )
-        planned = await self.planner.make(
+        planned = await self.planning.make(
             replace(
                 asked,
                 previous=run.plan,
@@ -128,14 +128,14 @@ class PlanReviser:
         if more:
             [review] = await self.intake.review(kept.plan, run, more=more)
             reviewed = [review.replace(drops=drops or review.drops)]
-        await self.planner.propose(
+        await self.planning.propose(
             journal, planned, cause=run.reason, start=start, then=again, reviewed=reviewed
         )
 
     async def at_rest(self, journal: Journal) -> Outcome:
         """Decides about a run that has nothing left to do: it ends, unless it needs a new plan."""
         run = journal.run
-        if self.planner.model is None:
+        if self.planning.planner is None:
             return _end()
         failed = failed_steps(run) if run.origin.kind == "schedule" else []
         if failed and not run.cancel_asked:
@@ -158,12 +158,12 @@ class PlanReviser:
     @property
     def ends_when_done(self) -> bool:
         """Whether a run whose steps are all done ends without a look at what comes next."""
-        return self.planner.model is None or self.limits.max_iterations < 2
+        return self.planning.planner is None or self.limits.max_iterations < 2
 
     def pacing(self, journal: Journal) -> Pacing | None:
         """Returns what an executor waits with: later steps, the last replies; None if nothing."""
         run = journal.run
-        if self.planner.model is None:
+        if self.planning.planner is None:
             return None
         thought = rethinking(run, self.limits, journal.events)
         held = last_replies(run) if may_iterate(run, self.limits, self.rounds) else {}
@@ -210,7 +210,7 @@ class PlanReviser:
             pins=run.earlier,
         )
         reads = may_read_texts(run, self.limits, self.intake.policy)
-        planned = await self.planner.make(again, results=reads)
+        planned = await self.planning.make(again, results=reads)
         run_budget.spend("replan", planned.metrics.usage)
         run_budget.settle("replan")
         if planned.plan is None or planned.plan.degraded:
@@ -272,7 +272,9 @@ class PlanReviser:
         if found.reasons:
             next_ = e.ReviewAsked(hash=plan.hash, reasons=found.reasons, drops=found.drops)
         again = list(resets(run, plan))
-        await self.planner.propose(journal, planned, then=again, reviewed=[next_], cause=cause.text)
+        await self.planning.propose(
+            journal, planned, then=again, reviewed=[next_], cause=cause.text
+        )
         return GOES_ON if journal.run.phase is RunStatus.RUNNING else WAITS
 
     async def _flaw(self, journal: Journal, plan: Plan, problems: list[Problem]) -> str:

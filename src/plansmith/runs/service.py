@@ -22,16 +22,16 @@ from plansmith.plan import events as e
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
+from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.request import PlanRequest
 from plansmith.runs.answering import take_answer
 from plansmith.runs.approvers import need_second_person, with_rule
 from plansmith.runs.budgets import RunBudgets
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.journals import Journals, run_created, submitted
 from plansmith.runs.lists import RunLists
-from plansmith.runs.planning import RunPlanner
+from plansmith.runs.planning import RunPlanning
 from plansmith.runs.resuming import started
 from plansmith.runs.revising import PlanReviser
 from plansmith.runs.stopping import RunStopping, append_decision, plan_to_decide
@@ -66,7 +66,7 @@ class RunService:
         *,
         journals: Journals,
         intake: PlanIntake,
-        planner: RunPlanner,
+        planning: RunPlanning,
         limits: Limits | None = None,
         rounds: Rounds | None = None,
         budget: BudgetLimits | None = None,
@@ -80,12 +80,12 @@ class RunService:
         self._join, self.journals = join, journals
         self.lists = RunLists(journals)
         self.intake = intake
-        self.planner = planner
+        self.planning = planning
         self.budgets = RunBudgets(intake, limits=budget, shared=shared_budget)
         self.reviser = PlanReviser(
             journals=journals,
             intake=intake,
-            planner=planner,
+            planning=planning,
             budgets=self.budgets,
             limits=limits,
             rounds=rounds,
@@ -93,7 +93,7 @@ class RunService:
         self.execution = RunExecution(
             journals=journals,
             intake=intake,
-            planner=planner,
+            planning=planning,
             reviser=self.reviser,
             budgets=self.budgets,
             limits=limits,
@@ -137,7 +137,7 @@ class RunService:
 
     async def close(self) -> None:
         """Stops planning and executing; runs can be resumed later."""
-        await self.planner.close()
+        await self.planning.close()
         await self.execution.close()
 
     async def create(  # noqa: PLR0913 - all by name
@@ -169,7 +169,7 @@ class RunService:
         where = {"locale": locale, "folder": folder}
         start = [(run_created(request, plan, options=options, origin=origin, **where), who)]
         if plan is None:
-            self.planner.need_model()
+            self.planning.need_planner()
             await journal.append(*start)
             return journal
         about = about or submitted(who)
@@ -182,7 +182,7 @@ class RunService:
     async def plan(self, request: PlanRequest, *, by: e.Who = "") -> Run:
         """Creates a run and plans its request; the run then waits for review if required."""
         journal = await self.create(request.text, options=request.options(), by=by)
-        await self.planner.plan(journal, request)
+        await self.planning.plan(journal, request)
         return await self.journals.whole(journal)
 
     async def submit(
@@ -230,13 +230,13 @@ class RunService:
 
     async def _plan(self, journal: Journal) -> bool:
         """Makes the plan that a run waits for; false if it is being made or there is no model."""
-        if self.planner.model is None or self.planner.is_planning(journal.id):
+        if self.planning.planner is None or self.planning.is_planning(journal.id):
             return False
         if journal.run.changing:
             async with self.journals.owners.owning(journal.id) as journal.fence:
                 await self.reviser.change(journal)
         else:
-            await self.planner.plan(journal)
+            await self.planning.plan(journal)
         self.journals.keep(journal)
         return True
 
@@ -245,7 +245,7 @@ class RunService:
         if next_move(run) != MakePlan():
             return run
         journal = await self.journals.load(run.id)
-        await self.planner.plan(journal, PlanRequest.of(run.request, run.options, triaged=triaged))
+        await self.planning.plan(journal, PlanRequest.of(run.request, run.options, triaged=triaged))
         return await self.journals.whole(journal)
 
     async def _expire(self, journal: Journal) -> None:

@@ -253,7 +253,7 @@ class Firing:
             error = task.exception()
             if error is not None:  # the row could not be written: the next tick repairs it
                 due = f"{hold.fire.due:%Y-%m-%d %H:%M}"
-                self._runs.planner.tell(Sentence("schedule.lost", time=due, error=str(error)))
+                self._runs.planning.tell(Sentence("schedule.lost", time=due, error=str(error)))
         self.changed_event.set()
 
     async def _execute(self, schedule: Schedule, hold: HeldFire) -> None:
@@ -263,7 +263,7 @@ class Firing:
             await self._make_run(schedule, hold.fire)
             if await hold.mark(state=FireState.RUNNING, note="", seen=self._runs.clock.now()):
                 begun = Sentence("schedule.begun", name=schedule.name, run=hold.fire.run)
-                self._runs.planner.tell(begun)
+                self._runs.planning.tell(begun)
                 await self._ended(schedule, hold, await self.execute_run(hold.fire.run))
             else:
                 await self._cancel_given_up(hold.fire)
@@ -328,7 +328,7 @@ class Firing:
             why = _why(run)
             await hold.mark(state=state, note=why, seen=now, ended=now)
             shown = {"state": Sentence(f"fire.{state.value}"), "reason": why}
-            self._runs.planner.tell(Sentence("schedule.ended", name=schedule.name, **shown))
+            self._runs.planning.tell(Sentence("schedule.ended", name=schedule.name, **shown))
             if state is FireState.FAILED:
                 await self.pause_if_failing(schedule)
         elif not isinstance(next_move(run), MakePlan | Execute | Conclude):
@@ -349,7 +349,7 @@ class Firing:
 
     async def pause_with_reason(self, schedule: Schedule, reason: str) -> None:
         """Pauses a schedule automatically, with a reason."""
-        self._runs.planner.tell(Sentence("schedule.is_paused", name=schedule.name, reason=reason))
+        self._runs.planning.tell(Sentence("schedule.is_paused", name=schedule.name, reason=reason))
         await self.changed(schedule, paused=True, reason=reason)
 
     async def changed(self, schedule: Schedule, **changes: Any) -> Schedule:

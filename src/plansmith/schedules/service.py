@@ -385,7 +385,7 @@ class Schedules:
                 await self.tick()
                 wait = min(look_s, await self._until_next())
             except PlansmithError as error:
-                self._runs.planner.tell(Sentence("schedule.unreadable", error=str(error)))
+                self._runs.planning.tell(Sentence("schedule.unreadable", error=str(error)))
             await first_of(self._runs.clock.sleep(wait), self.firing.changed_event.wait())
 
     async def _until_next(self) -> float:

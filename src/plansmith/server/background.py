@@ -156,7 +156,7 @@ class BackgroundRuns:
         if run.options.thread and isinstance(next_move(run), MakePlan):
             await smith.threads.shorten(run.options.thread, upto=run.options.message or 1)
         if next_move(run) == MakePlan() and not run.options.mode:
-            await smith.runs.planner.plan(journal)
+            await smith.runs.planning.plan(journal)
             return journal.run
         smith.runs.journals.keep(journal)
         return await smith.runs.run(run_id, parks=True)

@@ -26,7 +26,7 @@ _LONGEST_ID: Final = 200
 async def read_conversation(server_state: ServerState, name: str) -> ThreadState:
     """Returns a conversation, or that of a run; raises 404 if there is none."""
     if len(name) <= _LONGEST_ID and name.isprintable():
-        found = await server_state.smith.threads.read(name)
+        found: ThreadState = await server_state.smith.threads.read(name)
         if found.last or found.runs:
             return found
     raise not_found("conversation", name)
@@ -39,7 +39,7 @@ async def open_conversation(
 
     That is the one of its last run's team, unless it is `fixed`.
     """
-    thread = await server_state.smith.thread("" if name in NEW else name)
+    thread: Thread = await server_state.smith.thread("" if name in NEW else name)
     if fixed or not thread.runs:
         return server_state, thread
     own = await server_state.for_run(thread.runs[-1])

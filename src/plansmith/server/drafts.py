@@ -13,7 +13,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
 from plansmith.planner.draft import StepStream
-from plansmith.planner.request import StageLine
+from plansmith.planner.stages import StageLine
 from plansmith.ports import ArgumentsDelta, ChatModel, Clock, Delta, ModelDone, Prompt, TextDelta
 
 _WAITING: Final = 100

@@ -9,12 +9,12 @@ from plansmith.app import Plansmith
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import stands_in
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep
-from plansmith.planner.fallback import stands_in
 
 _MOST_TEXT: Final = 20_000
 

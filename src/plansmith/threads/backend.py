@@ -20,6 +20,7 @@ from plansmith.plan.thread import (
 )
 from plansmith.planner.context.history import Summariser, summarise
 from plansmith.planner.context.token_budget import rough_count
+from plansmith.planner.model_planner import ModelPlanner
 from plansmith.threads.book import ThreadBook
 from plansmith.threads.memory import ThreadMemory
 
@@ -47,6 +48,12 @@ class ThreadBackend:
         self.memory = ThreadMemory(runs.journals)
         self.book = ThreadBook(runs.store, runs.clock)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def planner(self) -> ModelPlanner | None:
+        """The planner, if it has models that can read messages."""
+        planner = self.runs.planning.planner
+        return planner if isinstance(planner, ModelPlanner) else None
 
     def lock(self, thread: str) -> asyncio.Lock:
         """Returns what lets one message of a thread be read at a time in this process."""
@@ -102,18 +109,18 @@ class ThreadBackend:
 
     async def summarised(self, state: ThreadState, *, upto: int) -> ThreadState:
         """Has a model shorten what no longer fits, once; returns the thread with the summary."""
-        before, planner = state.before(upto), self.runs.planner
+        before, planner = state.before(upto), self.planner
         done = before.summary.upto if before.summary else 0
         older = [each.number for each in before.messages if each.number > done][:-_KEPT_WHOLE]
-        model = planner.judging_model
-        if model is None or not older or (done and len(older) < _KEPT_WHOLE):
+        model = planner.judging_model if planner else None
+        if planner is None or model is None or not older or (done and len(older) < _KEPT_WHOLE):
             return state
-        if _fits(await self.memory.said(before), planner.context_tokens // 3):
+        if _fits(await self.memory.said(before), planner.settings.context_tokens // 3):
             return state
         made = await summarise(
             await self.memory.said(before.before(older[-1] + 1)),
-            words=planner.context_tokens // 12,
-            summariser=Summariser(model, self.runs.clock, prompts=planner.prompts),
+            words=planner.settings.context_tokens // 12,
+            summariser=Summariser(model, self.runs.clock, prompts=planner.settings.prompts),
         )
         if made is None:
             return state

@@ -10,11 +10,11 @@ from plansmith.errors import UnreadableText
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import Reading
-from plansmith.plan.yes_or_no import is_yes
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.timeouts import Failed, with_timeout
 from plansmith.planner.model_calls import read_answer, render
 from plansmith.planner.parse.read import read_json
+from plansmith.planner.yes_or_no import is_yes
 from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 from plansmith.text import clip, visible
 from plansmith.threads.reading import free_answer

@@ -14,7 +14,7 @@ from plansmith.check.schemas import BadSchema, validator
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import Reading
-from plansmith.plan.yes_or_no import EDGE, LONGEST_YES, is_yes, says_no
+from plansmith.planner.yes_or_no import EDGE, LONGEST_YES, is_yes, says_no
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Json

@@ -296,8 +296,9 @@ class Thread:
         guessed = guess(said.text, now)
         if guessed.reading.kind == "why" and await self._why(said, now) is None:
             return Reading("request"), Usage()
-        model = None if guessed.sure else self._runs.planner.judging_model
-        if model is None:
+        planner = None if guessed.sure else self._backend.planner
+        model = planner.judging_model if planner else None
+        if planner is None or model is None:
             return guessed.reading, Usage()
         judged = await judge(
             said.text,
@@ -305,7 +306,7 @@ class Thread:
             model=model,
             clock=self._runs.clock,
             locale=locale_of(said.text, said.options.locale),
-            prompts=self._runs.planner.prompts,
+            prompts=planner.settings.prompts,
         )
         return judged.reading or guessed.reading, judged.usage
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from plansmith.errors import Refused
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.origin import OWN_REQUEST, Origin
+from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import (
@@ -20,7 +21,6 @@ from plansmith.plan.thread import (
     ReplyGiven,
     ThreadReply,
 )
-from plansmith.planner.request import PlanRequest
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run

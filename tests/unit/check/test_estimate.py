@@ -6,8 +6,9 @@ from typing import Any
 from plansmith import Effect, Plan, ToolSpec
 from plansmith.check.estimate import estimate
 from plansmith.plan.estimate import Cost
-from plansmith.planner.metrics import MetricTotals, PlanMetrics
+from plansmith.plan.planning_events import PlanningFigures
 from plansmith.ports import Usage
+from plansmith.runs.lists import MetricTotals
 
 TOOLS = [
     ToolSpec(name="look", effect=Effect.READ),
@@ -91,16 +92,12 @@ def test_totals_are_what_the_authors_of_deer_go_want_to_know() -> None:
     totals = MetricTotals()
     assert totals.to_json() == {"requests": 0}
     totals.add(
-        PlanMetrics(
-            parsed=True,
-            parsed_at_once=True,
-            enough_context=True,
-            steps=4,
-            usage=Usage(10, 5, cost=Decimal("0.01")),
-            seconds={"draft": 2.0, "check": 1.0},
+        PlanningFigures(parsed=True, parsed_at_once=True, enough_context=True, steps=4).spent(
+            Usage(10, 5, cost=Decimal("0.01")), {"draft": 2.0, "check": 1.0}
         )
     )
-    totals.add(PlanMetrics(parsed=False, degraded=True, repairs=2, iterations=2, usage=Usage(1, 1)))
+    failed = PlanningFigures(parsed=False, degraded=True, repairs=2, iterations=2)
+    totals.add(failed.spent(Usage(1, 1)))
     told = totals.to_json()
     assert told == {
         "requests": 2,

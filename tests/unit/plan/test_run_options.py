@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import canonical_json
 from plansmith.plan.events import PlanProposed, RunCreated
-from plansmith.plan.run_options import RunBudget, RunOptions, read_options
-from plansmith.planner.context.profile import Profile
-from plansmith.planner.request import PlanRequest
+from plansmith.plan.planning import PlanRequest
+from plansmith.plan.run_options import Profile, RunBudget, RunOptions, read_options
 from plansmith.ports import Message
 
 TEXT = st.text(min_size=1, max_size=9)

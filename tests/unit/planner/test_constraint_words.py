@@ -11,11 +11,12 @@ from plansmith.check.constraints import constraint_problems
 from plansmith.check.names import Catalogue
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Planned, PlanRequest
+from plansmith.plan.run_options import Profile
 from plansmith.planner.constraint_words import asked_constraints, read_constraint
-from plansmith.planner.context.profile import Profile
 from plansmith.planner.fallback import salvage
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
+from plansmith.planner.stages import PlannerDeps
 from plansmith.testing import ScriptedModel
 from plansmith.testing.clock import FakeClock
 

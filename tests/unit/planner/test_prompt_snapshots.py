@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, ToolSpec
-from plansmith.planner.context.profile import Profile
+from plansmith.plan.planning import PlanRequest
+from plansmith.plan.run_options import Profile
 from plansmith.planner.draft import Offer, draft_messages
 from plansmith.planner.model_calls import prompt_names
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import PlannerDeps, PlanRequest
+from plansmith.planner.stages import PlannerDeps
 from plansmith.ports import Message
 from plansmith.testing import FakeClock, ScriptedModel
 

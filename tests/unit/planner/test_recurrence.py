@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Plan
+from plansmith.plan.planning import Decision
 from plansmith.planner.recurrence import (
     recurrence,
     without_recurrence,

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import stands_in
 from plansmith.plan.planning_events import PlanningFigures
-from plansmith.planner.fallback import fallback, stands_in
+from plansmith.planner.fallback import fallback
 from plansmith.planner.settings import Fallback
 
 CALL = {"id": "a", "kind": "tool", "tool": "x", "inputs": {}}

@@ -6,7 +6,8 @@ import pytest
 
 from plansmith import AgentSpec
 from plansmith.errors import ModelBusy, ModelRefused, PlansmithError
-from plansmith.planner.triage import Decision, triage
+from plansmith.plan.planning import Decision
+from plansmith.planner.triage import triage
 from plansmith.testing import Answer, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

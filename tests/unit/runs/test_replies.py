@@ -6,26 +6,34 @@ import pytest
 
 from plansmith.errors import ModelRefused, ToolBusy
 from plansmith.plan.data import Json
+from plansmith.plan.run import Run
 from plansmith.planner.context.token_budget import rough_count
-from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
-from plansmith.runs.replies import Composer
-from plansmith.testing import Answer, ScriptedModel
+from plansmith.planner.model_planner import ModelPlanner
+from plansmith.planner.replies import write_reply
+from plansmith.ports import Call, ChatModel, Delta, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
+from plansmith.runs.replies import Replies
+from plansmith.testing import Answer, FakeClock, ScriptedModel
 
 Scripted = Callable[..., ScriptedModel]
 RESULTS: Mapping[str, Json] = {"{{oslo.temp}}": -3, "{{rome}}": {"temp": 21}}
 TASK = "Compare {{oslo.temp}} with {{rome}}"
 
 
+def replies(model: ChatModel | None = None, *, locale: str = "en") -> Replies:
+    writer = ModelPlanner(model, clock=FakeClock()) if model is not None else None
+    return Replies(Run(id="r", locale=locale), writer)
+
+
 async def test_without_a_model_a_reply_is_its_instruction_with_the_results() -> None:
-    compose = Composer(None)
+    compose = replies()
     assert await compose("Say 7", Call("k")) == "Say 7"
     assert await compose(TASK, Call("k"), RESULTS) == 'Compare -3 with {"temp": 21}'
 
 
 async def test_what_is_put_in_is_never_looked_at_again() -> None:
     given: Mapping[str, Json] = {"{{a}}": "{{b}}", "{{b}}": "secret"}
-    assert await Composer(None)("Say {{a}}", Call("k"), given) == "Say {{b}}"
-    assert await Composer(None)("Say {{b}} as it came", Call("k")) == "Say {{b}} as it came"
+    assert await replies()("Say {{a}}", Call("k"), given) == "Say {{b}}"
+    assert await replies()("Say {{b}} as it came", Call("k")) == "Say {{b}} as it came"
 
 
 async def test_the_model_sees_each_result_apart_and_is_told_to_name_its_step(
@@ -33,7 +41,7 @@ async def test_the_model_sees_each_result_apart_and_is_told_to_name_its_step(
 ) -> None:
     model = scripted(Answer("Rome is warmer [step:rome].", usage=Usage(10, 5)))
     spent: list[Usage] = []
-    text = await Composer(model)(TASK, Call("k", spend=spent.append), RESULTS)
+    text = await replies(model)(TASK, Call("k", spend=spent.append), RESULTS)
     assert text == "Rome is warmer [step:rome]."
     assert spent == [Usage(10, 5)]
     prompt = model.prompts[0][0].text
@@ -51,8 +59,8 @@ async def test_large_results_are_clipped_with_a_note_and_the_room_is_kept(
     results["{{small}}"] = "the small one stays whole"
     model = scripted("ok")
     frame = scripted("ok")
-    await Composer(frame, tokens=room)("Go", Call("k"))
-    await Composer(model, tokens=room)("Go", Call("k"), results)
+    await write_reply(ReplyBrief("Go", {}), (), Call("k"), model=frame, tokens=room)
+    await write_reply(ReplyBrief("Go", results), (), Call("k"), model=model, tokens=room)
     prompt = model.prompts[0][0].text
     assert rough_count(prompt) <= rough_count(frame.prompts[0][0].text) + room
     assert "left out" in prompt
@@ -61,7 +69,7 @@ async def test_large_results_are_clipped_with_a_note_and_the_room_is_kept(
 
 async def test_a_large_instruction_alone_is_clipped_too(scripted: Scripted) -> None:
     model = scripted("ok")
-    await Composer(model, tokens=500)("y" * 100_000, Call("k"))
+    await write_reply(ReplyBrief("y" * 100_000, {}), (), Call("k"), model=model, tokens=500)
     prompt = model.prompts[0][0].text
     assert rough_count(prompt) < 1000
     assert "of 100,000 characters left out" in prompt
@@ -69,7 +77,8 @@ async def test_a_large_instruction_alone_is_clipped_too(scripted: Scripted) -> N
 
 async def test_results_that_find_no_room_at_all_are_told_of(scripted: Scripted) -> None:
     model = scripted("ok")
-    await Composer(model, tokens=60)("Go", Call("k"), {"{{a}}": "x" * 9000})
+    brief = ReplyBrief("Go", {"{{a}}": "x" * 9000})
+    await write_reply(brief, (), Call("k"), model=model, tokens=60)
     assert "the whole context was left out" in model.prompts[0][0].text
 
 
@@ -80,14 +89,14 @@ async def test_when_the_model_fails_the_results_are_given_plainly_and_it_says_so
     scripted: Scripted, locale: str, said: str
 ) -> None:
     model = scripted(ModelRefused("no such key"))
-    text = await Composer(model, locale=locale)(TASK, Call("k"), RESULTS)
+    text = await replies(model, locale=locale)(TASK, Call("k"), RESULTS)
     assert said in text
     assert "no such key" in text
     assert text.endswith('Compare -3 with {"temp": 21}')
 
 
 async def test_silence_is_tried_again_and_then_told(scripted: Scripted) -> None:
-    compose = Composer(scripted("  ", " "))
+    compose = replies(scripted("  ", " "))
     with pytest.raises(ToolBusy, match="gave an empty answer"):
         await compose("Say 7", Call("k"))
     assert "the model gave an empty answer" in await compose("Say 7", Call("k", attempt=2))
@@ -105,5 +114,5 @@ async def test_a_model_that_takes_long_over_a_reply_tells_how_far_it_is() -> Non
 
     told: list[str] = []
     call = Call(key="k", progress=told.append)
-    text = await Composer(Slow())("Tell {{oslo}} nicely", call, {"{{oslo}}": {"sky": ["sun"]}})
+    text = await replies(Slow())("Tell {{oslo}} nicely", call, {"{{oslo}}": {"sky": ["sun"]}})
     assert (text, told) == ("Sunny.", ["reads 40 %"])

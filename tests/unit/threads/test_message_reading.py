@@ -12,7 +12,7 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import MAX_OPTIONS
-from plansmith.plan.yes_or_no import goes_on, is_yes
+from plansmith.planner.yes_or_no import goes_on, is_yes
 from plansmith.threads.reading import guess, is_rejection, is_why, read_by_rules
 from plansmith.threads.situation import Situation, Waiting
 

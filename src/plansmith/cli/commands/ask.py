@@ -96,7 +96,7 @@ async def _run(session: Session, run: Run, *, fresh: bool = True) -> int:
 
 def _plan(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        session.smith.runs.planner.early_start = False
+        session.smith.runs.planning.early_start = False
         run = await _planned(session, request_options(session))
         if args.json:
             print_json(run_json(run, session) | await _planning_json(session, run))

@@ -31,6 +31,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadState, fold_thread
 from plansmith.text import clip, safe
 from plansmith.threads.store import ThreadHeadline
+from plansmith.threads.thread import Thread
 
 _MOST: Final = 20
 _WRITES: Final = ("undo", "delete")
@@ -127,7 +128,8 @@ async def _state(session: Session) -> ThreadState:
     entries = await thread_store(session).thread_entries(name)
     if entries:
         return fold_thread(name, entries)
-    return (await session.smith.thread(name)).state  # a run of its own
+    thread: Thread = await session.smith.thread(name)
+    return thread.state  # a run of its own
 
 
 def _json(state: ThreadState) -> dict[str, Json]:

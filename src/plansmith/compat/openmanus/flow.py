@@ -35,9 +35,9 @@ from plansmith.plan.ids import Ids
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
+from plansmith.planner.model_planner import RULES
 from plansmith.planner.settings import Fallback, PlannerSettings
 from plansmith.ports import ChatModel, PlanStore
-from plansmith.runs.planning import RULES
 from plansmith.runs.replan import Rounds
 
 _CALLER: Final = "who called the planning flow"

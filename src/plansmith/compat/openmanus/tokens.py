@@ -8,8 +8,8 @@ from plansmith.adapters.models.tokens import count_prompt_tokens, count_tokens
 from plansmith.adapters.models.wrappers import closing
 from plansmith.compat.openmanus.tools import OpenManusError
 from plansmith.errors import ModelFailed, ModelRefused
+from plansmith.planner.model_planner import RULES
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta
-from plansmith.runs.planning import RULES
 
 
 class TokenLimitExceeded(OpenManusError, ModelFailed):

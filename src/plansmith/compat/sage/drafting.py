@@ -16,7 +16,8 @@ from plansmith.planner.context.locales import locale_of
 from plansmith.planner.draft import Offer, draft_messages
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import plan_fit
-from plansmith.planner.shortlist.pick import SemanticRanker, shortlist
+from plansmith.planner.shortlist.pick import shortlist
+from plansmith.ports import Ranker
 
 PlanStep = dict[str, Any]
 Manifest = Mapping[str, Mapping[str, Any]]
@@ -27,7 +28,7 @@ _WRAPPERS: Final = ("steps", "plan")
 
 
 def top_k_tools(
-    user_query: str, tools: Manifest, k: int = 6, *, ranker: SemanticRanker | None = None
+    user_query: str, tools: Manifest, k: int = 6, *, ranker: Ranker | None = None
 ) -> dict[str, Any]:
     """Returns the k tools that fit best, in any language; `ranker` adds nearness in meaning."""
     if not tools:

@@ -27,21 +27,22 @@ from plansmith.dialects.sage import write
 from plansmith.lazy import lazy_modules
 from plansmith.models import model_of
 from plansmith.plan.capability import tool_specs
+from plansmith.plan.planning import Planned, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.sentence import in_language
 from plansmith.planner.context.fence import fence
 from plansmith.planner.draft_loop import rules_of
-from plansmith.planner.fallback import only_stands_in, salvage
+from plansmith.planner.fallback import salvage
 from plansmith.planner.model_calls import Transcript
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
 from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.stages import PlannerDeps
 from plansmith.ports import ChatModel, ContextBlock, ContextSource, Prompt
 
 if TYPE_CHECKING:
     from plansmith.adapters.ranking import minilm
     from plansmith.plan.plan import Plan
-    from plansmith.planner.shortlist.pick import SemanticRanker
+    from plansmith.ports import Ranker
 else:
     lazy_modules(globals(), minilm="plansmith.adapters.ranking.minilm")
 
@@ -95,7 +96,7 @@ class LLMPlanner(MapFunction):
     planned: Planned | None = None
     problems: tuple[Problem, ...] = ()
     failure: str = ""
-    ranker: SemanticRanker | None = None
+    ranker: Ranker | None = None
     memory: Any = None
 
     def __init__(
@@ -106,7 +107,7 @@ class LLMPlanner(MapFunction):
         topk_tools: int = 6,
         *,
         model: ChatModel | str | None = None,
-        ranker: SemanticRanker | Scores | Literal["minilm"] | None = None,
+        ranker: Ranker | Scores | Literal["minilm"] | None = None,
     ) -> None:
         if generator is not None and model is not None:
             raise TypeError("give a generator or a model, not both")
@@ -337,11 +338,11 @@ def _told(flaw: Problem, locale: str) -> str:
     return in_language(flaw.message, locale) + hint
 
 
-def _ranker(given: Any) -> SemanticRanker | None:
+def _ranker(given: Any) -> Ranker | None:
     if given == "minilm":
         return minilm.MiniLmRanker()
     if given is None or hasattr(given, "scores"):
-        return cast("SemanticRanker | None", given)
+        return cast("Ranker | None", given)
     if callable(given):
         return Ranking(cast("Scores", given))
     raise TypeError("'ranker' is 'minilm', a function of (query, texts), or has scores(…)")

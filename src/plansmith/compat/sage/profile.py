@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self
 
 from plansmith.compat.sage.operator import MapFunction
-from plansmith.planner.context import profile as briefing
+from plansmith.plan.run_options import Profile
 
 _UNSET: Final = "- （未指定）"
 _GUIDANCE: Final = """Guidance:
@@ -91,18 +91,18 @@ class BaseProfile(MapFunction):
         changes: dict[str, Any] = {**data} if isinstance(data, dict) else {}
         return self.merged(**changes).render_system_prompt()
 
-    def briefing(self) -> briefing.Profile:
+    def briefing(self) -> Profile:
         """Returns the profile in the form of our planner."""
         table = {each.name: getattr(self, each.name) for each in fields(BaseProfile)}
-        return briefing.Profile.model_validate(table)
+        return Profile.model_validate(table)
 
 
-def briefing_of(profile: str | BaseProfile) -> briefing.Profile:
+def briefing_of(profile: str | BaseProfile) -> Profile:
     """Returns our planner's form of a profile that is given by itself or as text."""
     known = getattr(profile, "profile", profile)
     if isinstance(known, BaseProfile):
         return known.briefing()
-    return briefing.Profile(backstory=str(profile), tone="")
+    return Profile(backstory=str(profile), tone="")
 
 
 def _items(texts: list[str]) -> str:

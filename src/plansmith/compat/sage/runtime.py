@@ -27,8 +27,8 @@ from plansmith.plan.capability import tool_specs
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, StepStatus
-from plansmith.planner.request import PlanRequest
 from plansmith.ports import ChatModel, PlanStore
 from plansmith.review.policy import acting_steps
 

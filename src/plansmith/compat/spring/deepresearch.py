@@ -28,10 +28,10 @@ from plansmith.models import model_of
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import has_errors, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.parse.reply import read_plan_value
-from plansmith.planner.request import PlanRequest
 from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import ChatModel, Clock, ContextBlock
 

@@ -21,11 +21,12 @@ from plansmith.models import model_of
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, Severity
 from plansmith.planner.parse.reply import read_plan_value
 from plansmith.planner.pipeline import make_plan
-from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
 from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.stages import PlannerDeps
 from plansmith.ports import ChatModel, Clock, ContextBlock
 
 OnText = Callable[[str], None]

@@ -132,7 +132,7 @@ class Conversations:
 
     async def thread(self, conversation_id: str) -> Thread:
         """Returns the thread of a conversation, with the question that an old release asked."""
-        thread = await self.smith.thread(conversation_id)
+        thread: Thread = await self.smith.thread(conversation_id)
         if not thread.state.last and conversation_id in (before := await self._before_threads()):
             thread.state = replace(thread.state, runs=(before[conversation_id],))
         return thread
@@ -190,7 +190,8 @@ class Conversations:
 
     async def history(self, conversation_id: str) -> Sequence[Message]:
         """Returns what was said in a conversation before."""
-        return await (await self.smith.thread(conversation_id)).said()
+        thread: Thread = await self.smith.thread(conversation_id)
+        return await thread.said()
 
     async def _thread_of(self, user_input: UserInput) -> Thread:
         return await self.thread(user_input.meta.conversation_id)

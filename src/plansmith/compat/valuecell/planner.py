@@ -136,7 +136,7 @@ class ExecutionPlanner:
             plan = agent_plan(name, user_input.query, locale_of(user_input.query))
             # Not checked: the named agent may be one that planners must not choose.
             return await self.conversations.keep(plan, user_input, thread_id, checked=False)
-        self.conversations.smith.runs.planner.need_model()
+        self.conversations.smith.runs.planning.need_planner()
         return await self.conversations.plan(user_input, thread_id)
 
     async def _by_agent(
@@ -208,8 +208,8 @@ class ExecutionPlanner:
                 await self.conversations.smith.schedules.require_unattended(part.plan)
 
     def _model(self) -> str:
-        model = self.conversations.smith.runs.planner.model
-        return model.name if model else UNKNOWN_MODEL
+        planner = self.conversations.smith.runs.planning.planner
+        return planner.name if planner else UNKNOWN_MODEL
 
     async def _told(self, user_input: UserInput, message: str) -> ExecutionPlan:
         """Tells why a request gets no run, and keeps that in its conversation."""

@@ -11,11 +11,13 @@ from plansmith.compat.valuecell.conversations import Conversations
 from plansmith.compat.valuecell.models import SuperAgentDecision, SuperAgentOutcome, UserInput
 from plansmith.errors import PlansmithError
 from plansmith.models import model_of
+from plansmith.plan.planning import Decision
 from plansmith.planner.context.gather import TIME, time_text
 from plansmith.planner.context.history import TITLE, recall
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.context.token_budget import rough_count
-from plansmith.planner.triage import Decision, triage
+from plansmith.planner.model_planner import ModelPlanner
+from plansmith.planner.triage import triage
 from plansmith.ports import ChatModel, ContextBlock
 
 UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"
@@ -100,7 +102,8 @@ class SuperAgent:
     def _model(self) -> ChatModel | None:
         given = self._given
         if given is None and self.conversations is not None:
-            return self.conversations.smith.runs.planner.model
+            planner = self.conversations.smith.runs.planning.planner
+            return planner.model if isinstance(planner, ModelPlanner) else None
         try:
             return model_of(given)
         except PlansmithError:

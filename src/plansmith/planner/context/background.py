@@ -17,7 +17,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.fence import label
 from plansmith.planner.context.timeouts import Failed, with_timeout
 from plansmith.planner.context.token_budget import Count, clipped
-from plansmith.ports import Call, Clock, ContextBlock, ToolSource
+from plansmith.ports import Available, Call, Clock, ContextBlock, ToolSource
 from plansmith.text import visible
 
 HEADING: Final = "background investigation results of user query:"
@@ -46,6 +46,13 @@ class Search:
     calls: int = 1
     seconds: float = 15.0
     tokens: int = 1500
+
+
+def search_with(available: Available) -> Search | None:
+    """Returns the search for background before planning; a marked tool comes first."""
+    marked = (each for each in available.tools if each.search)
+    found = next(marked, None) or next(filter(is_search, available.tools), None)
+    return Search(available.sources[found.name]) if found is not None else None
 
 
 class Investigated(NamedTuple):

@@ -13,12 +13,13 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.earlier import EarlierResult
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
+from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.background import HEADING, Search, investigate
 from plansmith.planner.context.fence import fence, indented
 from plansmith.planner.context.history import TITLE, Summariser, recall
 from plansmith.planner.context.locales import locale_of
-from plansmith.planner.context.profile import Profile
+from plansmith.planner.context.profile import about, constraints
 from plansmith.planner.context.timeouts import Failed, with_timeout
 from plansmith.planner.context.token_budget import Count, Part, fit, rendered, rough_count
 from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
@@ -127,10 +128,9 @@ def _stable(known: Known) -> list[Part]:
     """Returns the parts that stay the same from request to request."""
     if known.profile is None:
         return []
-    about, constraints = known.profile.about(), known.profile.constraints()
     return [
-        *_parts("profile", about if known.profile != Profile() else "", _SHOULD),
-        *_parts("constraints of the profile", constraints, _MUST),
+        *_parts("profile", about(known.profile) if known.profile != Profile() else "", _SHOULD),
+        *_parts("constraints of the profile", constraints(known.profile), _MUST),
     ]
 
 

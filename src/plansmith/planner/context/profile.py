@@ -11,50 +11,33 @@ from pydantic import ValidationError
 
 from plansmith.dialects.text import read_text
 from plansmith.errors import Misconfigured
-from plansmith.plan.run_options import ProfileFields
+from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.planner.context.fence import indented
 
 _LARGEST: Final = 1_000_000
-_ADDED: Final = ("hard_constraints", "soft_constraints")
 _FIELDS_HINT: Final = Sentence("profile.fields")
 
 
-class Profile(ProfileFields):
-    """For whom and in which role plans are made."""
+def about(profile: Profile) -> str:
+    """Returns a profile as text, one fact per line, without its constraints."""
+    return "\n".join(_facts(profile))
 
-    def merged(self, other: Profile) -> Profile:
-        """Returns a copy with the other's values where it has any; constraints are added."""
-        said: dict[str, object] = {
-            name: getattr(other, name)
-            for name, field in Profile.model_fields.items()
-            if getattr(other, name) != field.default
-        }
-        for name in _ADDED:
-            said[name] = tuple(dict.fromkeys(getattr(self, name) + getattr(other, name)))
-        return self.replace(**said)
 
-    def render(self) -> str:
-        """Returns the whole profile as text, one fact per line."""
-        return "\n".join(part for part in (self.about(), self.constraints()) if part)
+def _facts(profile: Profile) -> Iterator[str]:
+    for name in ("name", "role", "backstory", "language", "tone"):
+        value = cast("str", getattr(profile, name))
+        if value.strip():
+            yield f"{name}: {indented(value)}"
+    yield from _entries("goals:", profile.goals)
+    yield from _entries("tasks:", profile.tasks)
 
-    def about(self) -> str:
-        """Returns the profile without its constraints."""
-        return "\n".join(self._about())
 
-    def _about(self) -> Iterator[str]:
-        for name in ("name", "role", "backstory", "language", "tone"):
-            value = cast("str", getattr(self, name))
-            if value.strip():
-                yield f"{name}: {indented(value)}"
-        yield from _entries("goals:", self.goals)
-        yield from _entries("tasks:", self.tasks)
-
-    def constraints(self) -> str:
-        """Returns the constraints as text; empty if there are none."""
-        hard = _entries("hard constraints, the plan keeps every one:", self.hard_constraints)
-        soft = _entries("soft constraints, kept where possible:", self.soft_constraints)
-        return "\n".join([*hard, *soft])
+def constraints(profile: Profile) -> str:
+    """Returns the constraints of a profile as text; empty if there are none."""
+    hard = _entries("hard constraints, the plan keeps every one:", profile.hard_constraints)
+    soft = _entries("soft constraints, kept where possible:", profile.soft_constraints)
+    return "\n".join([*hard, *soft])
 
 
 def _entries(heading: str, texts: tuple[str, ...]) -> Iterator[str]:
@@ -129,4 +112,4 @@ def _invalid(path: Path, error: ValidationError) -> Misconfigured:
     )
 
 
-_LISTS: Final = frozenset({"goals", "tasks", *_ADDED})
+_LISTS: Final = frozenset({"goals", "tasks", "hard_constraints", "soft_constraints"})

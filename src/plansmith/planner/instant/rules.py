@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from plansmith.check.check_plan import check_plan
+from plansmith.check.rehearsal import Rehearse
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence, in_language
@@ -14,7 +15,6 @@ from plansmith.planner.instant.call import STEP, InstantCall, core
 from plansmith.planner.instant.small_talk import small_talk
 from plansmith.planner.instant.times import read_times
 from plansmith.planner.instant.units import read_units
-from plansmith.planner.rehearsal import Rehearse
 from plansmith.text import HAN, visible
 
 _LONGEST: Final = 200  # whatever is longer says more than these rules understand

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.planner.shortlist.card import Kind
@@ -16,6 +16,7 @@ from plansmith.planner.shortlist.index import Catalogue, CatalogueIndex, IndexCa
 from plansmith.planner.shortlist.lexical import LexicalIndex, Request, read_request
 from plansmith.planner.shortlist.synonyms import is_everyday
 from plansmith.planner.shortlist.words import FILLER, STOP
+from plansmith.ports import Ranker
 
 _LONGEST_NAME: Final = 10
 _WORDS_SHOWN: Final = 3
@@ -33,14 +34,6 @@ _SHORTEST_STEM: Final = 3
 _SHELF: Final = IndexCache()
 
 
-class SemanticRanker(Protocol):
-    """Scores how close texts are in meaning to a request, for example by embeddings."""
-
-    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """Returns one number per text; larger is closer."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Pick:
     """A tool or agent on the shortlist."""
@@ -56,7 +49,7 @@ def shortlist(
     tools: Catalogue,
     k: int = 6,
     *,
-    ranker: SemanticRanker | None = None,
+    ranker: Ranker | None = None,
     cache: Path | str | None = None,
 ) -> list[Pick]:
     """Returns the k tools and agents that fit best; those that the request names come first.
@@ -82,7 +75,7 @@ def shortlist(
 
 
 def _picks(
-    query: str, tools: Catalogue, k: int, ranker: SemanticRanker | None, cache: Path | None
+    query: str, tools: Catalogue, k: int, ranker: Ranker | None, cache: Path | None
 ) -> list[Pick]:
     request = read_request(query)
     with _SHELF.lock:
@@ -163,7 +156,7 @@ def _fractions(scores: Mapping[int, float]) -> dict[int, float]:
 
 
 def _semantic(
-    ranker: SemanticRanker | None, asked: Sequence[str], index: CatalogueIndex
+    ranker: Ranker | None, asked: Sequence[str], index: CatalogueIndex
 ) -> dict[int, float]:
     """Scores closeness to the request and its parts: 0 for the average card, 1 for the best."""
     if ranker is None or not index.slots:

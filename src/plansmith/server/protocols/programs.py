@@ -16,11 +16,11 @@ from plansmith.plan.data import Json
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence, language_of
-from plansmith.planner.request import PlanRequest
 from plansmith.server.conversations import open_conversation, say
 from plansmith.server.errors import in_reader_language
 from plansmith.server.serialize import awaits_review, conversation_of, moment, question_view

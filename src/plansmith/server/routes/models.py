@@ -30,7 +30,7 @@ async def listing(ask: Ask, _: Nothing) -> Answer:
 def _now(state: ServerState) -> dict[str, Json]:
     download = state.downloads.current
     return {
-        "current": state.smith.runs.planner.need_model().name,
+        "current": state.smith.runs.planning.need_planner().name,
         "chosen": state.models.chosen if state.models else "",
         "download": download.to_json() if download else None,
     }

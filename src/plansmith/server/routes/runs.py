@@ -14,10 +14,10 @@ from plansmith.errors import Refused, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.next_move import goes_on
+from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.request import PlanRequest
 from plansmith.report.build import load_report
 from plansmith.report.html import POLICY, to_html
 from plansmith.report.markdown import to_markdown

@@ -89,7 +89,7 @@ async def model(ask: Ask, _: Nothing) -> Answer:
         return {"model": switch.chosen, "chosen": switch.name, "why": why, "tried": []}
     is_given = switch is not None and switch.is_given
     if is_given or wanted.model != "auto" or wanted.base_url:
-        chosen = server_state.smith.runs.planner.need_model().name
+        chosen = server_state.smith.runs.planning.need_planner().name
         return {
             "model": chosen if is_given else wanted.model,
             "chosen": chosen,

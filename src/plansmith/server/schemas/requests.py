@@ -10,10 +10,9 @@ from plansmith.dialects.dialect import DialectName
 from plansmith.plan.data import Flag, Json, Whole
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.origin import OriginKind
-from plansmith.plan.run_options import TeamName
+from plansmith.plan.run_options import Profile, TeamName
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
-from plansmith.planner.context.profile import Profile
 from plansmith.server.openapi import Input
 from plansmith.threads.turn import LONGEST
 

@@ -20,7 +20,7 @@ from plansmith.adapters.models.local.signatures import Offered, signature
 from plansmith.check.check_plan import check_plan
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.plan import Plan
-from plansmith.planner.fallback import only_stands_in
+from plansmith.plan.planning import only_stands_in
 from plansmith.planner.parse.reply import parse
 from plansmith.ports import (
     ContextBlock,

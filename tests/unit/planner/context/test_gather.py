@@ -13,6 +13,7 @@ from plansmith.adapters.models.tokens import count_tokens
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import problem
+from plansmith.plan.run_options import Profile
 from plansmith.planner.context.background import HEADING, Search
 from plansmith.planner.context.fence import RULE
 from plansmith.planner.context.gather import (
@@ -24,7 +25,6 @@ from plansmith.planner.context.gather import (
     time_text,
 )
 from plansmith.planner.context.history import Summariser
-from plansmith.planner.context.profile import Profile
 from plansmith.planner.context.token_budget import LEFT_OUT, rough_count
 from plansmith.planner.model_calls import render
 from plansmith.ports import ContextBlock, Message

@@ -7,12 +7,12 @@ import pytest
 from tests.unit.planner.instant.phrasings import ANSWERED, LEFT
 
 from plansmith.adapters.tools.builtin import builtin_sources
+from plansmith.check.rehearsal import no_rehearsal, rehearsal_with
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.refs import fill_text
 from plansmith.plan.steps import ReplyStep, ToolStep
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.instant.rules import Instant, instant
-from plansmith.planner.rehearsal import no_rehearsal, rehearsal_with
 from plansmith.ports import Call, ToolSource
 from plansmith.testing import FakeClock
 

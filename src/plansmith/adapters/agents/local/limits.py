@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from plansmith.errors import ToolFailed
+from plansmith.plan.briefs import total
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.model_calls import total
 from plansmith.ports import Usage
 
 

@@ -1,0 +1,172 @@
+"""The input and output of planning: a request with its options, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from plansmith.plan.briefs import ContextBlock, Message
+from plansmith.plan.planning_events import PickedTool, PlanningFigures, PlanOrigin
+from plansmith.plan.run_options import (
+    EarlierMessage,
+    Mode,
+    Profile,
+    Replan,
+    RunBudget,
+    RunOptions,
+    read_options,
+)
+from plansmith.plan.steps import AnyStep, ReplyStep
+
+if TYPE_CHECKING:
+    from plansmith.plan.data import Json
+    from plansmith.plan.estimate import Estimate
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.problem import Problem
+
+# Receives what happens, for a person to read.
+Tell = Callable[[str], None]
+# Receives each step of a plan as soon as it is written.
+OnStep = Callable[[AnyStep], None]
+
+
+class Decision(StrEnum):
+    """What to do with a request."""
+
+    ANSWER = "answer"
+    PLAN = "plan"
+    ASK = "ask"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What a person wants, with the options given for it.
+
+    `changes` are what the person asked to change so far, in order, and `findings` what tools said
+    so far, for a plan that is made again; `kept` are the steps that stay in it whatever the
+    planner writes; `triaged` says that it is decided already that a plan is needed; `pins` are
+    the contents of earlier runs that the run uses already. No journal
+    stores these here.
+    """
+
+    text: str
+    locale: str = ""
+    target: str | None = None
+    profile: Profile | None = None
+    history: Sequence[Message] = ()
+    previous: Plan | None = None
+    feedback: str = ""
+    top_k: int | None = None
+    max_steps: int | None = None
+    budget: RunBudget | Mapping[str, Json] | None = None
+    mode: Mode = ""
+    dialect: str = ""
+    replan: Replan = ""
+    thread: str = ""
+    message: int | None = None
+    changes: Sequence[str] = ()
+    findings: Sequence[ContextBlock] = ()
+    triaged: bool = False
+    kept: Sequence[AnyStep] = ()
+    pins: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def options(self) -> RunOptions:
+        """Returns the options of the request in the form a journal stores."""
+        given: dict[str, object] = {
+            "locale": self.locale,
+            "target": self.target,
+            "top_k": self.top_k,
+            "profile": self.profile,
+            "history": [EarlierMessage(each.role, each.text) for each in self.history],
+            "max_steps": self.max_steps,
+            "budget": self.budget,
+            "mode": self.mode,
+            "dialect": self.dialect,
+            "replan": self.replan,
+            "thread": self.thread,
+            "message": self.message,
+        }
+        return read_options({name: value for name, value in given.items() if value})
+
+    @classmethod
+    def of(cls, text: str, options: RunOptions, *, triaged: bool = False) -> PlanRequest:
+        """Returns the request stored in a journal."""
+        return cls(
+            text,
+            locale=options.locale,
+            target=options.target or None,
+            profile=options.profile,
+            history=tuple(Message(*each) for each in options.history),
+            top_k=options.top_k,
+            max_steps=options.max_steps,
+            budget=options.budget,
+            mode=options.mode,
+            dialect=options.dialect,
+            replan=options.replan,
+            thread=options.thread,
+            message=options.message,
+            triaged=triaged,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The result of planning.
+
+    `draft` is the model's unusable plan if `plan` is only a fallback. `questions` are those of a
+    planner that asks several things at once; `answer` has them as one text. `read_results` says
+    that the planner read what tools returned for earlier requests. `origin` is `rules` where no
+    model took part.
+    """
+
+    decision: Decision
+    reason: str = ""
+    answer: str = ""
+    locale: str = "en"
+    plan: Plan | None = None
+    draft: Plan | None = None
+    problems: tuple[Problem, ...] = ()
+    picks: tuple[PickedTool, ...] = ()
+    text: str = ""
+    estimate: Estimate | None = None
+    metrics: PlanningFigures = field(default_factory=PlanningFigures.with_defaults)
+    exchanges: tuple[dict[str, Json], ...] = ()
+    questions: tuple[str, ...] = ()
+    read_results: bool = False
+    origin: PlanOrigin = "model"
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns all fields as plain JSON."""
+        return {
+            "decision": self.decision.value,
+            "reason": self.reason,
+            "answer": self.answer,
+            "locale": self.locale,
+            "plan": self.plan.to_json() if self.plan else None,
+            "hash": self.plan.hash if self.plan else None,
+            "draft": self.draft.to_json() if self.draft else None,
+            "problems": [each.to_json() | {"name": each.name} for each in self.problems],
+            "picks": [each.to_json() for each in self.picks],
+            "estimate": self.estimate.to_json() if self.estimate else None,
+            "metrics": self.metrics.to_json(),
+        }
+
+
+def only_stands_in(plan: Plan) -> bool:
+    """Whether a plan is a fallback without any call, which nobody should approve.
+
+    A plan made by rules is degraded too, but if it calls tools it can be approved.
+    """
+    return bool(plan.degraded) and all(isinstance(step, ReplyStep) for step in plan.steps)
+
+
+def stands_in(plan: Plan, made: PlanningFigures | None) -> bool:
+    """Whether a plan was put in place of one that the model could not make.
+
+    A plan made by rules is marked too, but nothing failed when it was made; nor when it is
+    run again, where nobody planned.
+    """
+    return bool(plan.degraded) and (only_stands_in(plan) if made is None else made.degraded)
