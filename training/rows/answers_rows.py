@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TypedDict
 
-from plansmith.adapters.models.local.answer_check import unfounded
+from plansmith.adapters.models.fact_checked import unfounded
 from plansmith.adapters.models.local.answer_prompt import material
 from training.rows.answers_documents import Kind
 from training.rows.answers_words import Language

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
-from plansmith.adapters.models.local.answer_check import check_wording, source_text
+from plansmith.adapters.models.fact_checked import check_wording, source_text
 from plansmith.adapters.models.local.answer_prompt import answer_start
 from plansmith.adapters.models.local.answering import answer
 from plansmith.adapters.models.local.brief import DraftTask, offered

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from plansmith.adapters.models.local.answer_check import strange_names, unfounded
+from plansmith.adapters.models.fact_checked import strange_names, unfounded
 from plansmith.adapters.models.local.answer_prompt import best_blocks, file_texts, is_summary
 from plansmith.adapters.models.local.answer_rules import notes_of, rule_answer
 from plansmith.adapters.models.local.answer_shape import MOST_NAMES, Answer
