@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from plansmith.adapters.agents.coder import CARD as CODER
-from plansmith.adapters.agents.sql_writer import CARD as SQL_WRITER
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.beans import Bean
 from plansmith.compat.spring.keys import State, Updates
@@ -33,6 +31,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
+from plansmith.planner.agent_cards import CODER, SQL_WRITER
 from plansmith.planner.check.check_plan import check_plan
 from plansmith.planner.parse.reply import read_plan_value
 
