@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.drafted import PARTS, DraftParts, judged
+from plansmith.adapters.models.local.calls_to_plan import PARTS, DraftParts, judged
 from training.prompts import Renderer, Row, compact
 from training.rows.check import read_rows
 from training.score import plain

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Final
 
 from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.drafted import DraftParts, plan_of_draft
+from plansmith.adapters.models.local.calls_to_plan import DraftParts, plan_of_draft
 from training.processes import in_processes
 from training.prompts import Renderer, Row, compact
 

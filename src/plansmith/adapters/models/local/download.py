@@ -18,8 +18,13 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
 
 from plansmith.adapters.models.choose import Progress, is_offline
-from plansmith.adapters.models.local.files import KnownModel, ModelFolder, digest_of
-from plansmith.adapters.models.local.folder_lock import FolderBusy, folder_lock
+from plansmith.adapters.models.local.files import (
+    FolderBusy,
+    KnownModel,
+    ModelFolder,
+    digest_of,
+    folder_lock,
+)
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.sentence import Sentence, joined
 
