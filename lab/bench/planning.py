@@ -18,7 +18,7 @@ from typing import Any
 from lab.bench.planning_gate import bfcl_offers, measure_gate, own_offers
 from lab.bench.planning_score import is_exact, score, steps_of
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.models.local.drafted import PARTS
+from plansmith.adapters.models.local.calls_to_plan import PARTS
 from plansmith.adapters.models.local.embedded import CONTEXT, embedded_model
 from plansmith.adapters.models.local.engine import shared_engine
 from plansmith.adapters.models.local.files import ModelFolder, weights_path

@@ -13,11 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from training.prompts import Renderer, Row, compact
+from training.rows.check import read_rows
+from training.score import plain
+
 from lab.training.prompts import Renderer, Row, compact
 from lab.training.rows.check import read_rows
 from lab.training.score import plain
 from plansmith.adapters.models.local.brief import DraftTask
-from plansmith.adapters.models.local.drafted import PARTS, DraftParts, judged
+from plansmith.adapters.models.local.calls_to_plan import PARTS, DraftParts, judged
 
 _VARIANTS: Final = ((), *((part,) for part in PARTS), PARTS)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack, cast
 
 from pydantic import ValidationError
 
+from plansmith import plugins
 from plansmith.adapters.clock import SystemClock
 from plansmith.config import ModelSettings
 from plansmith.errors import Misconfigured
@@ -16,41 +16,28 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
-    from plansmith.adapters.models import (
-        choose,
-        demo,
-        fact_checked,
-        names,
-        provider,
-        rules,
-        wrappers,
-    )
-    from plansmith.adapters.models.local import embedded
-    from plansmith.adapters.models.local import files as model_files
+    from plansmith.adapters.models import choose, fact_checked, names, provider, wrappers
     from plansmith.adapters.models.provider_output import Mode
     from plansmith.adapters.ranking import minilm
     from plansmith.plan.planning import Tell
     from plansmith.planner import model_planner
     from plansmith.planner.settings import PlannerSettings
     from plansmith.ports import ChatModel, Clock
-    from plansmith.replay import recorded
     from plansmith.runs.options import Options
 else:
     lazy_modules(
         globals(),
         choose="plansmith.adapters.models.choose",
-        demo="plansmith.adapters.models.demo",
-        embedded="plansmith.adapters.models.local.embedded",
         fact_checked="plansmith.adapters.models.fact_checked",
         minilm="plansmith.adapters.ranking.minilm",
-        model_files="plansmith.adapters.models.local.files",
+        model_planner="plansmith.planner.model_planner",
         names="plansmith.adapters.models.names",
         provider="plansmith.adapters.models.provider",
-        recorded="plansmith.replay.recorded",
-        rules="plansmith.adapters.models.rules",
-        model_planner="plansmith.planner.model_planner",
         wrappers="plansmith.adapters.models.wrappers",
     )
+
+
+_OURS: Final = frozenset({"demo", "local", "recorded", "rules"})
 
 
 class ModelOptions(TypedDict, total=False):
@@ -114,8 +101,7 @@ def _settings(values: Mapping[str, object]) -> ModelSettings:
 def need_usable(settings: ModelSettings, *, api_key: str | None = None) -> None:
     """Raises `Misconfigured` if no provider has the model that is named, or its key is missing."""
     name = settings.model
-    is_ours = name.partition(":")[0] in ("local", "recorded") or name in ("auto", "demo", "rules")
-    if not is_ours:
+    if name != "auto" and not _is_brought(name.partition(":")[0]):
         has_server = bool(settings.base_url or api_key or settings.api_key_env)
         names.need_usable(name, environment=os.environ, has_server=has_server)
 
@@ -171,27 +157,25 @@ def make_model(
 ) -> ChatModel:
     """Makes the model that the settings name, with retries and limits on time and length.
 
+    An installed package may bring models by a word before a colon, such as `local:NAME`: an entry
+    point in the group `plansmith.models`, called with the name. All others are of a provider.
     Nothing is contacted before the first call, so a wrong key or name does not stop the start.
     `tell` receives which model was found when the settings say `auto`. `api_key` is used in
     place of the variable that the settings name.
     """
     name = settings.model
-    if name == "demo":
-        return demo.demo_model()
-    if name == "rules":
-        return rules.rules_model()
     if name == "auto":
         return _auto(settings, clock=clock, tell=tell, api_key=api_key)
-    if name == "local" or name.startswith("local:"):
-        return embedded.embedded_model(name.removeprefix("local").removeprefix(":"))
-    if name.startswith("recorded:"):
-        path = Path(name.removeprefix("recorded:"))
-        if not path.is_file():
-            raise Misconfigured(
-                Sentence("model.no_recording", file=path), hint=Sentence("error.check_path")
-            )
-        return recorded.RecordedModel(path)
+    kind, _, rest = name.partition(":")
+    if _is_brought(kind):
+        made: ChatModel = plugins.load("models", kind)(rest)
+        return made
     return _provided(settings, clock=clock, api_key=api_key)
+
+
+def _is_brought(kind: str) -> bool:
+    """Whether a package brings models under a name; a missing one of ours says what to install."""
+    return kind in _OURS or kind in plugins.names("models")
 
 
 def _provided(settings: ModelSettings, *, clock: Clock, api_key: str | None) -> ChatModel:
@@ -236,6 +220,6 @@ def _auto(
         if settings.base_url:
             key = api_key or (os.environ.get(variable, "") if variable else "")
             return await choose.choose_at(settings.base_url, key=key)
-        return await choose.choose(os.environ, shelf=model_files.ModelFolder())
+        return await choose.choose(os.environ, shelf=choose.installed_shelf())
 
     return choose.AutoModel(find, make, tell=tell)

@@ -23,8 +23,11 @@ PREFIX: Final = "plansmith."
 # What can be brought, and the package of ours that brings it.
 GROUPS: Final[Mapping[str, str]] = {
     "planners": "plansmith-planner",
-    "models": "plansmith-planner",
+    "models": "plansmith-desk",
+    "shelves": "plansmith-desk",
     "tools": "plansmith-desk",
+    "agents": "plansmith-desk",
+    "files": "plansmith-desk",
     "stores": "plansmith-postgres",
     "dialects": "plansmith-compat",
     "commands": "plansmith-cli",

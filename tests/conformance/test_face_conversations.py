@@ -20,7 +20,6 @@ from plansmith.config import Settings
 from plansmith.dialects.spring.nl2sql import SQL
 from plansmith.errors import InputNeeded, Refused
 from plansmith.plan.data import Json
-from plansmith.plan.origin import Origin
 from plansmith.plan.thread import ThreadMessage
 from plansmith.ports import Call
 from plansmith.review.settings import ReviewPolicy
@@ -293,22 +292,6 @@ async def test_two_valuecell_conversations_in_one_store_do_not_see_each_other(
     shown = "".join(each.text for prompt in model.prompts[1:] for each in prompt)
     assert "the words of one" not in shown
     assert len((await smith.thread("two")).runs) == 1
-
-
-async def test_the_next_message_answers_what_a_release_without_threads_asked_in_valuecell(
-    scripted: Script,
-) -> None:
-    store = MemoryStore()
-    old = smith_of(scripted({**ASKS, "answer": "Which stock?"}), store=store, settings=Settings())
-    place = Origin(kind="conversation", id="c1", thread="t1", user="ada", handed_over=True)
-    journal = await old.runs.create("look at it", origin=place, by="ada")
-    await old.runs.planning.plan(journal)
-
-    new = smith_of(scripted(HAND, answer(task())), store=store, settings=Settings())
-    told = await said(orchestrator(new), asked("Apple"))
-    assert [name for name, _ in told][-3:] == ["task_completed", "message", "done"]
-    thread = await new.thread("c1")
-    assert (thread.runs, kinds([*thread.history])) == ((journal.id,), [("Apple", "answer")])
 
 
 class Consulting:

@@ -60,11 +60,10 @@ def test_the_keys_of_the_state_have_the_values_of_the_original() -> None:
     ("knowledge", "model"),
     [
         ("BUSINESS_KNOWLEDGE", "SEMANTIC_MODEL"),
-        ("business_knowledge", "semantic_model"),
         ("EVIDENCE", "GENEGRATED_SEMANTIC_MODEL_PROMPT"),
     ],
 )
-async def test_business_knowledge_and_semantic_model_are_read_under_new_and_old_keys(
+async def test_business_knowledge_and_semantic_model_are_read_under_both_keys(
     scripted: Script, knowledge: str, model: str
 ) -> None:
     state = {"input": ASKED, knowledge: "paid orders count", model: "total is in cents"}

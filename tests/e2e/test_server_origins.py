@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.unit.server.house import plan, serving, tool_step
 
 from plansmith import Plan
-from plansmith.adapters.models.rules import RulesModel
+from plansmith.adapters.models.local.rules import RulesModel
 from plansmith.plan import events as e
 from plansmith.plan.earlier import EarlierResult, results_of
 from plansmith.plan.run_options import RunOptions

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plansmith import PlanInvalid, Plansmith, read_plan, tool
-from plansmith.adapters.models.rules import RulesModel
+from plansmith.adapters.models.local.rules import RulesModel
 from plansmith.dialects.native import schema, try_read_plan
 from plansmith.engine.values import results_left
 from plansmith.plan.data import Json

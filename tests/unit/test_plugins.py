@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from plansmith import plugins
+from plansmith import model, plugins
+from plansmith.adapters.models.choose import choose, installed_shelf
 from plansmith.errors import Misconfigured
 
 
@@ -59,3 +60,26 @@ def test_a_folder_that_one_works_in_brings_nothing(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
     assert "theirs" not in plugins.names("stores")
+
+
+def test_a_package_of_somebody_else_brings_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "plansmith.testing:ScriptedModel"
+    install(tmp_path, f"[plansmith.models]\ntheirs = {place}\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert model("theirs:hello").name == "scripted"
+    with pytest.raises(Misconfigured, match="'rules:fast' is not the name of a model"):
+        model("rules:fast")
+
+
+async def test_without_the_desk_a_person_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plugins, "_entry_point_files", lambda: iter(()))
+    choice = await choose({}, shelf=installed_shelf(), places=[])
+    assert (choice.kind, "packages/plansmith-desk" in choice.why) == ("rules", True)
+    for name in ("rules", "local:mine.gguf"):
+        with pytest.raises(Misconfigured) as caught:
+            model(name)
+        assert "packages/plansmith-desk" in caught.value.hint

@@ -14,7 +14,7 @@ from lab.training.rows.answers_papers import PAPERS, VALIDATION_PAPERS, sheet
 from lab.training.rows.answers_rows import Row
 from lab.training.rows.answers_scenes import SCENES
 
-from plansmith.adapters.models.local.answer_check import unfounded
+from plansmith.adapters.models.fact_checked import unfounded
 from plansmith.adapters.models.local.answer_prompt import ROOM
 from plansmith.adapters.models.local.wording import Task, is_right
 

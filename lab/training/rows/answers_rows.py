@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from lab.training.rows.answers_documents import Kind
 from lab.training.rows.answers_words import Language
-from plansmith.adapters.models.local.answer_check import unfounded
+from plansmith.adapters.models.fact_checked import unfounded
 from plansmith.adapters.models.local.answer_prompt import material
 
 

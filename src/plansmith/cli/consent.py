@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from plansmith.adapters.tools.file_changes import Preview, consent_preview
+from plansmith.adapters.tools.run_files import WorkFiles
 from plansmith.cli.editor import editor_of, open_in_editor
 from plansmith.cli.file_previews import preview_lines
 from plansmith.cli.questions import (
@@ -27,6 +27,7 @@ from plansmith.errors import Refused
 from plansmith.plan.data import need_plain, same
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.changed_values import changed_values, may_change_values
+from plansmith.runs.files import Preview
 from plansmith.text import safe
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ async def preview_of(
     session: Session, run: Run, asked: QuestionAsked, own: Mapping[str, Json] | None = None
 ) -> Preview | None:
     """Returns what the call would do to files, where that is known."""
-    return await consent_preview(session.smith.runs, run, asked, own)
+    return await WorkFiles(session.smith.runs).consent_preview(run, asked, own)
 
 
 async def consented(

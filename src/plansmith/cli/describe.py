@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from plansmith.adapters.tools.file_changes import Preview, plan_previews
+from plansmith.adapters.tools.run_files import WorkFiles
 from plansmith.cli.file_previews import loses, preview_lines
 from plansmith.cli.questions import group_lines, group_name, question_groups
 from plansmith.cli.session import Session, has_no_plan, is_unusable
@@ -24,6 +24,7 @@ from plansmith.review.render import (
     problem_lines,
     value_line,
 )
+from plansmith.runs.files import Preview
 from plansmith.text import clip, safe
 
 _UNSEEN: Final = "PS406"
@@ -125,7 +126,7 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
     With the flag that has approved it, the plan does not wait.
     """
     events = list(await session.smith.store.events(run.id))
-    previews = await plan_previews(session.smith.runs, run)
+    previews = await WorkFiles(session.smith.runs).plan_previews(run)
     lines = list(_review_lines(run, events, previews, session, flag))
     if any(line.lstrip().startswith("…") for line in lines):
         lines += [session.words["seen_whole"], f"  {session.command('show', run.id, '--yaml')}"]

@@ -6,9 +6,8 @@ import difflib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from plansmith.adapters.tools.file_changes import UNSEEN, Content, FileChange, Preview
-from plansmith.adapters.tools.file_kinds import as_text
 from plansmith.plan.sentence import Sentence, in_language
+from plansmith.runs.files import UNSEEN, Content, FileChange, Preview, as_text
 from plansmith.text import safe
 
 if TYPE_CHECKING:

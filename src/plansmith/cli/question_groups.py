@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from plansmith.adapters.tools.file_changes import Preview, consent_values
 from plansmith.cli.consent import consented, need_as_seen, preview_of
 from plansmith.cli.file_previews import loses, preview_lines
 from plansmith.cli.questions import (
@@ -27,6 +26,8 @@ from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan.data import content_hash
 from plansmith.plan.sentence import Sentence
+from plansmith.runs.changed_values import consent_values
+from plansmith.runs.files import Preview
 from plansmith.text import safe
 
 if TYPE_CHECKING:

@@ -10,8 +10,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
-from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong, ScriptMismatch
+from plansmith.errors import (
+    Misconfigured,
+    ModelBusy,
+    ModelFailed,
+    ModelRefused,
+    PromptTooLong,
+    ScriptMismatch,
+)
 from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import (
     ArgumentsDelta,
     ChatModel,
@@ -184,3 +192,13 @@ def _from_json(value: dict[str, Any]) -> Delta:
     usage = dict(value["usage"])
     cost = usage.pop("cost")
     return ModelDone(Usage(**usage, cost=None if cost is None else Decimal(cost)), value["done"])
+
+
+def recorded_model(path: str) -> RecordedModel:
+    """Returns the model `recorded:PATH`."""
+    file = Path(path)
+    if not file.is_file():
+        raise Misconfigured(
+            Sentence("model.no_recording", file=file), hint=Sentence("error.check_path")
+        )
+    return RecordedModel(file)

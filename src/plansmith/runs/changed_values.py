@@ -39,3 +39,11 @@ async def changed_values(
         raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
     shown = await store.get(asked.values)
     return {**cast("dict[str, Json]", shown), **changes}
+
+
+async def consent_values(store: PlanStore, asked: QuestionAsked) -> dict[str, Json] | None:
+    """Returns the values of the call that a question asks consent for; None for other ones."""
+    if asked.asks != "consent" or not asked.values:
+        return None
+    values = await store.get(asked.values)
+    return values if isinstance(values, dict) else None

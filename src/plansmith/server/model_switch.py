@@ -11,17 +11,13 @@ from typing import Final, Literal
 
 from plansmith.adapters.models.choose import (
     KEYS,
+    KeptModel,
+    ModelShelf,
     ask_servers,
     found_keys,
+    installed_shelf,
+    is_offline,
     usual_places,
-)
-from plansmith.adapters.models.local.download import is_offline, pull_local, pull_remote
-from plansmith.adapters.models.local.files import (
-    KNOWN,
-    KnownModel,
-    ModelFolder,
-    Progress,
-    known_model,
 )
 from plansmith.adapters.models.wrappers import closing
 from plansmith.config import ModelSettings
@@ -46,7 +42,6 @@ _PROVIDERS: Final = {
     "XAI_API_KEY": "xAI",
     "OPENROUTER_API_KEY": "OpenRouter",
 }
-_RUNTIME: Final = "xllamacpp"
 _LIBRARY: Final = "pydantic_ai"
 
 
@@ -95,8 +90,8 @@ async def _fields(
         case "auto" | "rules":
             return {"model": kind}
         case "embedded":
-            known = known_model(model)
-            if not ModelFolder().has(known):
+            known = _shelf().model(model)
+            if not known.is_here:
                 why = Sentence("error.no_model_file", model=known.name)
                 raise Refused(why, hint=Sentence("error.download_first"))
             return {"model": f"local:{known.name}"}
@@ -159,7 +154,7 @@ class ModelDownloads:
 
     def begin(self, name: str) -> Download:
         """Starts a download; returns the one that runs already, if it is the same."""
-        model = known_model(name)
+        model = _shelf().model(name)
         if self.current is not None and self.current.state in ("loading", "checking"):
             if self.current.name == model.name:
                 return self.current
@@ -169,13 +164,13 @@ class ModelDownloads:
         self._task = asyncio.create_task(self._load(model, self.current))
         return self.current
 
-    async def _load(self, model: KnownModel, download: Download) -> None:
+    async def _load(self, model: KeptModel, download: Download) -> None:
         def progress(done: int, total: int) -> None:
             download.done = done
             download.state = "checking" if done >= total else "loading"
 
         try:
-            await asyncio.to_thread(_pull, model, progress)
+            await asyncio.to_thread(_shelf().pull, model.name, progress)
         except PlansmithError as error:
             download.state, download.error, download.hint = "failed", error.message, error.hint
         except OSError as error:
@@ -184,20 +179,22 @@ class ModelDownloads:
             download.done, download.state = download.total, "done"
 
 
-def _pull(model: KnownModel, progress: Progress) -> None:
-    models = ModelFolder()
-    if pull_local(model, models) is None:
-        pull_remote(model, models, progress=progress)
+def _shelf() -> ModelShelf:
+    shelf = installed_shelf()
+    if shelf is None:
+        hint = "pip install packages/plansmith-desk"
+        raise Misconfigured("no installed package runs models in this process", hint=hint)
+    return shelf
 
 
 async def found_models(environment: Mapping[str, str]) -> dict[str, Json]:
     """Returns what can plan here: keys, servers on this machine, embedded models."""
-    models, keys = ModelFolder(), dict(found_keys(environment))
+    shelf, keys = installed_shelf(), dict(found_keys(environment))
     servers = await ask_servers(usual_places(environment)) if find_spec(_LIBRARY) else []
     set_here = {key.variable for key in keys}
     return {
         "library": find_spec(_LIBRARY) is not None,
-        "runtime": find_spec(_RUNTIME) is not None,
+        "runtime": shelf is not None and shelf.has_runtime,
         "offline": is_offline(environment),
         "keys": [
             {
@@ -219,10 +216,9 @@ async def found_models(environment: Mapping[str, str]) -> dict[str, Json]:
                 "about": each.about,
                 "size": each.size,
                 "licence": each.licence,
-                "here": models.has(each),
-                "default": each.name == known_model("").name,
+                "here": each.is_here,
+                "default": each.is_default,
             }
-            for each in KNOWN.values()
-            if each.adapter is not None
+            for each in (shelf.models() if shelf is not None else ())
         ],
     }

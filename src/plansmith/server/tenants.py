@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from plansmith.adapters.tools.subprocesses import SHARE
+from plansmith.adapters.tools.toolset import SHARE
 from plansmith.errors import NotFound, PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.server.auth import grant_of

@@ -13,7 +13,7 @@ from plansmith.planner.recurrence import (
     without_recurrence,
     without_schedule_words,
 )
-from plansmith.planner.triage import Decision, triage
+from plansmith.planner.triage import triage
 from plansmith.testing import ScriptedModel
 
 UNDERSTOOD = [

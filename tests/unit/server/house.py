@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 from tests.servers.ticks import quick_ticks
 
-from plansmith.adapters.models.demo import DemoModel
+from plansmith.adapters.models.local.demo import DemoModel
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec

@@ -13,7 +13,8 @@ from a2a.types import Task, TaskState, TaskStatus
 from starlette.responses import Response
 from tests.unit.server.house import plan, serving, tool_step
 
-from plansmith.adapters.tools.subprocesses import SHARE, ProcessLimits, Subprocesses
+from plansmith.adapters.tools.subprocesses import ProcessLimits, Subprocesses
+from plansmith.adapters.tools.toolset import SHARE
 from plansmith.errors import ToolBusy
 from plansmith.plan.events import Event
 from plansmith.ports import News

@@ -3,29 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from plansmith.adapters.agents.local import LocalAgent
 from plansmith.adapters.agents.local.limits import LocalLimits
-from plansmith.plan.capability import AgentSpec, Effect, Skill
+from plansmith.planner.agent_cards import ANALYST
 from plansmith.ports import ChatModel
-
-CARD: Final = AgentSpec(
-    name="analyst",
-    description=(
-        "Compares, weighs and sums up what earlier steps found, by reasoning alone: it searches "
-        "nothing and runs no code. Changes nothing."
-    ),
-    skills=(
-        Skill(
-            name="analysis",
-            description="Draws conclusions from the results it is given, with their certainty.",
-            examples=("Compare the three offers and say which one fits best, and why.",),
-        ),
-    ),
-    tags=("analysis", "reasoning"),
-    effect=Effect.READ,
-)
 
 
 def analyst(
@@ -33,7 +15,7 @@ def analyst(
 ) -> LocalAgent:
     """Makes an analyst."""
     return LocalAgent(
-        spec=CARD,
+        spec=ANALYST,
         model=model,
         prompt="analyst",
         limits=limits or LocalLimits(),

@@ -18,31 +18,14 @@ from plansmith.adapters.agents.local.toolbox import Choice, Stop
 from plansmith.adapters.agents.sandbox import BoxFile, Outcome, Sandbox
 from plansmith.adapters.tools.folder import Folder
 from plansmith.errors import ToolFailed
-from plansmith.plan.capability import AgentSpec, Effect, Skill, ToolSpec
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.planner.agent_cards import CODER
 from plansmith.ports import Call, ChatModel, ToolSource
 
 RUN: Final = "python.run"
 INPUTS: Final = "inputs.json"
-
-CARD: Final = AgentSpec(
-    name="coder",
-    description=(
-        "Computes, analyses data and makes files and charts by writing Python and running it in "
-        "a sandbox without network. Data comes in its inputs; the files it reads are named in "
-        'the input "files".'
-    ),
-    skills=(
-        Skill(
-            name="python",
-            description="Works on data with Python and gives the result and the files made.",
-            examples=("Compute the monthly totals of sales.csv and draw them.",),
-        ),
-    ),
-    tags=("code", "data", "python"),
-    effect=Effect.READ,
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,7 +184,7 @@ def coder(
     box = sandbox or Sandbox()
     effect = Effect.WRITE if box.allow_weak else Effect.READ
     agent = LocalAgent(
-        spec=CARD.replace(effect=effect),
+        spec=CODER.replace(effect=effect),
         model=model,
         prompt="coder",
         sources=sources,

@@ -9,27 +9,10 @@ from typing import Final
 from plansmith.adapters.agents.local import LocalAgent
 from plansmith.adapters.agents.local.limits import LocalLimits
 from plansmith.adapters.agents.local.toolbox import Choice
-from plansmith.plan.capability import AgentSpec, Effect, Skill
+from plansmith.planner.agent_cards import RESEARCHER
 from plansmith.ports import ChatModel, ToolSource
 
 READERS: Final = ("files.*", "*fetch*", "*search*", "*read_*file*")
-
-CARD: Final = AgentSpec(
-    name="researcher",
-    description=(
-        "Finds things out by searching and reading, on the web or in files, whatever tools there "
-        "are, and reports findings with citations. Changes nothing."
-    ),
-    skills=(
-        Skill(
-            name="research",
-            description="Answers a question from several sources, each cited.",
-            examples=("What do our notes say about the supplier's delivery times?",),
-        ),
-    ),
-    tags=("research", "search"),
-    effect=Effect.READ,
-)
 
 
 def researcher(
@@ -43,7 +26,7 @@ def researcher(
 ) -> LocalAgent:
     """Makes a researcher that uses the searching and reading tools of some sources."""
     return LocalAgent(
-        spec=CARD,
+        spec=RESEARCHER,
         model=model,
         prompt="researcher",
         sources=sources,

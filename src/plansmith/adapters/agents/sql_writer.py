@@ -14,9 +14,10 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.tools.sql import SqlTools
 from plansmith.adapters.tools.sql.rows import RowLimits
 from plansmith.errors import ModelBusy, ModelFailed, ToolBusy, ToolFailed, UnreadableText
-from plansmith.plan.capability import AgentSpec, Effect, Skill
+from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, Record, json_text
 from plansmith.plan.sentence import Sentence
+from plansmith.planner.agent_cards import SQL_WRITER
 from plansmith.planner.context.fence import fence
 from plansmith.planner.context.token_budget import clipped, rough_count
 from plansmith.planner.model_calls import read_answer
@@ -41,24 +42,6 @@ _SCHEMA: Final[dict[str, Any]] = {
     "required": ["sql", "reason"],
     "additionalProperties": False,
 }
-
-CARD: Final = AgentSpec(
-    name="sql_writer",
-    description=(
-        "Answers a question from the database: writes one SELECT, runs it, mends it when the "
-        'database refuses it, and gives {"sql", "columns", "rows", "tries"}; other steps use its '
-        "rows, and a reply that reports them shows its sql too. Changes nothing."
-    ),
-    skills=(
-        Skill(
-            name="sql",
-            description="Gives the rows that answer a question, and the statement behind them.",
-            examples=("The sum of orders by month and city in 2026.",),
-        ),
-    ),
-    tags=("sql", "database", "data"),
-    effect=Effect.READ,
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,10 +173,10 @@ def sql_writer(
     bounds = limits or RowLimits()
     urls = {"data": database} if isinstance(database, str) else dict(database)
     kinds = {name: _kind(url) for name, url in urls.items()}
-    card = CARD if run else CARD.replace(passthrough=True)
+    card = SQL_WRITER if run else SQL_WRITER.replace(passthrough=True)
     if len(kinds) > 1:
         known = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
-        card = card.replace(description=f"{CARD.description} {_SEVERAL.format(known=known)}")
+        card = card.replace(description=f"{SQL_WRITER.description} {_SEVERAL.format(known=known)}")
     return SqlWriter(
         spec=card,
         model=model,

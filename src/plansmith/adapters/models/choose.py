@@ -10,11 +10,10 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
-from plansmith.adapters.models.local.files import DEFAULT, KNOWN, RETIRED, ModelFolder, known_model
+from plansmith import plugins
 from plansmith.adapters.models.wrappers import closing
 from plansmith.errors import Misconfigured
 from plansmith.plan.briefs import ReplyBrief
@@ -218,6 +217,7 @@ def _name(row: Any) -> Iterator[str]:
 Kind = Literal["key", "server", "embedded", "rules"]
 RULES: Final = "rules"
 _NO_LIBRARY: Final = Sentence("model.no_library")
+_NO_SHELF: Final = "`pip install packages/plansmith-desk`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +257,66 @@ class Choice:
         return {"model": self.model, "place": place, "why": self.why}
 
 
+Progress = Callable[[int, int], None]
+
+
+class KeptModel(NamedTuple):
+    """A model that can be kept as a file on this machine."""
+
+    name: str
+    about: str
+    size: int
+    licence: str
+    is_here: bool
+    is_default: bool
+
+
+class ModelShelf(Protocol):
+    """The models that are kept as files on this machine and run in this process."""
+
+    @property
+    def has_runtime(self) -> bool:
+        """Whether the library that runs them is installed."""
+        ...
+
+    @property
+    def pull_hint(self) -> str:
+        """How a person downloads the usual one."""
+        ...
+
+    def option(self) -> Choice | Tried:
+        """Returns the model to use; or why none can be used."""
+        ...
+
+    def models(self) -> Sequence[KeptModel]:
+        """Returns the models to offer to a person."""
+        ...
+
+    def model(self, name: str) -> KeptModel:
+        """Returns a model by its name, the default one for an empty name."""
+        ...
+
+    def pull(self, name: str, progress: Progress) -> None:
+        """Downloads a model; tells how many bytes of how many are here."""
+        ...
+
+
+def installed_shelf() -> ModelShelf | None:
+    """Returns the shelf that an installed package brings; None if none does."""
+    found = plugins.names("shelves")
+    shelf: ModelShelf | None = plugins.load("shelves", found[0])() if found else None
+    return shelf
+
+
+def is_offline(environment: Mapping[str, str]) -> bool:
+    """Whether the environment forbids downloads."""
+    return environment.get("PLANSMITH_OFFLINE", "0") not in ("", "0")
+
+
 async def choose(
     environment: Mapping[str, str],
     *,
-    shelf: ModelFolder,
+    shelf: ModelShelf | None,
     places: Sequence[Place] | None = None,
     limit_s: float = LIMIT_S,
 ) -> Choice:
@@ -292,7 +348,10 @@ async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> C
 
 
 async def _options(
-    environment: Mapping[str, str], folder: ModelFolder, places: Sequence[Place], limit_s: float
+    environment: Mapping[str, str],
+    shelf: ModelShelf | None,
+    places: Sequence[Place],
+    limit_s: float,
 ) -> AsyncIterator[Choice | Tried]:
     """Yields the options in order of preference, usable or not."""
     can_call = find_spec("pydantic_ai") is not None
@@ -309,7 +368,8 @@ async def _options(
             yield _of_server(server)
     else:
         yield Tried("server", Sentence("model.servers_here"), _NO_LIBRARY)
-    yield _embedded(folder)
+    if shelf is not None:
+        yield shelf.option()
 
 
 def _of_server(server: Server) -> Choice | Tried:
@@ -321,31 +381,9 @@ def _of_server(server: Server) -> Choice | Tried:
     return Choice("server", f"openai:{server.models[0]}", why, base_url=place.base_url)
 
 
-def _embedded(folder: ModelFolder) -> Choice | Tried:
-    name = folder.chosen or known_model("").name
-    if name in RETIRED:
-        flaw = Sentence("model.retired", name=DEFAULT)
-        return Tried("embedded", f"local:{name}", flaw)
-    known = KNOWN.get(name)
-    here = folder.has(known) if known else Path(name).expanduser().is_file()
-    if not here:
-        flaw = Sentence("model.no_file", how=pull_hint(folder))
-        return Tried("embedded", f"local:{name}", flaw)
-    if find_spec("xllamacpp") is None:
-        return Tried("embedded", f"local:{name}", Sentence("model.no_runtime"))
-    why = Sentence("model.embedded")
-    return Choice("embedded", f"local:{name}", why)
-
-
-def pull_hint(folder: ModelFolder) -> str:
-    """Returns the command that downloads the embedded model, with its size."""
-    model = KNOWN.get(folder.chosen) or known_model("")
-    return f"`plansmith model pull`, {model.size / 1e9:.2f} GB, {model.licence}"
-
-
-def _rules(folder: ModelFolder) -> Choice:
-    why = Sentence("model.rules", how=pull_hint(folder))
-    return Choice("rules", RULES, why)
+def _rules(shelf: ModelShelf | None) -> Choice:
+    how = shelf.pull_hint if shelf is not None else _NO_SHELF
+    return Choice("rules", RULES, Sentence("model.rules", how=how))
 
 
 class AutoModel:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import Final, cast
 
 from plansmith.adapters.tools import charts, moving, workspace
 from plansmith.adapters.tools.folder import Folder, Written, check_free, check_size, stamp
@@ -16,87 +14,16 @@ from plansmith.adapters.tools.moving import new_path
 from plansmith.adapters.tools.tables import TableTools
 from plansmith.adapters.tools.tables import specs as tables
 from plansmith.adapters.tools.toolset import ToolSet
-from plansmith.errors import PlansmithError, ToolFailed
+from plansmith.errors import ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.refs import fill, find
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
-from plansmith.ports import Call, PlanStore, ToolSource
-from plansmith.review.policy import active_steps
-
-if TYPE_CHECKING:
-    from plansmith.plan.events import QuestionAsked
-    from plansmith.plan.run import Run
-    from plansmith.runs.service import RunService
+from plansmith.ports import Call, ToolSource
+from plansmith.runs.files import UNSEEN, Content, FileChange, Preview
 
 _MOST_BYTES: Final = 10_000_000
-ChangeKind = Literal["new", "changed", "same", "deleted"]
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """The content of a file; of a very large one no data, only what shows that it changed."""
-
-    data: bytes | None
-    size: int
-    mark: bytes
-
-    @classmethod
-    def of(cls, data: bytes) -> Content:
-        """Returns data with its hash."""
-        return cls(data, len(data), hashlib.sha256(data).digest())
-
-
-UNSEEN: Final = Content(None, 0, b"unseen")  # what a step would write is known when it runs
-
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """The content of a file before and after a call; None where there is no file.
-
-    `is_edit`: what the call does not change in it stays.
-    """
-
-    path: str
-    before: Content | None
-    after: Content | None
-    is_edit: bool = False
-
-    @property
-    def kind(self) -> ChangeKind:
-        """Whether the file is new, changed, deleted or stays as it is."""
-        if self.before == self.after:
-            return "same"
-        if self.after is None:
-            return "deleted"
-        return "new" if self.before is None else "changed"
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What a call would do to files; or why it would fail."""
-
-    changes: tuple[FileChange, ...] = ()
-    error: str = ""
-    moved: tuple[str, ...] = ()  # from where to where
-    reads: bool = False  # what is written comes from the disk too, and may change there
-
-    @property
-    def seen(self) -> str:
-        """A hash of what is on the disk now: it differs once a file has changed."""
-        found = hashlib.sha256("\0".join([self.error, *self.moved]).encode())
-        for each in self.changes:
-            mark = b"-" if each.before is None else each.before.mark
-            if self.reads and each.after is not None:
-                mark += each.after.mark
-            found.update(each.path.encode() + b"\0" + mark)
-        return found.hexdigest()
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the files are as the call would leave them."""
-        return bool(self.changes) and all(each.kind == "same" for each in self.changes)
 
 
 class _UnwrittenFolder(Folder):
@@ -177,54 +104,11 @@ async def preview(root: Path, spec: ToolSpec, values: Mapping[str, Json]) -> Pre
     return Preview(tuple(folder.changes), reads=spec == tables.EXPORT)
 
 
-async def consent_values(store: PlanStore, asked: QuestionAsked) -> dict[str, Json] | None:
-    """Returns the values of the call that a question asks consent for; None for other ones."""
-    if asked.asks != "consent" or not asked.values:
-        return None
-    values = await store.get(asked.values)
-    return values if isinstance(values, dict) else None
+async def step_preview(root: Path, spec: ToolSpec, step: ToolStep) -> Preview | None:
+    """Returns what a step of a plan would do to the files as they are now, where that is known.
 
-
-async def consent_preview(
-    runs: RunService, run: Run, asked: QuestionAsked, own: Mapping[str, Json] | None = None
-) -> Preview | None:
-    """Returns what a call that asks for consent would do to files, where that is known.
-
-    `own` are values of the person's own that are sent instead of those that were asked about.
+    What it takes from another step is unseen.
     """
-    values = own or await consent_values(runs.store, asked)
-    journals = runs.journals
-    if values is None or not journals.folder or not journals.is_here(run.folder):
-        return None
-    try:
-        spec = (await runs.intake.callees()).specs.get(asked.callee)
-    except PlansmithError:
-        return None  # the tools cannot be listed now; the question can still be read
-    return await preview(Path(journals.folder), spec, values) if spec is not None else None
-
-
-async def plan_previews(runs: RunService, run: Run) -> dict[str, Preview]:
-    """Returns what the steps of a plan would do to the files as they are now, by step.
-
-    A step is among them if the plan names its file. What it takes from another step is unseen.
-    """
-    journals = runs.journals
-    if run.plan is None or not journals.folder or not journals.is_here(run.folder):
-        return {}
-    try:
-        specs = (await runs.intake.callees()).specs
-    except PlansmithError:
-        return {}
-    root, found = Path(journals.folder), dict[str, Preview]()
-    for step in active_steps(run.plan, run.templates):
-        spec = specs.get(step.tool) if isinstance(step, ToolStep) else None
-        if isinstance(step, ToolStep) and spec is not None and writes_files(spec):
-            seen = await _step_preview(root, spec, step)
-            found |= {step.id: seen} if seen is not None else {}
-    return found
-
-
-async def _step_preview(root: Path, spec: ToolSpec, step: ToolStep) -> Preview | None:
     inputs = dict(step.inputs)
     if not any(find(inputs)):
         found = await preview(root, spec, cast("dict[str, Json]", fill(inputs, {})))

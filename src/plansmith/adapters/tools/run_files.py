@@ -1,4 +1,4 @@
-"""Finds the files that a run's own steps wrote, and tells what became of them since."""
+"""Tells what steps of runs do to files: what they would write, wrote, and what became of it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.adapters.tools import moving, workspace
-from plansmith.adapters.tools.file_changes import writes_files
-from plansmith.adapters.tools.file_kinds import UNKNOWN, FileKind, Shown, file_kind
+from plansmith.adapters.tools.file_changes import preview, step_preview, writes_files
 from plansmith.adapters.tools.folder import Folder, regular
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged, Misconfigured, PlansmithError, ToolFailed
@@ -18,8 +17,12 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.plan.steps import ToolStep
 from plansmith.ports import PlanStore
-from plansmith.report.data import Picture
+from plansmith.review.policy import active_steps
+from plansmith.runs.changed_values import consent_values
+from plansmith.runs.files import UNKNOWN, FileState, Preview, RunFile, Shown, file_kind
 
 if TYPE_CHECKING:
     from plansmith.runs.service import RunService
@@ -28,7 +31,6 @@ MOST_BYTES: Final = 50_000_000
 _MOST_PICTURE: Final = 5_000_000
 # The event that tells of a write is recorded a little after the write.
 _LATER: Final = timedelta(seconds=2)
-FileState = Literal["as_written", "changed", "gone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,56 +45,73 @@ class _Write:
     is_there: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class RunFile:
-    """A file that a step of a run wrote, and its state on the disk now."""
+class WorkFiles:
+    """The files that built-in tools write, or would write, in the folder of some runs."""
 
-    path: str
-    step: str
-    at: datetime
-    state: FileState
-    size: int = 0
-    kind: FileKind = "other"
-    media: str = ""
-    data: bytes = b""
+    def __init__(self, runs: RunService) -> None:
+        self._runs = runs
 
+    async def consent_preview(
+        self, run: Run, asked: e.QuestionAsked, own: Mapping[str, Json] | None = None
+    ) -> Preview | None:
+        """Returns what a call that asks for consent would do to files, where that is known.
 
-async def run_files(
-    store: PlanStore,
-    events: Sequence[e.Event],
-    *,
-    specs: Mapping[str, ToolSpec],
-    folder: Path,
-    keep: str = "",
-) -> list[RunFile]:
-    """Returns the files that the steps of a run wrote, in order, as they are on the disk now.
+        `own` are values of the person's own that are sent instead of those that were asked about.
+        """
+        values = own or await consent_values(self._runs.store, asked)
+        spec = (await self._specs(run)).get(asked.callee) if values is not None else None
+        if values is None or spec is None:
+            return None
+        return await preview(self._folder, spec, values)
 
-    Only what a built-in tool wrote counts, and only inside `folder`: links are not followed.
-    Contents are kept of pictures, and of the file `keep`.
-    """
-    written: dict[str, _Write] = {}
-    for step, at, spec, inputs, result in await _calls(store, events, specs):
-        for each in _writes(step, at, spec, inputs, result):
-            written.pop(each.path, None)  # the last one who wrote it comes last
-            written[each.path] = each
-    try:
-        place = Folder(folder)
-    except Misconfigured:
-        return []  # the folder is not on this machine, or not any more
-    return [_now(place, each, keep=each.path == keep) for each in written.values() if each.is_there]
+    async def plan_previews(self, run: Run) -> dict[str, Preview]:
+        """Returns what the steps of a plan would do to the files as they are now, by step.
 
+        A step is among them if the plan names its file.
+        """
+        if run.plan is None:
+            return {}
+        specs, found = await self._specs(run), dict[str, Preview]()
+        for step in active_steps(run.plan, run.templates):
+            spec = specs.get(step.tool) if isinstance(step, ToolStep) else None
+            if isinstance(step, ToolStep) and spec is not None and writes_files(spec):
+                seen = await step_preview(self._folder, spec, step)
+                found |= {step.id: seen} if seen is not None else {}
+        return found
 
-async def files_of_run(runs: RunService, run_id: str, *, keep: str = "") -> list[RunFile]:
-    """Returns the files that a run wrote; none of a run that belongs to another folder."""
-    journal = await runs.journals.load(run_id)
-    if not runs.journals.folder or not runs.journals.is_here(journal.run.folder):
-        return []
-    try:
-        specs = (await runs.intake.callees()).specs
-    except PlansmithError:
-        return []  # the tools cannot be listed now
-    folder = Path(runs.journals.folder)
-    return await run_files(runs.store, journal.events, specs=specs, folder=folder, keep=keep)
+    async def written(self, run_id: str, *, keep: str = "") -> list[RunFile]:
+        """Returns the files that the steps of a run wrote, in order, as they are on the disk now.
+
+        Only what a built-in tool wrote counts, and only inside the folder: links are not followed.
+        Contents are kept of pictures, and of the file `keep`.
+        """
+        journal = await self._runs.journals.load(run_id)
+        specs, last = await self._specs(journal.run), dict[str, _Write]()
+        for step, at, spec, inputs, result in await _calls(self._runs.store, journal.events, specs):
+            for each in _writes(step, at, spec, inputs, result):
+                last.pop(each.path, None)  # the last one who wrote it comes last
+                last[each.path] = each
+        try:
+            place = Folder(self._folder)
+        except Misconfigured:
+            return []  # the folder is not on this machine, or not any more
+        return [
+            _now(place, each, keep=each.path == keep) for each in last.values() if each.is_there
+        ]
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self._runs.journals.folder)
+
+    async def _specs(self, run: Run) -> Mapping[str, ToolSpec]:
+        """Returns the tools of a run of this folder, as far as they can be listed now."""
+        journals = self._runs.journals
+        if not journals.folder or not journals.is_here(run.folder):
+            return {}
+        try:
+            return (await self._runs.intake.callees()).specs
+        except PlansmithError:
+            return {}
 
 
 _Called = tuple[str, datetime, ToolSpec, Mapping[str, Json], Mapping[str, Json]]
@@ -171,12 +190,3 @@ def _now(folder: Folder, written: _Write, *, keep: bool) -> RunFile:
     kind, media = Shown("other", UNKNOWN) if is_large else file_kind(written.path, data)
     keep = keep or (kind == "picture" and size <= _MOST_PICTURE)
     return replace(gone, state=state, size=size, kind=kind, media=media, data=data if keep else b"")
-
-
-async def pictures_of_run(runs: RunService, run_id: str) -> tuple[Picture, ...]:
-    """Returns the pictures that are still as the run wrote them, for its report."""
-    return tuple(
-        Picture(each.path, each.step, each.media, each.data)
-        for each in await files_of_run(runs, run_id)
-        if each.kind == "picture" and each.state == "as_written" and each.data
-    )

@@ -12,14 +12,13 @@ import threading
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith import errors
 from plansmith.adapters.tools.subprocess_main import CANCEL, HEAD, NOBODY_ASKED, encoded
-from plansmith.adapters.tools.toolset import Job
+from plansmith.adapters.tools.toolset import SHARE, Job
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json, parse_json
 from plansmith.plan.sentence import Sentence, read_sentence
@@ -31,8 +30,6 @@ _START: Final = (
     "from plansmith.adapters.tools.subprocess_main import main; main()"
 )
 _MOST: Final = 4  # at the same time, for each of those who share this process
-# Whose work it is: the key of a tenant.
-SHARE: Final[ContextVar[str]] = ContextVar("plansmith_share", default="")
 _IDLE: Final = 1  # kept for the next call, since a start takes a third of a second
 _LOOK_S: Final = 0.05
 _GRACE_S: Final = 8.0

@@ -7,7 +7,7 @@ import asyncio
 import sys
 from typing import Any, get_args
 
-from plansmith.adapters.models.demo import NOTICE
+from plansmith.adapters.models.local.demo import NOTICE
 from plansmith.cli.command import FileCommand
 from plansmith.cli.commands.model import offer_model
 from plansmith.cli.commands.plans import print_foreign

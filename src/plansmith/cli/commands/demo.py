@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plansmith.adapters.tools.file_changes import consent_values
 from plansmith.cli.command import FileCommand
 from plansmith.cli.consent import preview_of
 from plansmith.cli.demo_job import DemoJob
@@ -27,6 +26,7 @@ from plansmith.cli.ui.words import words_for
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.sentence import in_language
 from plansmith.review.render import plan_lines
+from plansmith.runs.changed_values import consent_values
 from plansmith.text import safe
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from plansmith.adapters.agents.sandbox import wall_findings
-from plansmith.adapters.models.choose import choose, choose_at, pull_hint
+from plansmith.adapters.models.choose import choose, choose_at
 from plansmith.adapters.models.local.files import ModelFolder, weights_path
+from plansmith.adapters.models.local.shelf import EmbeddedShelf
 from plansmith.adapters.stores.doctor import Finding, diagnose, missing_runs, verify
 from plansmith.adapters.stores.urls import open_store
 from plansmith.cli.command import FileCommand
@@ -106,7 +107,7 @@ async def _model_findings(plan: ModelSettings) -> list[Finding]:
             key = os.environ.get(plan.api_key_env or "", "")
             choice = await choose_at(plan.base_url, key=key)
         else:
-            choice = await choose(os.environ, shelf=ModelFolder())
+            choice = await choose(os.environ, shelf=EmbeddedShelf())
     except Misconfigured as error:
         return [Finding("error", "model", error.message, error.hint)]
     tried = [
@@ -120,7 +121,7 @@ async def _model_findings(plan: ModelSettings) -> list[Finding]:
     ]
     if choice.kind == "rules":
         message = Sentence("model.none_found")
-        return [*tried, Finding("warning", "model", message, pull_hint(ModelFolder()))]
+        return [*tried, Finding("warning", "model", message, EmbeddedShelf().pull_hint)]
     return [*tried, Finding("ok", "model", choice.described)]
 
 

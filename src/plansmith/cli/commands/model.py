@@ -15,13 +15,12 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
-from plansmith.adapters.models.choose import choose
-from plansmith.adapters.models.local.download import is_offline, pull_local, pull_remote
+from plansmith.adapters.models.choose import choose, is_offline
+from plansmith.adapters.models.local.download import pull_local, pull_remote
 from plansmith.adapters.models.local.drafting import DraftingModel
 from plansmith.adapters.models.local.embedded import embedded_model
 from plansmith.adapters.models.local.files import (
     KNOWN,
-    RETIRED,
     KnownModel,
     ModelFolder,
     Weights,
@@ -30,6 +29,7 @@ from plansmith.adapters.models.local.files import (
 )
 from plansmith.adapters.models.local.model import Trial, try_model
 from plansmith.adapters.models.local.prepare import preparation
+from plansmith.adapters.models.local.shelf import EmbeddedShelf
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
@@ -53,7 +53,7 @@ def offer_model(args: argparse.Namespace, settings: Settings, words: Words) -> N
     Downloads with `--yes` or after a yes on the terminal; a no is remembered.
     """
     plan = settings.models.plan
-    models = ModelFolder()
+    models = EmbeddedShelf()
     if plan.model != "auto" or plan.base_url or not has_runtime():
         return
     if asyncio.run(choose(os.environ, shelf=models)).kind != "rules":
@@ -69,7 +69,7 @@ def offer_model(args: argparse.Namespace, settings: Settings, words: Words) -> N
 def _is_wanted(
     args: argparse.Namespace, model: KnownModel, models: ModelFolder, words: Words
 ) -> bool:
-    if is_offline():
+    if is_offline(os.environ):
         return False
     given = vars(args)
     if given.get("yes"):
@@ -210,7 +210,7 @@ def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
     given = Path(args.given).expanduser() if args.given else None
     path = pull_local(model, models, given=given, tell=tell)
     if path is None:
-        if args.offline or is_offline():
+        if args.offline or is_offline(os.environ):
             hint = Sentence("model.from_or_online")
             raise Refused(Sentence("model.not_here", name=model.name), hint=hint)
         _agree(model, models, yes=args.yes)
@@ -232,7 +232,7 @@ def _get_runtime(*, yes: bool, offline: bool) -> None:
     if has_runtime():
         return
     tell(missing_runtime())
-    if offline or is_offline():
+    if offline or is_offline(os.environ):
         return
     question = own_text("model.install_runtime")
     if yes or (sys.stdin.isatty() and agrees(question)):
@@ -282,7 +282,7 @@ def _use(args: argparse.Namespace, models: ModelFolder) -> int:
 
 
 def _remove(args: argparse.Namespace, models: ModelFolder) -> int:
-    name = args.name if args.name in RETIRED else known_model(args.name).name
+    name = known_model(args.name).name
     freed = models.remove(name)
     if not freed:
         raise Misconfigured(Sentence("model.absent", name=name), hint=Sentence("model.see_list"))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from plansmith.adapters.protected_files import may_write
-from plansmith.adapters.tools.run_files import pictures_of_run
+from plansmith.adapters.tools.run_files import WorkFiles
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, add_tools
@@ -24,6 +24,7 @@ from plansmith.report.build import load_report
 from plansmith.report.data import Report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
+from plansmith.runs.files import pictures
 from plansmith.text import safe
 
 
@@ -47,7 +48,8 @@ def _main(args: argparse.Namespace) -> int:
         report = await load_report(session.smith.store, run, locale=locale)
         form = "json" if args.json else str(args.format)
         if form == "html":
-            report = replace(report, pictures=await pictures_of_run(session.smith.runs, run))
+            files = await WorkFiles(session.smith.runs).written(run)
+            report = replace(report, pictures=pictures(files))
         if args.output:
             write_file(args.output, _written(report, form, whole=args.evidence))
         elif form == "json":

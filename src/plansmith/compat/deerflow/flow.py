@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Unpack
 
-from plansmith.adapters.agents.analyst import CARD as ANALYST_CARD
-from plansmith.adapters.agents.analyst import analyst
-from plansmith.adapters.agents.coder import coder
-from plansmith.adapters.agents.local.limits import LocalLimits
-from plansmith.adapters.agents.researcher import researcher
+from plansmith import plugins
 from plansmith.app import Plansmith
 from plansmith.arguments import ToolLike
 from plansmith.check.check_plan import Way, way_on
@@ -50,6 +46,7 @@ from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
+from plansmith.planner.agent_cards import ANALYST as ANALYST_CARD
 from plansmith.ports import Agent, Call, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds
@@ -311,12 +308,9 @@ def research_team(
     *, model: ChatModel | str | None = None, sources: Sequence[ToolSource], folder: Path
 ) -> list[Agent]:
     """Returns a researcher with search and reading tools, a coder with a sandbox, an analyst."""
-    chosen, limits = model_of(model), LocalLimits(turns=TURNS)
-    return [
-        researcher(model=chosen, sources=sources, limits=limits),
-        coder(model=chosen, folder=folder, limits=limits),
-        analyst(model=chosen, limits=limits),
-    ]
+    make = plugins.load("agents", "research_team")
+    team: list[Agent] = make(model=model_of(model), sources=sources, folder=folder, turns=TURNS)
+    return team
 
 
 def _goto(run: Run) -> Goto:

@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, cast
 
-from plansmith.adapters.agents.coder import CARD as CODER
-from plansmith.adapters.agents.researcher import CARD as RESEARCHER
 from plansmith.adapters.clock import SystemClock
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.beans import ResearchPlan
@@ -31,6 +29,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import has_errors, problem
 from plansmith.plan.sentence import Sentence
+from plansmith.planner.agent_cards import CODER, RESEARCHER
 from plansmith.planner.parse.reply import read_plan_value
 from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import ChatModel, Clock, ContextBlock

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from plansmith.adapters.agents.coder import CARD as CODER
-from plansmith.adapters.agents.sql_writer import CARD as SQL_WRITER
 from plansmith.check.check_plan import check_plan
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.beans import Bean
@@ -34,7 +32,10 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
+from plansmith.planner.agent_cards import CODER, SQL_WRITER
 from plansmith.planner.parse.reply import read_plan_value
+from plansmith.server.openapi import CARD as CODER
+from plansmith.server.openapi import CARD as SQL_WRITER
 
 MAX_REPAIRS: Final = 2
 MAX_REJECTIONS: Final = 3

@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, cast
 
-from plansmith.adapters.agents.coder import CARD as CODER
-from plansmith.adapters.agents.sql_writer import CARD as SQL_WRITER
 from plansmith.adapters.clock import SystemClock
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.keys import State, Updates
@@ -23,6 +21,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, Severity
+from plansmith.planner.agent_cards import CODER, SQL_WRITER
 from plansmith.planner.parse.reply import read_plan_value
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.settings import PlannerSettings
@@ -34,11 +33,9 @@ _KNOWLEDGE: Final = "business knowledge"
 _SEMANTICS: Final = "semantic model"
 _KNOWN: Final = {
     keys.BUSINESS_KNOWLEDGE: _KNOWLEDGE,
-    keys.OLD_BUSINESS_KNOWLEDGE: _KNOWLEDGE,
     keys.EVIDENCE: _KNOWLEDGE,
     keys.EVIDENCES: _KNOWLEDGE,
     keys.SEMANTIC_MODEL: _SEMANTICS,
-    keys.OLD_SEMANTIC_MODEL: _SEMANTICS,
     keys.GENEGRATED_SEMANTIC_MODEL_PROMPT: _SEMANTICS,
     keys.TABLE_RELATION_OUTPUT: "tables and their relations",
     keys.BACKGROUND_RESULTS: "background investigation results of user query:",

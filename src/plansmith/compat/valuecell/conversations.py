@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.app import Plansmith
@@ -128,21 +127,6 @@ class Conversations:
 
     def __init__(self, smith: Plansmith) -> None:
         self.smith = smith
-        self._asked_before: dict[str, str] | None = None
-
-    async def thread(self, conversation_id: str) -> Thread:
-        """Returns the thread of a conversation, with the question that an old release asked."""
-        thread: Thread = await self.smith.thread(conversation_id)
-        if not thread.state.last and conversation_id in (before := await self._before_threads()):
-            thread.state = replace(thread.state, runs=(before[conversation_id],))
-        return thread
-
-    async def _before_threads(self) -> dict[str, str]:
-        """Returns the runs that wait in conversations of releases that had no threads."""
-        if self._asked_before is None:
-            runs = [run for run in await self.waiting_runs() if not run.options.thread]
-            self._asked_before = {run.origin.id: run.id for run in runs}
-        return self._asked_before
 
     async def plan(self, user_input: UserInput, thread_id: str) -> Run:
         """Creates a run and lets the model plan the request."""
@@ -194,7 +178,7 @@ class Conversations:
         return await thread.said()
 
     async def _thread_of(self, user_input: UserInput) -> Thread:
-        return await self.thread(user_input.meta.conversation_id)
+        return await self.smith.thread(user_input.meta.conversation_id)
 
 
 def _run(turn: Turn) -> Run:

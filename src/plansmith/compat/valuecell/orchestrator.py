@@ -148,7 +148,7 @@ class AgentOrchestrator:
 
     async def _work(self, user_input: UserInput, talk: Talk) -> None:
         try:
-            thread = await self._conversations.thread(talk.conversation)
+            thread = await self._smith.thread(talk.conversation)
             if not thread.history:
                 talk.send("conversation_started")
             talk.send("thread_started")

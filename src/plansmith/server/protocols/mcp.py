@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
-from typing import Annotated, Any, Final, ParamSpec
+from typing import Annotated, Any, Final, ParamSpec, Protocol
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -15,7 +15,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 from starlette.routing import BaseRoute
 
-from plansmith.compat.openmanus.tool import PlanningTool
+from plansmith import plugins
 from plansmith.dialects.dialect import DialectName
 from plansmith.errors import PlanInvalid, PlansmithError
 from plansmith.plan.data import Json
@@ -39,6 +39,7 @@ MOST_SESSIONS: Final = 200
 _READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 # They add a run, and nothing outside changes by them: that takes a plan that a person approved.
 _BEGINS: Final = _READS.model_copy(update={"read_only_hint": False, "destructive_hint": False})
+_PLANNING: Final = "openmanus_planning"
 P = ParamSpec("P")
 Ctx = Context[Any, Any]
 Run = Annotated[str, Field(description="the id of a run")]
@@ -84,7 +85,9 @@ def _described_tools() -> tuple[Tool, ...]:
         tools.run_status,
         tools.run_result,
     ]
-    begins: list[Any] = [tools.plan_create, tools.run_start, tools.run_answer, tools.planning]
+    begins: list[Any] = [tools.plan_create, tools.run_start, tools.run_answer]
+    if _PLANNING in plugins.names("tools"):
+        begins.append(tools.planning)
     return (
         *(Tool.from_function(_with_errors(tool), annotations=_READS) for tool in reads),
         *(Tool.from_function(_with_errors(tool), annotations=_BEGINS) for tool in begins),
@@ -126,10 +129,23 @@ def _client(ctx: Ctx) -> Actor:
     return program("MCP", params.client_info.name if params else "")
 
 
+class _Done(Protocol):
+    """What a command of a planning tool returns."""
+
+    output: str
+    error: str | None
+
+
+class _PlanningTool(Protocol):
+    """Keeps lists of steps for a program that marks its progress itself."""
+
+    async def execute(self, *, command: str, **arguments: Any) -> _Done: ...
+
+
 class _PlansmithTools:
     def __init__(self, server_state: ServerState) -> None:
         self._state = server_state
-        self._planning: dict[str, PlanningTool] = {}
+        self._planning: dict[str, _PlanningTool] = {}
 
     def _access(self, ctx: Ctx, state: ServerState | None = None) -> ProgramAccess:
         return ProgramAccess(state or self._state, _client(ctx))
@@ -139,11 +155,14 @@ class _PlansmithTools:
             raise ToolError("the team data needs a database, and nothing else does")
         return self._state.for_team(team, database)
 
-    def _planning_of(self, ctx: Ctx) -> PlanningTool:
+    def _planning_of(self, ctx: Ctx) -> _PlanningTool:
         """Returns the planning tool of a client, with its own active plan."""
         who, smith = _client(ctx), self._state.smith
-        made = PlanningTool(store=smith.store, clock=smith.runs.journals.clock, by=who)
-        return self._planning.setdefault(who.name, made)
+        if who.name not in self._planning:
+            make = plugins.load("tools", _PLANNING)
+            clock = smith.runs.journals.clock
+            self._planning[who.name] = make(store=smith.store, clock=clock, by=who)
+        return self._planning[who.name]
 
     async def plan_create(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
-from plansmith.adapters.tools.file_changes import consent_preview, consent_values
 from plansmith.engine.given_values import allow_seen
 from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused, StaleDecision
@@ -16,7 +15,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.answering import open_question
-from plansmith.runs.changed_values import changed_values, may_change_values
+from plansmith.runs.changed_values import changed_values, consent_values, may_change_values
 from plansmith.runs.stopping import stale_hash
 from plansmith.schedules.approval import keeps_schedules
 from plansmith.server.auth import need_scope
@@ -27,6 +26,7 @@ from plansmith.server.routes.tools import waiting_tools
 from plansmith.server.schemas import requests as b
 from plansmith.server.serialize import awaits_review, moment, question_view, run_view
 from plansmith.server.state import ServerState
+from plansmith.server.work_files import work_files
 
 _YOU_DECIDE: Final = {
     "en": "You decide, and write down what you decided among the assumptions.",
@@ -82,7 +82,7 @@ async def _allowed(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBo
         await files.need_as_seen(runs, run, asked, given.seen, own)
     if own is None:
         return allow_seen(given.seen)
-    found = await consent_preview(runs, run, asked, own)
+    found = await work_files(runs).consent_preview(run, asked, own)
     return allow_seen(found.seen if found else "", own)
 
 
@@ -94,7 +94,7 @@ async def question(ask: Ask, _: Nothing) -> Answer:
         raise not_found("question", name)
     runs = ask.server_state.smith.runs
     values = await consent_values(runs.store, asked)
-    found = await consent_preview(runs, run, asked)
+    found = await work_files(runs).consent_preview(run, asked)
     rule = runs.intake.policy.second_person
     can_change = values is not None and may_change_values(run, asked, rule)
     told = {"values": values, **files.preview_json(found), "can_change": can_change}

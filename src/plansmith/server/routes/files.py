@@ -10,27 +10,31 @@ from urllib.parse import quote
 from pydantic import BaseModel
 from starlette.responses import JSONResponse, Response
 
-from plansmith.adapters.tools.file_changes import (
-    ChangeKind,
-    Content,
-    FileChange,
-    Preview,
-    consent_preview,
-)
-from plansmith.adapters.tools.file_kinds import UNKNOWN, FileKind, as_text, file_kind
-from plansmith.adapters.tools.run_files import FileState, RunFile, files_of_run
 from plansmith.errors import StaleDecision
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.changed_values import changed_values
+from plansmith.runs.files import (
+    UNKNOWN,
+    ChangeKind,
+    Content,
+    FileChange,
+    FileKind,
+    FileState,
+    Preview,
+    RunFile,
+    as_text,
+    file_kind,
+)
 from plansmith.runs.service import RunService
 from plansmith.server.errors import not_found
 from plansmith.server.openapi import Answer, Ask, Input, Nothing
 from plansmith.server.schemas import requests as b
 from plansmith.server.schemas.responses import QuestionView
 from plansmith.server.serialize import moment
+from plansmith.server.work_files import work_files
 
 _MOST_TEXT: Final = 1_000_000
 # Nothing in a file runs or loads anything, not even where it is opened on its own.
@@ -101,7 +105,7 @@ class RunFiles(BaseModel):
 
 async def listing(ask: Ask, _: Nothing) -> Answer:
     """Lists the files that the steps of a run wrote, and what became of them since."""
-    files = await files_of_run(ask.server_state.smith.runs, ask.run)
+    files = await work_files(ask.server_state.smith.runs).written(ask.run)
     return {"items": [_row(each) for each in files]}
 
 
@@ -119,7 +123,7 @@ def _row(file: RunFile) -> Json:
 async def content(ask: Ask, given: b.FileQuery) -> Answer:
     """Returns the content of a file that a step of the run wrote."""
     path = ask.path("path")
-    files = await files_of_run(ask.server_state.smith.runs, ask.run, keep=path)
+    files = await work_files(ask.server_state.smith.runs).written(ask.run, keep=path)
     found = next((each for each in files if each.path == path and each.state != "gone"), None)
     if found is None:
         raise not_found("file of this run", path)
@@ -140,7 +144,7 @@ async def step_result(ask: Ask, name: str) -> Response:
 async def previewed(ask: Ask, given: PreviewQuery) -> Answer:
     """Returns a file as a call that asks for consent would write it."""
     run, asked = await _asked(ask, given.question)
-    found = await consent_preview(ask.server_state.smith.runs, run, asked)
+    found = await work_files(ask.server_state.smith.runs).consent_preview(run, asked)
     for each in found.changes if found else ():
         if each.path == given.path and each.after is not None and each.after.data is not None:
             return _sent(given.path, each.after.data, download=False)
@@ -152,7 +156,7 @@ async def with_values(ask: Ask, given: OwnValues) -> Answer:
     runs = ask.server_state.smith.runs
     run, asked = await _asked(ask, given.question)
     own = await changed_values(runs.store, asked, given.change)
-    return preview_json(await consent_preview(runs, run, asked, own))
+    return preview_json(await work_files(runs).consent_preview(run, asked, own))
 
 
 async def _asked(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
@@ -187,10 +191,11 @@ async def need_as_seen(
 
     Somebody with own values may have looked at what these do, or only at what was asked about.
     """
-    with_own = await consent_preview(runs, run, asked, own) if own else None
+    files = work_files(runs)
+    with_own = await files.consent_preview(run, asked, own) if own else None
     if with_own is not None and with_own.seen == seen:
         return
-    now = await consent_preview(runs, run, asked)
+    now = await files.consent_preview(run, asked)
     if now is None or now.seen == seen:
         return
     names = ", ".join(each.path for each in (with_own or now).changes) or asked.callee

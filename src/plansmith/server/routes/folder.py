@@ -15,7 +15,6 @@ from typing import BinaryIO, Final
 from starlette.requests import ClientDisconnect
 
 from plansmith.adapters.protected_files import PROJECT_FILE
-from plansmith.adapters.tools.folder import Folder
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
@@ -24,6 +23,7 @@ from plansmith.server.errors import HttpProblem
 from plansmith.server.middleware import GateRules
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.schemas import setup as b
+from plansmith.server.work_files import WorkFolder, opens_folders, work_folder
 from plansmith.text import visible
 
 _MOST_FILES: Final = 200
@@ -55,20 +55,21 @@ _KINDS: Final = {
 async def show(ask: Ask, _: Nothing) -> Answer:
     """Names the folder and its files, newest first; of tables also the columns."""
     folder = ask.server_state.settings.folder()
-    files, total = await asyncio.to_thread(_listed, folder)
+    opens = opens_folders()
+    files, total = await asyncio.to_thread(_listed, folder) if opens else (list[Json](), 0)
     return {
         "path": ask.server_state.smith.runs.journals.recorded_folder or folder.name,
         "name": folder.name or str(folder),
         "files": files,
         "total": total,
-        "can_add": "approve" in ask.grant.scopes and os.access(folder, os.W_OK),
+        "can_add": opens and "approve" in ask.grant.scopes and os.access(folder, os.W_OK),
         "max_bytes": GateRules(hosts=frozenset()).max_file,
     }
 
 
 def _listed(path: Path) -> tuple[list[Json], int]:
     """Returns the newest files at the top of the folder, and how many there are."""
-    folder = Folder(path)
+    folder = work_folder(path)
     found = [
         (-state.st_mtime, name, state.st_size)
         for name, state in islice(folder.entries("."), _MOST_SEEN)
@@ -77,14 +78,14 @@ def _listed(path: Path) -> tuple[list[Json], int]:
     return [_file(folder, name, size) for _, name, size in sorted(found)[:_MOST_FILES]], len(found)
 
 
-def _file(folder: Folder, name: str, size: int) -> Json:
+def _file(folder: WorkFolder, name: str, size: int) -> Json:
     suffix = Path(name).suffix.lower()
     columns: list[Json] = [*_columns(folder, name)] if suffix in _TABLES else []
     kind = _KINDS.get(suffix, "other")
     return {"name": name, "size": size, "kind": kind, "columns": columns}
 
 
-def _columns(folder: Folder, name: str) -> Iterator[Json]:
+def _columns(folder: WorkFolder, name: str) -> Iterator[Json]:
     """Yields the columns of a table by its first lines, and whether they hold numbers."""
     try:
         with folder.opened(name) as file:
@@ -118,7 +119,7 @@ async def put(ask: Ask, given: b.PutQuery) -> Answer:
     """Puts a file into the folder; one of the same name is replaced only if that is asked for."""
     if given.replace:
         need_scope(ask.request.scope, "admin")  # nobody reviews it, and it cannot be undone
-    folder = Folder(ask.server_state.settings.folder())
+    folder = work_folder(ask.server_state.settings.folder())
     name = ask.path("file")
     _check_name(folder, name)
     try:
@@ -130,7 +131,7 @@ async def put(ask: Ask, given: b.PutQuery) -> Answer:
     return {"name": name, "size": size}
 
 
-def _check_name(folder: Folder, name: str) -> None:
+def _check_name(folder: WorkFolder, name: str) -> None:
     """Refuses what cannot be the name of a file at the top of the folder."""
     try:
         if folder.parts(name) == (name,) and visible(name) == name:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from plansmith.adapters.models.choose import choose
-from plansmith.adapters.models.local.files import ModelFolder
+from plansmith.adapters.models.choose import choose, installed_shelf
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
@@ -23,7 +22,7 @@ async def listing(ask: Ask, _: Nothing) -> Answer:
         return {**_now(state), "can_change": False}
     now = _now(state)
     if now["current"] == "auto":  # nothing was planned yet
-        now["current"] = (await choose(os.environ, shelf=ModelFolder())).model
+        now["current"] = (await choose(os.environ, shelf=installed_shelf())).model
     return {**now, "can_change": True, **await found_models(os.environ)}
 
 

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from plansmith.adapters.tools.run_files import pictures_of_run
 from plansmith.errors import Refused, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -22,6 +21,7 @@ from plansmith.report.build import load_report
 from plansmith.report.html import POLICY, to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.runs.deletion import delete_run
+from plansmith.runs.files import pictures
 from plansmith.runs.service import RunService
 from plansmith.server.errors import HttpProblem
 from plansmith.server.openapi import Answer, Ask, Nothing
@@ -31,6 +31,7 @@ from plansmith.server.routes.files import step_result
 from plansmith.server.schemas import requests as b
 from plansmith.server.serialize import inspected, is_undecided, run_row, run_view
 from plansmith.server.state import ServerState
+from plansmith.server.work_files import work_files
 
 EDITED: Final = Sentence("review.edited")
 CONTINUES: Final = Sentence("review.continues")
@@ -170,8 +171,8 @@ async def report(ask: Ask, given: b.ReportQuery) -> Answer:
     if form == "json":
         return JSONResponse(found.to_json())
     if form == "html":
-        runs = ask.server_state.smith.runs
-        found = replace(found, pictures=await pictures_of_run(runs, ask.run))
+        files = await work_files(ask.server_state.smith.runs).written(ask.run)
+        found = replace(found, pictures=pictures(files))
         return HTMLResponse(to_html(found), headers={"Content-Security-Policy": _REPORT_POLICY})
     return PlainTextResponse(to_markdown(found), media_type="text/markdown")
 

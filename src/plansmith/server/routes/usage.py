@@ -9,8 +9,7 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from plansmith.adapters.models.choose import choose
-from plansmith.adapters.models.local.files import ModelFolder
+from plansmith.adapters.models.choose import choose, installed_shelf
 from plansmith.config import Settings
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
@@ -96,7 +95,7 @@ async def model(ask: Ask, _: Nothing) -> Answer:
             "why": Sentence("model.is_set"),
             "tried": [],
         }
-    choice = await choose(os.environ, shelf=ModelFolder())
+    choice = await choose(os.environ, shelf=installed_shelf())
     tried: list[Json] = [
         {"kind": each.kind, "name": each.what, "why": each.flaw} for each in choice.tried
     ]

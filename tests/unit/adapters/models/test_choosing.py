@@ -32,7 +32,8 @@ from plansmith.adapters.models.choose import (
     choose_at,
     usual_places,
 )
-from plansmith.adapters.models.local.files import DEFAULT, ModelFolder
+from plansmith.adapters.models.local.files import DEFAULT
+from plansmith.adapters.models.local.shelf import EmbeddedShelf
 from plansmith.config import load_settings
 from plansmith.errors import Misconfigured
 from plansmith.models import make_model
@@ -51,11 +52,11 @@ SHAPES = {
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> ModelFolder:
-    return ModelFolder(tmp_path / "models")
+def shelf(tmp_path: Path) -> EmbeddedShelf:
+    return EmbeddedShelf(tmp_path / "models")
 
 
-def with_weights(shelf: ModelFolder) -> ModelFolder:
+def with_weights(shelf: EmbeddedShelf) -> EmbeddedShelf:
     """A shelf on which something lies under the default model's name."""
     shelf.folder.mkdir(parents=True)
     (shelf.folder / f"{DEFAULT}.gguf").write_bytes(b"GGUF")
@@ -78,7 +79,7 @@ def server(program: str, says: object = None) -> Generator[Place]:
 
 @pytest.mark.parametrize("program", SHAPES)
 async def test_a_server_of_each_kind_is_found_with_a_model_that_chats(
-    program: str, shelf: ModelFolder
+    program: str, shelf: EmbeddedShelf
 ) -> None:
     with server(program) as place:
         choice = await choose({}, shelf=shelf, places=[place])
@@ -111,7 +112,9 @@ async def test_dead_and_refusing_servers_are_passed_by_with_the_reason() -> None
     assert (dead.flaw, refusing.flaw) == ("no server there", "answers with status 401")
 
 
-async def test_a_silent_server_is_not_waited_for_longer_than_the_limit(shelf: ModelFolder) -> None:
+async def test_a_silent_server_is_not_waited_for_longer_than_the_limit(
+    shelf: EmbeddedShelf,
+) -> None:
     with serving() as url, server("vLLM") as place:
         silent = Place("llama.cpp", url)
         choice = await choose({}, shelf=shelf, places=[silent, place], limit_s=0.3)
@@ -130,7 +133,7 @@ async def test_servers_are_asked_all_at_once() -> None:
     assert [each.flaw for each in found] == ["", "", ""]
 
 
-async def test_a_key_comes_before_a_server_and_names_its_model(shelf: ModelFolder) -> None:
+async def test_a_key_comes_before_a_server_and_names_its_model(shelf: EmbeddedShelf) -> None:
     environment = {"OPENROUTER_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
     with server("Ollama") as place:
         choice = await choose(environment, shelf=shelf, places=[place])
@@ -141,7 +144,7 @@ async def test_a_key_comes_before_a_server_and_names_its_model(shelf: ModelFolde
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.variable)
 async def test_every_key_is_good_for_a_model_that_can_be_named(
-    key: object, shelf: ModelFolder
+    key: object, shelf: EmbeddedShelf
 ) -> None:
     [known] = [each for each in KEYS if each is key]
     choice = await choose({known.variable: "k"}, shelf=shelf, places=[])
@@ -152,7 +155,7 @@ async def test_every_key_is_good_for_a_model_that_can_be_named(
 
 
 async def test_a_server_comes_before_the_embedded_model_and_that_before_rules(
-    shelf: ModelFolder,
+    shelf: EmbeddedShelf,
 ) -> None:
     with_weights(shelf)
     with server("LM Studio") as place:
@@ -166,23 +169,15 @@ async def test_a_server_comes_before_the_embedded_model_and_that_before_rules(
     assert "model pull" in choice.shown
 
 
-async def test_a_file_of_ones_own_is_the_embedded_model(shelf: ModelFolder, tmp_path: Path) -> None:
+async def test_a_file_of_ones_own_is_the_embedded_model(
+    shelf: EmbeddedShelf, tmp_path: Path
+) -> None:
     mine = tmp_path / "mine.gguf"
     mine.write_bytes(b"GGUF")
     shelf.choose(str(mine))
     assert (await choose({}, shelf=shelf, places=[])).model == f"local:{mine}"
     mine.unlink()
     assert (await choose({}, shelf=shelf, places=[])).kind == "rules"
-
-
-async def test_a_choice_of_a_retired_model_is_told_with_the_command_that_mends_it(
-    shelf: ModelFolder,
-) -> None:
-    shelf.choose("qwen2.5-coder-1.5b")
-    choice = await choose({}, shelf=shelf, places=[])
-    assert choice.kind == "rules"
-    told = next(each for each in choice.tried if each.kind == "embedded")
-    assert told.flaw == f"it is no longer offered (`plansmith model use {DEFAULT}`)"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from plansmith.adapters.models.demo import DemoModel, keyword
+from plansmith.adapters.models.local.demo import DemoModel, keyword
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

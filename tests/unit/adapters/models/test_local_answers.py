@@ -10,10 +10,9 @@ from typing import Literal
 
 import pytest
 
-from plansmith.adapters.models.local.answer_check import check_wording, strange_names, unfounded
+from plansmith.adapters.models.fact_checked import check_wording, strange_names, unfounded
 from plansmith.adapters.models.local.answer_prompt import ROOM, answer_messages, material
-from plansmith.adapters.models.local.answering import answer
-from plansmith.adapters.models.local.wording import Task, without_model, worded
+from plansmith.adapters.models.local.wording import Task, answer, without_model, worded
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import ModelFailed
 from plansmith.plan.data import Json

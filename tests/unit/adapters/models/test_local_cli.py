@@ -110,21 +110,3 @@ def test_an_unknown_model_is_not_pulled(cli: Cli) -> None:
     code, _, err = cli("pull", "gpt-9", "--yes")
     assert code == 2
     assert "known: qwen2.5-coder-0.5b" in err
-
-
-def test_a_retired_model_is_told_with_what_to_use_and_its_file_can_go(
-    cli: Cli, tmp_path: Path
-) -> None:
-    old = "qwen2.5-coder-1.5b"
-    for action in ("pull", "use", "check"):
-        code, _, err = cli(action, old)
-        assert code == 2
-        assert f"the model {old} is no longer offered" in err
-        assert f"use local:{DEFAULT}" in err
-    assert old not in cli("list")[1]
-    assert cli("remove", old)[0] == 2
-    file = tmp_path / "models" / f"{old}.gguf"
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(b"GGUF")
-    assert cli("remove", old)[0] == 0
-    assert not file.exists()

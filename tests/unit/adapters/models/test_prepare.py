@@ -25,9 +25,9 @@ from plansmith.adapters.models.local.files import (
     ModelFolder,
     Pieces,
     digest_of,
+    folder_lock,
     weights_path,
 )
-from plansmith.adapters.models.local.folder_lock import folder_lock
 from plansmith.adapters.models.local.model import LocalModel
 from plansmith.adapters.models.local.prepare import NotPrepared, Preparation, preparation
 from plansmith.adapters.models.local.prompt_cache import PromptCache

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Plansmith
+from plansmith.adapters.models.local.rules import RulesModel, calls_for, read_values
 from plansmith.adapters.models.local.signatures import Offered
-from plansmith.adapters.models.rules import RulesModel, calls_for, read_values
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json

@@ -14,7 +14,7 @@ from tests.unit.adapters.models.local_weights import shallow_engine, shallow_wei
 
 from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.call_language import calls_grammar
-from plansmith.adapters.models.local.drafted import PARTS, DraftParts, plan_of_draft
+from plansmith.adapters.models.local.calls_to_plan import PARTS, DraftParts, plan_of_draft
 from plansmith.adapters.models.local.drafting import DraftingModel
 from plansmith.adapters.models.local.engine import Engine
 from plansmith.adapters.models.local.model import LocalModel

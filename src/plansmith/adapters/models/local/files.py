@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import sqlite3
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+from plansmith.adapters.models.choose import Progress
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 
@@ -107,23 +109,14 @@ KNOWN: Final = {
 }
 
 
-# Models of earlier releases: their files may still be here, and settings may still name them.
-RETIRED: Final = frozenset({"qwen2.5-coder-1.5b"})
-
-
 def known_model(name: str) -> KnownModel:
     """Returns the model of a name; the default one for an empty name."""
-    if name in RETIRED:
-        hint = Sentence("model.use_default", name=DEFAULT)
-        raise Misconfigured(Sentence("model.no_longer", name=name), hint=hint)
     found = KNOWN.get(name or DEFAULT)
     if found is None:
         hint = Sentence("model.known_are", names=[*KNOWN])
         raise Misconfigured(Sentence("model.not_known", name=name), hint=hint)
     return found
 
-
-Progress = Callable[[int, int], None]
 
 _BLOCK: Final = 1 << 22
 _CHOICE: Final = "chosen"
@@ -228,7 +221,7 @@ class ModelFolder:
         return path
 
     def remove(self, name: str) -> int:
-        """Deletes the files of a known or retired model; returns the bytes freed."""
+        """Deletes the files of a model; returns the bytes freed."""
         path = self.folder / f"{name}.gguf"
         files = [path, self.folder / f"{name}.part", _mark(path)]
         files += [*self.prepared_files(name), *self.states.glob("*")]
@@ -316,3 +309,24 @@ def _existing(name: str) -> Path:
             Sentence("error.no_file_there", file=path), hint=Sentence("error.check_path")
         )
     return path
+
+
+class FolderBusy(Exception):
+    """Another process holds the lock. Never leaves the models' folder."""
+
+
+@contextmanager
+def folder_lock(folder: Path, name: str, *, wait_s: float = 0.0) -> Generator[None]:
+    """Holds a named lock; raises `FolderBusy`, or `OSError` where nothing can be written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        try:
+            # A database lock works on every system and ends with the process that holds it.
+            lock = sqlite3.connect(folder / f"{name}.sqlite3", timeout=wait_s)
+            held.callback(lock.close)
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise FolderBusy from None
+            raise OSError(f"{folder} cannot be locked: {error}") from None
+        yield

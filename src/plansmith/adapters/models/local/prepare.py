@@ -15,8 +15,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith.adapters.models.local.files import KnownModel, ModelFolder, Weights, digest_of
-from plansmith.adapters.models.local.folder_lock import FolderBusy, folder_lock
+from plansmith.adapters.models.local.files import (
+    FolderBusy,
+    KnownModel,
+    ModelFolder,
+    Weights,
+    digest_of,
+    folder_lock,
+)
 from plansmith.plan.sentence import Sentence
 
 Tell = Callable[[str], None]

@@ -57,9 +57,8 @@ class PromptCache:
     def is_ready(self) -> bool:
         """Makes the folder; tells whether it is there. Without it a prompt is read each time."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if self.folder.stat().st_mode & 0o077:
-                self.folder.chmod(0o700)  # an earlier release left it open
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.chmod(0o700)
         except OSError:
             return False
         return True

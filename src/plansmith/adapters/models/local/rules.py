@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from plansmith.adapters.models.demo import keyword
 from plansmith.adapters.models.local.brief import DraftTask
 from plansmith.adapters.models.local.calls_to_plan import no_plan, plan_of_calls
+from plansmith.adapters.models.local.demo import keyword
 from plansmith.adapters.models.local.grounding import ASK
 from plansmith.adapters.models.local.signatures import Offered
 from plansmith.adapters.models.local.wording import Task, language_of, worded
-from plansmith.errors import ModelRefused
+from plansmith.errors import Misconfigured, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.shortlist.pick import shortlist
@@ -388,6 +388,9 @@ def _plan(brief: PlanBrief) -> dict[str, Json]:
     return plan_of_calls(calls, tools, task.request) | {"degraded": why}
 
 
-def rules_model() -> RulesModel:
-    """Returns the rules as a model."""
+def rules_model(name: str) -> RulesModel:
+    """Returns the rules as a model; there is one only, without a name."""
+    if name:
+        hint = Sentence("model.names_are")
+        raise Misconfigured(Sentence("model.no_name", name=f"rules:{name}"), hint=hint)
     return RulesModel()

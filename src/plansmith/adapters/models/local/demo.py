@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
-from plansmith.errors import ModelRefused
+from plansmith.errors import Misconfigured, ModelRefused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
@@ -171,6 +171,9 @@ def _line(file: Mapping[str, Any]) -> str:
     return f"- {file['path']} ({lines}{more})"
 
 
-def demo_model() -> DemoModel:
-    """Returns the demonstration model."""
+def demo_model(name: str) -> DemoModel:
+    """Returns the demonstration model; there is one only, without a name."""
+    if name:
+        hint = Sentence("model.names_are")
+        raise Misconfigured(Sentence("model.no_name", name=f"demo:{name}"), hint=hint)
     return DemoModel()
