@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast
 from pydantic import ValidationError
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.config import ModelSettings
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
+from plansmith.planner.settings import ModelSettings
 
 if TYPE_CHECKING:
     from plansmith.adapters.models import (

@@ -28,6 +28,8 @@ GROUPS: Final[Mapping[str, str]] = {
     "stores": "plansmith-postgres",
     "dialects": "plansmith-compat",
     "commands": "plansmith-cli",
+    # `smith` makes a Plansmith as the settings of this machine say.
+    "settings": "plansmith-cli",
 }
 
 

@@ -16,12 +16,12 @@ from plansmith import AgentSpec, Effect, Plansmith, RunStatus
 from plansmith.compat.deerflow import DeerFlow, run_agent_workflow_async
 from plansmith.compat.spring import DataAgent, keys
 from plansmith.compat.valuecell import SuperAgent, UserInput, UserInputMetadata
-from plansmith.config import Settings
 from plansmith.dialects.spring.nl2sql import SQL
 from plansmith.errors import InputNeeded, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.origin import Origin
 from plansmith.plan.thread import ThreadMessage
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
@@ -248,7 +248,7 @@ async def test_a_valuecell_conversation_keeps_what_everybody_said_in_order(
     ask = {**ASKS, "answer": "Which stock?"}
     guided = answer(adequate=False, guidance_message="Shall I look every hour?")
     model = scripted(ask, HAND, answer(task()), HAND, guided)
-    smith = smith_of(model, settings=Settings())
+    smith = smith_of(model, settings=PlannerSettings())
     desk = orchestrator(smith)
     for words in ("look at it", "Apple", "look at it again"):
         await said(desk, asked(words))
@@ -285,7 +285,7 @@ async def test_two_valuecell_conversations_in_one_store_do_not_see_each_other(
 ) -> None:
     ask = {**ASKS, "answer": "Which stock?"}
     model = scripted(ask, HAND, answer(task()))
-    smith = smith_of(model, settings=Settings())
+    smith = smith_of(model, settings=PlannerSettings())
     desk = orchestrator(smith)
     await said(desk, asked("the words of one", conversation="one"))
     told = await said(desk, asked("Apple", conversation="two"))
@@ -299,12 +299,14 @@ async def test_the_next_message_answers_what_a_release_without_threads_asked_in_
     scripted: Script,
 ) -> None:
     store = MemoryStore()
-    old = smith_of(scripted({**ASKS, "answer": "Which stock?"}), store=store, settings=Settings())
+    old = smith_of(
+        scripted({**ASKS, "answer": "Which stock?"}), store=store, settings=PlannerSettings()
+    )
     place = Origin(kind="conversation", id="c1", thread="t1", user="ada", handed_over=True)
     journal = await old.runs.create("look at it", origin=place, by="ada")
     await old.runs.planner.plan(journal)
 
-    new = smith_of(scripted(HAND, answer(task())), store=store, settings=Settings())
+    new = smith_of(scripted(HAND, answer(task())), store=store, settings=PlannerSettings())
     told = await said(orchestrator(new), asked("Apple"))
     assert [name for name, _ in told][-3:] == ["task_completed", "message", "done"]
     thread = await new.thread("c1")
@@ -457,7 +459,7 @@ async def test_the_next_message_answers_the_data_agent_and_its_plan_is_seen_firs
 ) -> None:
     member = Member("sql_writer")
     model = scripted({**ASKS, "answer": "Of which year?"}, GO, sql("sum of 2024"))
-    agent = agent_of(model, member, settings=Settings())
+    agent = agent_of(model, member, settings=PlannerSettings())
     state = await agent.ask("how many?", thread_id="orders")
     assert state[keys.HUMAN_FEEDBACK_QUESTION] == "Of which year?"
     state = await agent.ask("2024", human_review=True, thread_id="orders")

@@ -13,10 +13,10 @@ from tests.commands import Told, typed
 
 from plansmith import Effect, ToolSpec
 from plansmith.adapters.clock import SystemClock
-from plansmith.config import ModelSettings
 from plansmith.models import make_model
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.request import PlannerDeps, PlanRequest
+from plansmith.planner.settings import ModelSettings
 from plansmith.testing import Gate, ModelServer, Refusal, Reply
 
 TOOLS = [ToolSpec(name="weather", description="The weather in a city", effect=Effect.READ)]

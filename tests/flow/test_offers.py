@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from plansmith import Plansmith, tool
 from plansmith.adapters.models.scripted import ScriptedModel
-from plansmith.config import Settings
+from plansmith.planner.settings import PlannerSettings
 from plansmith.testing.clock import FakeClock
 
 Script = Callable[..., ScriptedModel]
@@ -35,8 +35,8 @@ def plan_with(name: str) -> dict[str, object]:
     return {"goal": "x", "steps": steps}
 
 
-def settings(**planner: object) -> Settings:
-    return Settings.model_validate({"planner": {"triage": False, **planner}})
+def settings(**planner: object) -> PlannerSettings:
+    return PlannerSettings.model_validate({"triage": False, **planner})
 
 
 class Backwards:

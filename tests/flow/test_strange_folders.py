@@ -228,8 +228,8 @@ def test_a_server_and_a_program_in_a_strange_folder_run_none_of_its_code(
     folder: Folder, listener: Listener
 ) -> None:
     code = (
-        "import asyncio\nfrom plansmith import Plansmith\n"
-        "smith = Plansmith.from_settings()\n"
+        "import asyncio\nfrom plansmith.wiring import make_smith\n"
+        "smith = make_smith()\n"
         "async def main():\n"
         "    print(sorted((await smith.runs.intake.callees()).specs))\n"
         "    run = await smith.plan('Which files here mention invoices?')\n"
