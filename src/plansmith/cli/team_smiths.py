@@ -12,13 +12,14 @@ from plansmith.plan.sentence import Sentence
 if TYPE_CHECKING:
     from plansmith import teams
     from plansmith.app import Plansmith
+    from plansmith.cli import extras
     from plansmith.config import Settings
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
     from plansmith.planner.request import Tell
     from plansmith.ports import ChatModel
 else:
-    lazy_modules(globals(), teams="plansmith.teams")
+    lazy_modules(globals(), extras="plansmith.cli.extras", teams="plansmith.teams")
 
 _MOST_KNOWN: Final = 10_000
 
@@ -66,23 +67,22 @@ class TeamSmiths:
         """Returns the Plansmith of a team; raises `OtherTeam` if it cannot be made here."""
         if team not in self._made:
             try:
-                self._made[team] = teams.rebuild(
-                    team,
-                    self._settings,
-                    store=self._smith.store,
-                    model=self._model,
-                    tell=self._tell,
-                )
-            except (ImportError, PlansmithError) as error:
+                self._made[team] = self._make(team)
+            except PlansmithError as error:
                 problem = Sentence(
-                    "team.not_made",
-                    what=needed_by,
-                    team=team.name,
-                    why=getattr(error, "message", str(error)),
+                    "team.not_made", what=needed_by, team=team.name, why=error.message
                 )
-                hint = getattr(error, "hint", "pip install 'plansmith[all]'")
-                raise OtherTeam(problem, hint=hint) from None
+                raise OtherTeam(problem, hint=error.hint) from None
         return self._made[team]
+
+    def _make(self, team: Team) -> Plansmith:
+        try:
+            rebuild = teams.rebuild
+        except ImportError as error:
+            raise Misconfigured(str(error), hint=extras.install_hint("all")) from None
+        return rebuild(
+            team, self._settings, store=self._smith.store, model=self._model, tell=self._tell
+        )
 
     def of_name(self, name: TeamName, database: str = "") -> Plansmith:
         """Returns the Plansmith of a team of these settings, for a new run."""
