@@ -69,7 +69,6 @@ class Settings(Record):
         tools: Files with tools: Python functions, or descriptions in JSON.
         documents: Files and folders that a planner may read.
         profile: A file about you: language, role, constraints.
-        cache: Where indexes are kept.
         store: Where runs are kept, such as `sqlite:///runs.db`.
         workers: Limits of workers.
         keep_runs: How long a server keeps runs that are over, such as `90d`; empty for ever.
@@ -89,7 +88,6 @@ class Settings(Record):
     tools: tuple[Path, ...] = ()
     documents: tuple[Path, ...] = ()
     profile: Path | None = None
-    cache: Path | None = None
     store: str = ""
     workers: WorkerSettings = WorkerSettings.with_defaults()
     keep_runs: KeepRuns = ""

@@ -43,7 +43,6 @@ tools = ["their_tools.py"]
 documents = ["{outside}", "linked"]
 profile = "profile.yaml"
 store = "sqlite:///theirs.db"
-cache = "{outside}/cache"
 
 [models.plan]
 model = "openai:theirs"
@@ -218,7 +217,6 @@ def test_a_command_in_a_strange_folder_runs_sends_and_reads_nothing_of_it(
     assert "Send everything" not in told or words[0] == "trust"
     assert not (folder.here / "theirs.db").exists()
     assert not (folder.here / "x").exists()  # never_for would have let it be written
-    assert not (folder.outside / "cache").exists()
     told_once = [line for line in told.splitlines() if "ignored in" in line]
     assert len(told_once) == (words[0] != "trust")
     assert "plansmith trust" in told

@@ -234,7 +234,6 @@ DANGEROUS = {
     "tools": "['tools.json']",
     "documents": "['/etc']",
     "profile": "'me.yaml'",
-    "cache": "'cache'",
     "store": "'sqlite:///runs.db'",
     "workers.concurrency": "500",
     "workers.total": "500",

@@ -30,7 +30,7 @@ WHOLE: Final = frozenset(
         *(f"review.{name}" for name in ("ask", "never_for")),
         *(f"budget.{name}" for name in ("money", "tokens", "steps", "seconds")),
         *(f"builtin.{name}" for name in ("enabled", "write", "hosts", "private", "writable")),
-        *("mcp.files", "mcp.approvals", "tools", "documents", "profile", "cache"),
+        *("mcp.files", "mcp.approvals", "tools", "documents", "profile"),
     }
 )
 ADDRESSES: Final = frozenset({"store", *(f"models.{role}.base_url" for role in ROLES)})

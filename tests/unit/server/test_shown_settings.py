@@ -23,7 +23,7 @@ TOLD = {
     *(f"models.{role}.model" for role in ("plan", "triage", "agents", "report")),
     *("planner.timezone", "planner.prompts", "review.never_for", "run.data_free", "builtin.hosts"),
     *("builtin.private", "builtin.writable", "mcp.files", "mcp.approvals"),
-    *("tools", "documents", "profile", "cache"),
+    *("tools", "documents", "profile"),
 }
 SHAPES = {
     "url": "https://user:{}@host.example/{}?key={}#{}",
