@@ -10,13 +10,12 @@ from plansmith.lazy import lazy_modules, made_once
 
 if TYPE_CHECKING:
     from plansmith import assembly, sync
-    from plansmith.plan.data import Json
+    from plansmith.plan.data import Json, Record
     from plansmith.plan.events import Event, Who
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.planner import request as requests
-    from plansmith.planner.settings import PlannerSettings
     from plansmith.ports import Agent, ChatModel, Clock, PlanStore
     from plansmith.runs import callbacks
     from plansmith.runs.options import Options
@@ -49,7 +48,7 @@ class Plansmith:
         tools: Functions (see `tool`) and tool sources.
         agents: Agents; a plan gives them tasks in words.
         store: `memory`, a URL such as `sqlite:///runs.db`, or a store of yours.
-        settings: How plans are made.
+        settings: Settings of the planner.
         clock: Tells the time; a test gives a `FakeClock`.
         **more: The other options, by name; see `Options`.
 
@@ -81,7 +80,7 @@ class Plansmith:
         tools: Sequence[ToolLike] = (),
         agents: Sequence[Agent] = (),
         store: str | PlanStore = "memory",
-        settings: PlannerSettings | None = None,
+        settings: Record | None = None,
         clock: Clock | None = None,
         **more: Unpack[Options],
     ) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from plansmith.adapters.tools import functions
     from plansmith.plan import limits
     from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
+    from plansmith.plan.data import Record
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.planner.check import check_plan as checks
@@ -61,7 +62,7 @@ class Arguments(NamedTuple):
         tools: Sequence[ToolLike],
         agents: Sequence[Agent],
         store: str | PlanStore,
-        settings: PlannerSettings | None,
+        settings: Record | None,
         clock: Clock | None,
         **more: Unpack[Options],
     ) -> Self:
@@ -123,12 +124,12 @@ def resolved_options(options: Options) -> Options:
     return made
 
 
-def planner_settings_of(settings: PlannerSettings | None) -> PlannerSettings | None:
+def planner_settings_of(settings: Record | None) -> PlannerSettings | None:
     """Returns the settings of the planner."""
     if settings is not None and not hasattr(settings, "max_steps"):
         hint = "give plansmith.planner.settings.PlannerSettings(…)"
         raise Misconfigured(f"{settings!r} are no settings of a planner", hint=hint)
-    return settings
+    return cast("PlannerSettings | None", settings)
 
 
 def store_of(given: str | PlanStore) -> PlanStore:

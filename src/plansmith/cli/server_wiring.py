@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
 from plansmith import wiring
@@ -10,7 +11,6 @@ from plansmith.app import Plansmith
 from plansmith.cli.team_smiths import TeamSmiths
 from plansmith.cli.tenant_settings import TenantSettings, tenant_settings
 from plansmith.config import Settings
-from plansmith.planner.request import Tell
 from plansmith.ports import ChatModel
 from plansmith.runs.options import Parts
 from plansmith.server.tenant_book import Tenant
@@ -34,7 +34,9 @@ class ServerWiring:
         """Makes the Plansmith; the given parts replace those of the settings."""
         return wiring.make_smith(self.settings, **parts)
 
-    def make_teams(self, smith: Plansmith, *, tell: Tell, model: ChatModel | None) -> TeamSmiths:
+    def make_teams(
+        self, smith: Plansmith, *, tell: Callable[[str], None], model: ChatModel | None
+    ) -> TeamSmiths:
         """Makes what finds teams on the store of a Plansmith; `model` replaces their models."""
         return TeamSmiths(smith, self.settings, tell=tell, model=model)
 

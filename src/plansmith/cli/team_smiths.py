@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from plansmith.config import Settings
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
-    from plansmith.planner.request import Tell
     from plansmith.ports import ChatModel
 else:
     lazy_modules(globals(), extras="plansmith.cli.extras", teams="plansmith.teams")
@@ -35,7 +35,7 @@ class TeamSmiths:
         smith: Plansmith,
         settings: Settings,
         *,
-        tell: Tell = lambda _: None,
+        tell: Callable[[str], None] = lambda _: None,
         model: ChatModel | None = None,
     ) -> None:
         self._smith = smith

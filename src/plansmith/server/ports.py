@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, Unpack
 
@@ -14,7 +14,6 @@ from plansmith.app import Plansmith
 from plansmith.plan.data import Record
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
-from plansmith.planner.request import Tell
 from plansmith.planner.settings import Models
 from plansmith.ports import ChatModel
 from plansmith.runs.options import Parts
@@ -87,7 +86,9 @@ class Wiring(Protocol):
         """Makes the Plansmith; the given parts replace those of the settings."""
         ...
 
-    def make_teams(self, smith: Plansmith, *, tell: Tell, model: ChatModel | None) -> Teams:
+    def make_teams(
+        self, smith: Plansmith, *, tell: Callable[[str], None], model: ChatModel | None
+    ) -> Teams:
         """Makes what finds teams on the store of a Plansmith; `model` replaces their models."""
         ...
 
