@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from plansmith import Plansmith, tool
-from plansmith.config import Settings
 from plansmith.plan.limits import Limits
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
 
 STEPS: Final = 10
@@ -55,7 +55,7 @@ async def first_action(*, early: bool, step_s: float) -> tuple[float, float]:
         return at
 
     model = SlowModel(step_s)
-    settings = Settings.model_validate({"planner": {"triage": False}})
+    settings = PlannerSettings(triage=False)
     limits = Limits(early_start=early)
     async with Plansmith(model=model, tools=[look], settings=settings, limits=limits) as smith:
         start = time.perf_counter()

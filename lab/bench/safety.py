@@ -16,14 +16,14 @@ from typing import Any, Literal
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.check.names import reads
-from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 
 RESULT = Path(__file__).parent / "results" / "safety.md"
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 Mode = Literal["show", "ask", "deny"]
 _WORD = re.compile(r"\w{2,}")
 

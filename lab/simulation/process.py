@@ -16,12 +16,15 @@ from lab.simulation.timeline import TimelineClock
 from lab.simulation.twists import TWISTS
 from plansmith import Effect, Plansmith
 from plansmith.adapters.secrets import SecretBox
+from plansmith.cli.server_wiring import ServerWiring
+from plansmith.cli.team_smiths import TeamSmiths
 from plansmith.config import Settings
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.server.background import BackgroundRuns
 from plansmith.server.conversation_news import ConversationNews
@@ -33,12 +36,11 @@ from plansmith.server.ops.metrics import Metrics
 from plansmith.server.ops.notices import Notices
 from plansmith.server.state import OpenRuns, ServerState
 from plansmith.server.upkeep import upkeep
-from plansmith.wiring import TeamSmiths
 
 if TYPE_CHECKING:
     from lab.simulation.world import World
 
-SETTINGS = Settings.model_validate({"planner": {"triage": False}})
+SETTINGS = PlannerSettings(triage=False)
 _SCHEMA = {
     "type": "object",
     "properties": {"id": {"type": "string"}, "token": {"type": "string"}},
@@ -128,11 +130,12 @@ class Process:
     def serve(self) -> None:
         """Does what a server does unasked, from now on."""
         drafts = Drafts(self.clock, lambda _: None)
-        teams = TeamSmiths(self.smith, SETTINGS)
+        settings = Settings(planner=SETTINGS)
+        teams = TeamSmiths(self.smith, settings)
         log = ServerLog(self)
         self.state = ServerState(
             smith=self.smith,
-            settings=SETTINGS,
+            wiring=ServerWiring(settings),
             drafts=drafts,
             background=BackgroundRuns(self.smith, teams=teams, drafts=drafts, log=log),
             log=log,

@@ -13,10 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from training.prompts import Renderer, Row, compact
-from training.rows.check import read_rows
-from training.score import plain
-
 from lab.training.prompts import Renderer, Row, compact
 from lab.training.rows.check import read_rows
 from lab.training.score import plain

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from plansmith import plugins
 from plansmith.arguments import Arguments, ToolLike, need_plan
@@ -12,9 +11,8 @@ from plansmith.lazy import lazy_modules, made_once
 
 if TYPE_CHECKING:
     from plansmith import assembly, sync
-    from plansmith.config import Settings
     from plansmith.plan import planning
-    from plansmith.plan.data import Json
+    from plansmith.plan.data import Json, Record
     from plansmith.plan.events import Event, Who
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
@@ -48,7 +46,7 @@ class Plansmith:
         tools: Functions (see `tool`) and tool sources.
         agents: Agents; a plan gives them tasks in words.
         store: `memory`, a URL such as `sqlite:///runs.db`, or a store of yours.
-        settings: Settings for the planner; `from_settings` takes all settings.
+        settings: Settings of the planner.
         clock: Tells the time; a test gives a `FakeClock`.
         **more: The other options, by name; see `Options`.
 
@@ -80,7 +78,7 @@ class Plansmith:
         tools: Sequence[ToolLike] = (),
         agents: Sequence[Agent] = (),
         store: str | PlanStore = "memory",
-        settings: Settings | None = None,
+        settings: Record | None = None,
         clock: Clock | None = None,
         **more: Unpack[Options],
     ) -> None:
@@ -108,20 +106,6 @@ class Plansmith:
     def threads(self) -> Any:
         """Keeps conversations."""
         return plugins.load("planners", "threads")(runs=self.runs)
-
-    @classmethod
-    def from_settings(cls, settings: Settings | None = None) -> Plansmith:
-        """Builds a Plansmith as the command line does.
-
-        Args:
-            settings: All settings; None takes those that `load_settings` finds.
-
-        Examples:
-            >>> from plansmith.config import Settings
-            >>> smith = Plansmith.from_settings(Settings(store="memory"))
-        """
-        wiring = import_module("plansmith.wiring")  # by name, since it imports this module
-        return cast("Plansmith", wiring.make_smith(settings))
 
     async def __aenter__(self) -> Self:
         return self

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from plansmith.adapters.tools import functions
     from plansmith.check import check_plan as checks
     from plansmith.check.constraints import Constraint
-    from plansmith.config import Settings
     from plansmith.plan import limits
     from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
+    from plansmith.plan.data import Record
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.ports import (
@@ -68,7 +68,7 @@ class Arguments(NamedTuple):
         tools: Sequence[ToolLike],
         agents: Sequence[Agent],
         store: str | PlanStore,
-        settings: Settings | None,
+        settings: Record | None,
         clock: Clock | None,
         **more: Unpack[Options],
     ) -> Self:
@@ -130,14 +130,12 @@ def resolved_options(options: Options) -> Options:
     return made
 
 
-def planner_settings_of(settings: Settings | None) -> object:
-    """Returns the part of the settings that the planner uses."""
-    if settings is None:
-        return None
-    if not hasattr(settings, "planner"):
-        hint = "give plansmith.config.Settings(…), or use Plansmith.from_settings()"
-        raise Misconfigured(f"{settings!r} are no settings", hint=hint)
-    return settings.planner
+def planner_settings_of(settings: Record | None) -> Record | None:
+    """Returns the settings of the planner."""
+    if settings is not None and not hasattr(settings, "max_steps"):
+        hint = "give plansmith.planner.settings.PlannerSettings(…)"
+        raise Misconfigured(f"{settings!r} are no settings of a planner", hint=hint)
+    return settings
 
 
 def store_of(given: str | PlanStore) -> PlanStore:

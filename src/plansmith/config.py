@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import ValidationError
 
 from plansmith.adapters.agents.a2a.settings import AgentSettings
 from plansmith.adapters.notices.settings import NoticeSettings
@@ -18,15 +18,17 @@ from plansmith.adapters.protected_files import PROJECT_FILE, protect
 from plansmith.adapters.secrets import SecretSource
 from plansmith.adapters.tools.mcp.settings import McpSettings
 from plansmith.adapters.tools.mcp.trusted_copy import read_regular_file
-from plansmith.engine.run_queue import QueueLimits
+from plansmith.adapters.tools.settings import BuiltinSettings
 from plansmith.errors import Misconfigured
+from plansmith.files import config_folder, data_folder
 from plansmith.folder_settings import Table, at, harmless, with_paths
 from plansmith.lazy import lazy_modules
-from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.data import Record
 from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.planner.settings import PlannerSettings
+from plansmith.planner.settings import ROLES, Models, ModelSettings, PlannerSettings
 from plansmith.review.settings import ReviewPolicy
+from plansmith.server.settings import KeepRuns, WorkerSettings
 from plansmith.text import safe
 from plansmith.trust import Project, TrustBook, left_out
 
@@ -36,7 +38,9 @@ else:
     lazy_modules(globals(), tomllib="tomllib")
 
 _log: Final = logging.getLogger("plansmith")
-ROLES: Final = ("plan", "triage", "agents", "report")
+_USER_FILE: Final = "config.toml"
+# What the first two stages may know of the environment.
+_HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 _FIX_FILE: Final = Sentence("error.fix_file")
 _ENVIRONMENT: Final = {
     "PLANSMITH_MODEL": ("models", "plan", "model"),
@@ -47,88 +51,6 @@ _ENVIRONMENT: Final = {
     "PLANSMITH_TIMEZONE": ("planner", "timezone"),
     "PLANSMITH_PROMPTS": ("planner", "prompts"),
 }
-
-
-class ModelSettings(Record):
-    """One model: `provider:name` or `auto`, where it is, and its limits.
-
-    Attributes:
-        model: The name of a model, such as `openai:gpt-5`, `local`, `rules` or `auto`.
-        base_url: The address of a server that speaks OpenAI's protocol.
-        api_key_env: The environment variable that has the key.
-        timeout_s: After how many seconds a call fails.
-        silence_s: After how many seconds without a word a call fails.
-        tries: How often a call is tried that may succeed later.
-        context_tokens: How much the model can read.
-        output: How it is asked for JSON: `json_schema`, `tool`, `text`, or `auto` to find out.
-    """
-
-    model: str = Field(default="auto", min_length=1)
-    base_url: str | None = None
-    api_key_env: str | None = None
-    timeout_s: Number = Field(default=120.0, gt=0)
-    silence_s: Number = Field(default=60.0, gt=0)
-    tries: Whole = Field(default=3, ge=1)
-    context_tokens: Whole = Field(default=32_000, ge=256)
-    output: str = Field(default="auto", pattern="^(auto|json_schema|tool|text)$")
-
-
-class Models(Record):
-    """The model of each role; a role without one uses the planning model."""
-
-    plan: ModelSettings = ModelSettings.with_defaults()
-    triage: ModelSettings | None = None
-    agents: ModelSettings | None = None
-    report: ModelSettings | None = None
-
-    @field_validator("plan", "triage", "agents", "report", mode="before")
-    @classmethod
-    def _by_name(cls, value: object) -> object:
-        return {"model": value} if isinstance(value, str) else value
-
-    def role(self, name: str) -> ModelSettings:
-        """Returns the model settings of a role."""
-        return cast("ModelSettings | None", getattr(self, name)) or self.plan
-
-
-class BuiltinSettings(Record):
-    """The built-in tools: whether they are on, may write, and which hosts they may reach.
-
-    Attributes:
-        enabled: Whether there are built-in tools, and a planner is told the names of files.
-        write: Whether they may change files.
-        hosts: Hosts that may be fetched from, by name or pattern.
-        private: Addresses of your own network that may be fetched from.
-        databases: Databases for SQL, by name.
-        writable: Databases of these that may be changed.
-    """
-
-    enabled: Flag = True
-    write: Flag = True
-    hosts: tuple[str, ...] = ()
-    private: tuple[str, ...] = ()
-    databases: dict[str, str] = {}
-    writable: tuple[str, ...] = ()
-
-
-class WorkerSettings(Record):
-    """How many runs workers execute: each of them, all together, and how many start in a time.
-
-    Attributes:
-        concurrency: How many runs one worker executes at once.
-        total: How many runs all workers of a folder execute at once.
-        starts: How many runs start in `seconds`.
-        seconds: The time for `starts`.
-    """
-
-    concurrency: Whole = Field(default=10, ge=1, le=1000)
-    total: Whole | None = Field(default=None, ge=1)
-    starts: Whole | None = Field(default=None, ge=1)
-    seconds: Number = Field(default=60.0, gt=0)
-
-    def limits(self) -> QueueLimits:
-        """Returns the limits of the queue."""
-        return QueueLimits(self.concurrency, self.total, self.starts, self.seconds)
 
 
 class Settings(Record):
@@ -147,7 +69,6 @@ class Settings(Record):
         tools: Files with tools: Python functions, or descriptions in JSON.
         documents: Files and folders that a planner may read.
         profile: A file about you: language, role, constraints.
-        cache: Where indexes are kept.
         store: Where runs are kept, such as `sqlite:///runs.db`.
         workers: Limits of workers.
         keep_runs: How long a server keeps runs that are over, such as `90d`; empty for ever.
@@ -167,17 +88,16 @@ class Settings(Record):
     tools: tuple[Path, ...] = ()
     documents: tuple[Path, ...] = ()
     profile: Path | None = None
-    cache: Path | None = None
     store: str = ""
     workers: WorkerSettings = WorkerSettings.with_defaults()
-    keep_runs: str = Field(default="", pattern=r"^([1-9]\d{0,4}[hdw])?$")
+    keep_runs: KeepRuns = ""
     oidc: OidcSettings | None = None
     notices: dict[str, NoticeSettings] = {}
 
     # Whether journals tell in which folder their runs work.
     records_folder: ClassVar[bool] = True
 
-    def store_url(self, environment: Mapping[str, str] | None = None) -> str:
+    def store_url(self, environment: Mapping[str, str] = os.environ) -> str:
         """Returns the store's URL: the setting, else a SQLite file in the user's data folder."""
         return self.store or f"sqlite:///{data_folder(environment) / 'plansmith.db'}"
 
@@ -189,32 +109,23 @@ class Settings(Record):
         """Returns the folder of approvals and agent cards."""
         return data_folder()
 
-
-def data_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Returns the user's data folder, which holds runs, approvals and agent cards."""
-    environment = os.environ if environment is None else environment
-    home = Path(environment.get("HOME") or Path.home())
-    return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / "plansmith"
-
-
-def state_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Returns the user's folder for what may be lost, such as the lines typed in a chat."""
-    environment = os.environ if environment is None else environment
-    home = Path(environment.get("HOME") or Path.home())
-    return Path(environment.get("XDG_STATE_HOME") or home / ".local" / "state") / "plansmith"
-
-
-def config_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Returns the folder of the user's own settings."""
-    environment = os.environ if environment is None else environment
-    home = Path(environment.get("HOME") or Path.home())
-    return Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "plansmith"
+    def stages(self) -> Mapping[str, Settings]:
+        """Returns the settings after each source of them; the last ones are these."""
+        homes = {name: os.environ[name] for name in _HOMES if name in os.environ}
+        return {
+            "default": Settings(),
+            "person": load_settings(folder=Path(os.devnull), environment=homes),
+            # Warnings about ignored settings were shown when these settings were loaded.
+            "project": load_settings(environment=homes, tell=lambda _: None),
+            "environment": load_settings(tell=lambda _: None),
+            "flag": self,
+        }
 
 
 def load_settings(
     *,
     folder: Path | None = None,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] = os.environ,
     changes: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] = _log.warning,
 ) -> Settings:
@@ -223,8 +134,7 @@ def load_settings(
     Only the harmless settings of a project's file are used, unless the user trusts its content;
     `tell` is called with a message about those that were ignored.
     """
-    environment = os.environ if environment is None else environment
-    merged = _user_settings(config_folder(environment))
+    merged = read_file(config_folder(environment) / _USER_FILE)
     merged = merge_tables(
         merged, _project_settings(folder or Path.cwd(), merged, environment, tell)
     )
@@ -234,19 +144,18 @@ def load_settings(
     )
 
 
-def _user_settings(folder: Path) -> Table:
-    """Reads the user's settings; paths in them are relative to their folder."""
-    path = folder / "config.toml"
+def read_file(path: Path) -> Table:
+    """Reads a settings file of its owner; paths in it are relative to its folder."""
     if not path.is_file():
         return {}
     try:
-        found = read_table(path.read_bytes(), path)
+        found = _read_table(path.read_bytes(), path)
     except OSError as error:
         raise Misconfigured(
             Sentence("error.file_unreadable", path=path, error=error), hint=_FIX_FILE
         ) from None
     parse_settings(found, safe(str(path)))
-    return with_paths(found, lambda _, name: str(at(folder, name)))
+    return with_paths(found, lambda _, name: str(at(path.parent, name)))
 
 
 def _project_settings(
@@ -283,22 +192,22 @@ def read_project(folder: Path, base: Table, tell: Callable[[str], None]) -> Proj
         return None
     if data is None:
         return None
-    found = read_table(data, path)
+    found = _read_table(data, path)
     parse_settings(found, safe(str(path)))
     kept, left = harmless(found, parse_settings(base, Sentence("settings.the_settings")), folder)
     return Project(folder.resolve(), data, found, kept, tuple(left))
 
 
-def look_at(folder: Path, environment: Mapping[str, str] | None = None) -> Project | None:
+def look_at(folder: Path, environment: Mapping[str, str] = os.environ) -> Project | None:
     """Reads a folder's settings file for a user who decides whether to trust it."""
     notes: list[str] = []
-    found = read_project(folder, _user_settings(config_folder(environment)), notes.append)
+    found = read_project(folder, read_file(config_folder(environment) / _USER_FILE), notes.append)
     if notes:
         raise Misconfigured(notes[0], hint=Sentence("settings.regular_file"))
     return found
 
 
-def read_table(data: bytes, path: Path) -> Table:
+def _read_table(data: bytes, path: Path) -> Table:
     """Reads the text of a settings file."""
     try:
         return tomllib.loads(data.decode("utf-8"))

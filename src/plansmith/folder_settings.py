@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 # Settings that name files; their paths are relative to the settings file.
 _PATHS: Final = (
-    *(("tools",), ("documents",), ("profile",), ("cache",), ("planner", "prompts")),
+    *(("tools",), ("documents",), ("profile",), ("planner", "prompts")),
     *(("mcp", "files"), ("mcp", "approvals"), ("agents", "*", "ca_file"), ("secrets", "*", "file")),
 )
 # Tables whose entries are reported by name and not key by key.

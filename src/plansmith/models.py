@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from plansmith import plugins
 from plansmith.adapters.clock import SystemClock
-from plansmith.config import ModelSettings
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
+from plansmith.planner.settings import ModelSettings
 
 if TYPE_CHECKING:
     from plansmith.adapters.models import choose, fact_checked, names, provider, wrappers

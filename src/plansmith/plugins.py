@@ -28,9 +28,12 @@ GROUPS: Final[Mapping[str, str]] = {
     "tools": "plansmith-desk",
     "agents": "plansmith-desk",
     "files": "plansmith-desk",
+    "mcp": "plansmith-compat",
     "stores": "plansmith-postgres",
     "dialects": "plansmith-compat",
     "commands": "plansmith-cli",
+    # `smith` makes a Plansmith as the settings of this machine say.
+    "settings": "plansmith-cli",
 }
 
 

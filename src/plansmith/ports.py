@@ -29,6 +29,7 @@ from plansmith.store_ports import (
 
 if TYPE_CHECKING:
     from decimal import Decimal
+    from pathlib import Path
 
     from plansmith.plan.capability import AgentSpec, ToolSpec
     from plansmith.plan.data import Json
@@ -235,6 +236,19 @@ class ToolSource(Protocol):
         Raises:
             ToolBusy: Nothing was changed, and another try may help.
             ToolFailed: Nothing was changed. After any other exception the outcome is unknown.
+        """
+        ...
+
+
+class ToolMaker(Protocol):
+    """Makes the tools that a package brings: what it names in the group `plansmith.tools`."""
+
+    def __call__(
+        self, folder: Path, *, zone: str, clock: Clock, **more: Any
+    ) -> Sequence[ToolSource]:
+        """Returns tools that work in a folder; `zone` is the person's time zone.
+
+        The built-in tools get more: their settings.
         """
         ...
 

@@ -18,9 +18,10 @@ from plansmith.adapters.tools.charts import ChartTools
 from plansmith.adapters.tools.fetch import FetchTools
 from plansmith.adapters.tools.files import FileTools
 from plansmith.adapters.tools.functions import FunctionTool, FunctionTools
+from plansmith.adapters.tools.settings import BuiltinSettings
 from plansmith.adapters.tools.workspace import WorkspaceTools
 from plansmith.app import Plansmith
-from plansmith.config import BuiltinSettings, Settings, load_settings
+from plansmith.config import Settings, load_settings
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.models import make_model
 from plansmith.plan.capability import ToolSpec
@@ -40,9 +41,9 @@ from plansmith.ports import (
     PlanStore,
     ToolSource,
 )
+from plansmith.runs.options import Parts
 from plansmith.runs.replan import Rounds
 from plansmith.wiring import (
-    Parts,
     known_agents,
     make_servers,
     make_smith,

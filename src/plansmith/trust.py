@@ -113,7 +113,7 @@ def _named_files(settings: Table, folder: Path) -> list[Path]:
     found: list[Path] = []
 
     def note(path: tuple[str, ...], name: str) -> str:
-        if path not in (("documents",), ("cache",), ("mcp", "approvals"), ("secrets", "*", "file")):
+        if path not in (("documents",), ("mcp", "approvals"), ("secrets", "*", "file")):
             found.append(at(folder, name))
         return name
 

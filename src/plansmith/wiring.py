@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from pydantic import BaseModel
 
+from plansmith import plugins
 from plansmith.adapters.approvals import ApprovalFile
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.protected_files import PROJECT_FILE, beside, protect
@@ -18,46 +18,40 @@ from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.adapters.tools.mcp.settings import ServerSettings, all_servers
 from plansmith.app import Plansmith
-from plansmith.arguments import ToolLike
-from plansmith.config import Settings, config_folder, load_settings, state_folder
-from plansmith.errors import Misconfigured, OtherTeam, PlansmithError
+from plansmith.config import Settings, load_settings
+from plansmith.errors import Misconfigured
+from plansmith.files import config_folder, state_folder
 from plansmith.folder_settings import with_paths
 from plansmith.lazy import lazy_modules
 from plansmith.models import make_model
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.options import Options
+from plansmith.runs.options import Parts
 from plansmith.trust import command_files
 
 if TYPE_CHECKING:
     from plansmith.adapters.agents.a2a import book as agent_book
     from plansmith.adapters.agents.a2a import registry
     from plansmith.adapters.context import documents as document_files
-    from plansmith.adapters.tools import builtin, folder_brief, functions, toolset
+    from plansmith.adapters.tools import folder_brief, functions, toolset
     from plansmith.adapters.tools.mcp import servers as mcp_servers
     from plansmith.check import rehearsal
     from plansmith.dialects import tools as tool_lists
-    from plansmith.plan import run_options
     from plansmith.plan.capability import ToolSpec
-    from plansmith.plan.data import Json
     from plansmith.plan.planning import Tell
-    from plansmith.plan.run import Run
-    from plansmith.plan.run_options import Team, TeamName
     from plansmith.planner.context import locales
     from plansmith.planner.instant import rules as instant_rules
     from plansmith.ports import (
         Agent,
-        ChatModel,
         Clock,
         ContextSource,
-        PlanStore,
         Secrets,
+        ToolMaker,
         ToolSource,
     )
 else:
     lazy_modules(
         globals(),
         agent_book="plansmith.adapters.agents.a2a.book",
-        builtin="plansmith.adapters.tools.builtin",
         document_files="plansmith.adapters.context.documents",
         folder_brief="plansmith.adapters.tools.folder_brief",
         functions="plansmith.adapters.tools.functions",
@@ -66,20 +60,13 @@ else:
         mcp_servers="plansmith.adapters.tools.mcp.servers",
         registry="plansmith.adapters.agents.a2a.registry",
         rehearsal="plansmith.check.rehearsal",
-        run_options="plansmith.plan.run_options",
         tool_lists="plansmith.dialects.tools",
         toolset="plansmith.adapters.tools.toolset",
     )
 
 
-class Parts(Options, total=False):
-    """Parts of a Plansmith that a caller gives instead of those that the settings describe."""
-
-    model: ChatModel | None
-    tools: Sequence[ToolLike]
-    agents: Sequence[Agent]
-    store: str | PlanStore
-    clock: Clock
+# The name under which the built-in tools are brought, and of their settings.
+_BUILTIN: Final = "builtin"
 
 
 def make_sources(documents: Sequence[Path], *, tell: Tell) -> list[ContextSource]:
@@ -121,7 +108,9 @@ def make_smith(settings: Settings | None = None, **parts: Unpack[Parts]) -> Plan
     def say(text: str) -> None:
         smith.runs.planning.tell(text)  # by name: it changes while a run is shown
 
-    smith = Plansmith(settings=settings, **_with_models(parts, settings, clock=clock, tell=say))
+    smith = Plansmith(
+        settings=settings.planner, **_with_models(parts, settings, clock=clock, tell=say)
+    )
     if not settings.records_folder:
         smith.runs.journals.recorded_folder = ""
     return smith
@@ -165,96 +154,6 @@ def _with_models(parts: Parts, settings: Settings, *, clock: Clock, tell: Tell) 
     return parts
 
 
-_MOST_KNOWN: Final = 10_000
-
-
-class TeamSmiths:
-    """Finds the Plansmith that continues a run: ours, or that of the run's team.
-
-    Makes a team on the same store when its first run comes, and keeps it.
-    """
-
-    def __init__(
-        self,
-        smith: Plansmith,
-        settings: Settings,
-        *,
-        tell: Tell = lambda _: None,
-        model: ChatModel | None = None,
-    ) -> None:
-        self._smith = smith
-        self._settings = settings
-        self._tell = tell
-        self._model = model
-        self._made: dict[Team, Plansmith] = {}
-        self._without_team: set[str] = set()
-
-    async def of_id(self, run_id: str) -> Plansmith:
-        """Returns the Plansmith of a run by its id; the team of a run never changes."""
-        if run_id in self._without_team:
-            return self._smith
-        run = (await self._smith.runs.journals.load(run_id)).run
-        if run.options.team is None:
-            if len(self._without_team) >= _MOST_KNOWN:
-                self._without_team.clear()
-            self._without_team.add(run_id)
-        return self.of(run)
-
-    def of(self, run: Run) -> Plansmith:
-        """Returns the Plansmith of a run; raises `OtherTeam` if its team cannot be made here."""
-        team, own = run.options.team, self._smith.runs.journals.team
-        if team is None or (own is not None and own.name == team.name):
-            return self._smith
-        return self.of_team(team, needed_by=Sentence("error.the_run", run=run.id))
-
-    def of_team(self, team: Team, *, needed_by: str) -> Plansmith:
-        """Returns the Plansmith of a team; raises `OtherTeam` if it cannot be made here."""
-        if team not in self._made:
-            parts = {"store": self._smith.store, "model": self._model, "tell": self._tell}
-            try:
-                # By name, since `teams` imports this module.
-                rebuild: Callable[..., Plansmith] = resolve_name("plansmith.teams:rebuild")
-                self._made[team] = rebuild(team, self._settings, **parts)
-            except (ImportError, PlansmithError) as error:
-                problem = Sentence(
-                    "team.not_made",
-                    what=needed_by,
-                    team=team.name,
-                    why=getattr(error, "message", str(error)),
-                )
-                hint = getattr(error, "hint", "pip install 'plansmith[all]'")
-                raise OtherTeam(problem, hint=hint) from None
-        return self._made[team]
-
-    def of_name(self, name: TeamName, database: str = "") -> Plansmith:
-        """Returns the Plansmith of a team of these settings, for a new run."""
-        documents = tuple(str(each.resolve()) for each in self._settings.documents)
-        team = run_options.Team(name=name, documents=documents)
-        if name == "data":
-            team = team.replace(**self._database(database))
-        return self.of_team(team, needed_by=Sentence("error.the_request"))
-
-    def _database(self, name: str) -> dict[str, Json]:
-        """Returns the fields of a team about a database of the settings."""
-        known = self._settings.builtin.databases
-        if name not in known:
-            none = Sentence("hint.none_known")
-            hint = Sentence("team.name_database", names=[*known] or none)
-            raise Misconfigured(Sentence("error.no_database", name=name), hint=hint)
-        without_password: Callable[[str], str] = resolve_name("plansmith.teams:without_password")
-        address = without_password(known[name])
-        return {"database": address, "password_needed": address != known[name]}
-
-    def all(self) -> list[Plansmith]:
-        """Returns our own Plansmith and those of the teams that were made."""
-        return [self._smith, *self._made.values()]
-
-    async def close(self) -> None:
-        """Closes every team that was made."""
-        for each in self._made.values():
-            await each.close()
-
-
 def make_store_url(settings: Settings) -> str:
     """Returns the URL of the store of runs; makes the folder of a SQLite file."""
     url = settings.store_url()
@@ -273,10 +172,13 @@ def make_store_url(settings: Settings) -> str:
 def make_tools(
     settings: Settings, *, clock: Clock, secrets: Secrets, tell: Tell = lambda _: None
 ) -> list[functions.FunctionTool[..., Any] | ToolSource]:
-    """Makes the tools of the settings: built-in ones, those of files, and MCP servers."""
+    """Makes the tools: built-in ones, those of installed packages, of files, and MCP servers."""
     sources: list[functions.FunctionTool[..., Any] | ToolSource] = []
     if settings.builtin.enabled:
         sources += builtin_tools(settings, clock=clock)
+    for name in plugins.names("tools"):
+        if name != _BUILTIN:
+            sources += _brought_tools(name, settings, clock)
     specs: list[ToolSpec] = []
     for path in settings.tools:
         if path.suffix == ".py":
@@ -290,10 +192,17 @@ def make_tools(
 
 
 def builtin_tools(settings: Settings, *, clock: Clock | None = None) -> list[ToolSource]:
-    """Makes the built-in tools for this folder."""
+    """Makes the built-in tools for this folder; there are none without their package."""
+    if _BUILTIN not in plugins.names("tools"):
+        return []
     given = {name: each for name, each in settings.builtin if name != "enabled"}
-    zone = settings.planner.timezone
-    return builtin.builtin_sources(settings.folder(), zone=zone, clock=clock, **given)
+    return _brought_tools(_BUILTIN, settings, clock or SystemClock(), **given)
+
+
+def _brought_tools(name: str, settings: Settings, clock: Clock, **more: Any) -> list[ToolSource]:
+    """Makes the tools that an installed package brings under a name."""
+    make: ToolMaker = plugins.load("tools", name)
+    return [*make(settings.folder(), zone=settings.planner.timezone, clock=clock, **more)]
 
 
 async def rules_plan(request: str, settings: Settings) -> bool:
@@ -347,9 +256,12 @@ def _in_own_folder(server: ServerSettings, data: Path) -> ServerSettings:
 
 def known_agents(settings: Settings, *, secrets: Secrets) -> list[Agent]:
     """Returns the A2A agents of the settings and those that were added by address."""
-    if not settings.agents and not (settings.data() / "agents").is_dir():
-        return []
-    return make_agents(settings, secrets=secrets).agents()
+    return make_agents(settings, secrets=secrets).agents() if has_agents(settings) else []
+
+
+def has_agents(settings: Settings) -> bool:
+    """Tells whether the settings name A2A agents, or some were added by address."""
+    return bool(settings.agents) or (settings.data() / "agents").is_dir()
 
 
 def make_agents(settings: Settings, *, secrets: Secrets) -> registry.AgentRegistry:

@@ -38,6 +38,8 @@ SELDOM = (
     "starlette",
     "yaml",
 )
+# Settings of a package without its code.
+RECORDS = {"plansmith.server", "plansmith.server.settings"}
 DATABASES = ("plansmith.adapters.stores.database", "psycopg", "sqlite3")
 LIBRARIES = ("email", "jsonschema_rs", "msgspec", "pydantic", "pydantic_core", "importlib.metadata")
 
@@ -91,7 +93,7 @@ def under(modules: set[str], *names: str) -> list[str]:
     """The modules that are one of these, or inside one."""
     return sorted(
         each
-        for each in modules
+        for each in modules - RECORDS
         if any(each == name or each.startswith(f"{name}.") for name in names)
     )
 

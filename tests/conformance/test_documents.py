@@ -32,16 +32,16 @@ from plansmith.compat.valuecell import (
     UserInput,
     UserInputMetadata,
 )
-from plansmith.config import Settings
 from plansmith.dialects.dialect import dialect, recognise
 from plansmith.plan.capability import Skill
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import Answer, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 
 
 class Worker:

@@ -11,13 +11,13 @@ from plansmith import AgentSpec, Effect, Plansmith
 from plansmith.compat.deerflow import DeerFlow
 from plansmith.compat.sage.registry import RegistryTools
 from plansmith.compat.spring import DataAgent
-from plansmith.config import Settings
 from plansmith.dialects.spring.nl2sql import SQL
 from plansmith.errors import StaleDecision, ToolFailed
+from plansmith.planner.settings import PlannerSettings
 from plansmith.testing import MemoryStore, ScriptedModel
 
 TRIAGED = {"decision": "plan", "reason": "", "query": "the market", "answer": ""}
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 
 
 def research(title: str) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from plansmith import AgentSpec, Effect, Plansmith, RunStatus
 from plansmith.compat.deerflow import DeerFlow, run_agent_workflow_async
 from plansmith.compat.spring import DataAgent, keys
 from plansmith.compat.valuecell import SuperAgent, UserInput, UserInputMetadata
-from plansmith.config import Settings
 from plansmith.dialects.spring.nl2sql import SQL
 from plansmith.errors import InputNeeded, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.thread import ThreadMessage
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
@@ -247,7 +247,7 @@ async def test_a_valuecell_conversation_keeps_what_everybody_said_in_order(
     ask = {**ASKS, "answer": "Which stock?"}
     guided = answer(adequate=False, guidance_message="Shall I look every hour?")
     model = scripted(ask, HAND, answer(task()), HAND, guided)
-    smith = smith_of(model, settings=Settings())
+    smith = smith_of(model, settings=PlannerSettings())
     desk = orchestrator(smith)
     for words in ("look at it", "Apple", "look at it again"):
         await said(desk, asked(words))
@@ -284,7 +284,7 @@ async def test_two_valuecell_conversations_in_one_store_do_not_see_each_other(
 ) -> None:
     ask = {**ASKS, "answer": "Which stock?"}
     model = scripted(ask, HAND, answer(task()))
-    smith = smith_of(model, settings=Settings())
+    smith = smith_of(model, settings=PlannerSettings())
     desk = orchestrator(smith)
     await said(desk, asked("the words of one", conversation="one"))
     told = await said(desk, asked("Apple", conversation="two"))
@@ -440,7 +440,7 @@ async def test_the_next_message_answers_the_data_agent_and_its_plan_is_seen_firs
 ) -> None:
     member = Member("sql_writer")
     model = scripted({**ASKS, "answer": "Of which year?"}, GO, sql("sum of 2024"))
-    agent = agent_of(model, member, settings=Settings())
+    agent = agent_of(model, member, settings=PlannerSettings())
     state = await agent.ask("how many?", thread_id="orders")
     assert state[keys.HUMAN_FEEDBACK_QUESTION] == "Of which year?"
     state = await agent.ask("2024", human_review=True, thread_id="orders")

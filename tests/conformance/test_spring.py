@@ -29,7 +29,6 @@ from plansmith.compat.spring import (
     only_nl2sql,
     plan_from,
 )
-from plansmith.config import Settings
 from plansmith.dialects.dialect import dialect, recognise
 from plansmith.dialects.spring import shape_for, shape_of, write_as
 from plansmith.dialects.spring.nl2sql import PYTHON, REPORT, SQL
@@ -46,7 +45,7 @@ from plansmith.teams import CALLS_AT_ONCE
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 QUESTION = "How do orders differ by city?"
 
 
@@ -485,13 +484,13 @@ async def test_small_talk_gets_a_direct_response(scripted: Script) -> None:
     assert run.status is RunStatus.DONE
     assert "Hello!" in run.report
     said = {"decision": "answer", "reason": "", "query": "", "answer": "Hello!"}
-    run = await manus(model=scripted(said), settings=Settings()).request("hi")
+    run = await manus(model=scripted(said), settings=PlannerSettings()).request("hi")
     assert (run.status, run.report) == (RunStatus.ANSWERED, "Hello!")
 
 
 async def test_a_direct_response_has_a_status_too(scripted: Script) -> None:
     said = {"decision": "answer", "reason": "", "query": "", "answer": "Hello!"}
-    intake = manus(model=scripted(said), settings=Settings())
+    intake = manus(model=scripted(said), settings=PlannerSettings())
     run = await intake.request("hi")
     shown: Any = await intake.status(run.id)
     assert (shown["steps"], shown["summary"]) == ([], "Hello!")

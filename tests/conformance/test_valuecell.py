@@ -36,18 +36,18 @@ from plansmith.compat.valuecell import (
     calculate_next_execution_delay,
 )
 from plansmith.compat.valuecell.conversations import is_confirmed, short_title
-from plansmith.config import Settings
 from plansmith.dialects.dialect import dialect, recognise
 from plansmith.errors import InputNeeded, Misconfigured, ModelRefused, PlansmithError, ToolFailed
 from plansmith.plan.capability import Skill
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.schedules import Missed, Overlap
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 SKILL = Skill(
     name="Price watch", description="Monitors prices", examples=("Watch AAPL",), tags=("alerts",)
 )
@@ -168,7 +168,7 @@ async def test_a_question_of_planning_survives_a_restart(scripted: Script, tmp_p
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     ask = {"decision": "ask", "reason": "unclear", "query": "", "answer": "Which stock?"}
     plan = {"decision": "plan", "reason": "", "query": "look at Apple", "answer": ""}
-    first = smith_of(scripted(ask), store=url, settings=Settings())
+    first = smith_of(scripted(ask), store=url, settings=PlannerSettings())
     service = PlanService(RemoteConnections(first))
     told: asyncio.Queue[UserInputRequest] = asyncio.Queue()
     planning = service.start_planning_task(asked("look at it"), "t1", told.put)
@@ -178,7 +178,7 @@ async def test_a_question_of_planning_survives_a_restart(scripted: Script, tmp_p
     await asyncio.gather(planning, return_exceptions=True)
     await first.close()
 
-    second = smith_of(scripted(plan, answer(task())), store=url, settings=Settings())
+    second = smith_of(scripted(plan, answer(task())), store=url, settings=PlannerSettings())
     service = PlanService(RemoteConnections(second))
     resumed = await service.resume()
     assert service.get_request_prompt("c1") == "Which stock?"
@@ -677,7 +677,7 @@ async def test_a_question_of_planning_is_told_and_its_answer_goes_on(scripted: S
     ask = {"decision": "ask", "reason": "", "query": "", "answer": "Which stock?"}
     go = {"decision": "plan", "reason": "", "query": "look at Apple", "answer": ""}
     model = scripted(ask, go, answer(task()))
-    service = PlanService(RemoteConnections(smith_of(model, settings=Settings())))
+    service = PlanService(RemoteConnections(smith_of(model, settings=PlannerSettings())))
     names: list[str] = []
     async for each in AgentOrchestrator(service).process_user_input(asked("look at it")):
         names.append(each.event)
@@ -726,7 +726,7 @@ async def test_a_failure_of_the_system_is_told_and_done_is_still_the_last_event(
 
 async def test_what_triage_answers_while_planning_is_guidance(scripted: Script) -> None:
     said = {"decision": "answer", "reason": "", "query": "", "answer": "Hello!"}
-    plan = await planned(smith_of(scripted(said), settings=Settings()), asked("hi"))
+    plan = await planned(smith_of(scripted(said), settings=PlannerSettings()), asked("hi"))
     assert (plan.tasks, plan.guidance_message) == ([], "Hello!")
 
 

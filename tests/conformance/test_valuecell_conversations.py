@@ -45,10 +45,10 @@ from plansmith.compat.valuecell import (
     UserInputMetadata,
     UserInputRequest,
 )
-from plansmith.config import Settings
 from plansmith.errors import InputNeeded, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.planning_events import PlanProposed
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply, Request
@@ -247,7 +247,7 @@ async def test_a_conversation_starts_once() -> None:
 async def test_the_next_message_answers_the_pending_question(scripted: Script) -> None:
     ask = {"decision": "ask", "reason": "", "query": "", "answer": "Which stock?"}
     model = scripted(ask, HAND, answer(task()))
-    desk = orchestrator(smith_of(model, settings=Settings()))
+    desk = orchestrator(smith_of(model, settings=PlannerSettings()))
     told = await said(desk, asked("look at it"))
     assert told[-2:] == [("plan_require_user_input", "Which stock?"), ("done", "")]
     await asyncio.wait_for(desk.settled(), timeout=30)
@@ -262,10 +262,10 @@ async def test_the_next_message_answers_a_question_that_another_process_asked(
 ) -> None:
     ask = {"decision": "ask", "reason": "", "query": "", "answer": "Which stock?"}
     store = MemoryStore()
-    first = orchestrator(smith_of(scripted(ask), store=store, settings=Settings()))
+    first = orchestrator(smith_of(scripted(ask), store=store, settings=PlannerSettings()))
     await said(first, asked("look at it"))
     model = scripted(HAND, answer(task()))
-    second = orchestrator(smith_of(model, store=store, settings=Settings()))
+    second = orchestrator(smith_of(model, store=store, settings=PlannerSettings()))
     assert list(await second.plan_service.resume()) == ["c1"]
     told = await said(second, asked("Apple"))
     assert [name for name, _ in told][-3:] == ["task_completed", "message", "done"]
@@ -277,13 +277,13 @@ async def test_the_next_message_answers_a_question_that_another_process_asked(
 async def test_a_message_of_another_user_is_no_answer_to_a_question(scripted: Script) -> None:
     ask = {"decision": "ask", "reason": "", "query": "", "answer": "Which stock?"}
     store = MemoryStore()
-    desk = orchestrator(smith_of(scripted(ask), store=store, settings=Settings()))
+    desk = orchestrator(smith_of(scripted(ask), store=store, settings=PlannerSettings()))
     await said(desk, asked("look at it"))
     eve = UserInput(query="x", meta=UserInputMetadata(conversation_id="c1", user_id="eve"))
     told = await said(desk, eve)
     assert [name for name, _ in told] == ["system_failed", "done"]
     assert desk.plan_service.has_pending_request("c1")
-    later = orchestrator(smith_of(scripted(), store=store, settings=Settings()))
+    later = orchestrator(smith_of(scripted(), store=store, settings=PlannerSettings()))
     told = await said(later, eve)
     assert [name for name, _ in told][-2:] == ["system_failed", "done"]
 
@@ -400,7 +400,7 @@ async def test_a_request_that_the_super_agent_hands_over_is_triaged_once(
     scripted: Script,
 ) -> None:
     model = scripted(HAND, Answer(answer(task()), expects="look at AAPL"))
-    desk = orchestrator(smith_of(model, settings=Settings()), SuperAgent())
+    desk = orchestrator(smith_of(model, settings=PlannerSettings()), SuperAgent())
     assert ("task_completed", "") in await said(desk, asked())
     assert len(model.prompts) == 2
 
@@ -410,7 +410,7 @@ async def test_what_triage_says_without_a_super_agent_is_a_message_and_no_failed
     scripted: Script, decision: str
 ) -> None:
     model = scripted({**HELLO, "decision": decision}, HAND, answer(adequate=False, reason="closed"))
-    desk = orchestrator(smith_of(model, settings=Settings()))
+    desk = orchestrator(smith_of(model, settings=PlannerSettings()))
     told = await said(desk, asked("who are you?"))
     assert told[-2:] == [("message", "I am a broker."), ("done", "")]
     assert ("plan_failed", "closed") in await said(desk, asked())

@@ -15,7 +15,7 @@ from plansmith.adapters.stores.pg_connection import schema_of
 from plansmith.adapters.stores.urls import open_store
 from plansmith.app import Plansmith
 from plansmith.errors import Misconfigured
-from plansmith.tenants import tenant_store
+from plansmith.server.tenant_book import tenant_store
 
 _numbers = count()
 LOOK = Plan.model_validate({"goal": "x", "steps": [{"id": "a", "kind": "ask", "question": "Why?"}]})

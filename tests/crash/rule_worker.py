@@ -28,13 +28,13 @@ from tests.crash.rule_stories import FAILING, STORIES, Shop, Story, order
 from plansmith import Plansmith, Run, RunStatus
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.config import Settings
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.plan import Plan
 from plansmith.planner.draft import draft_schema
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
 
 ROOT = Path(__file__).parents[2]
@@ -120,7 +120,7 @@ class Household:
             store=self.store,
             clock=self.clock,
             limits=LIMITS,
-            settings=Settings.model_validate({"planner": {"triage": False}}),
+            settings=PlannerSettings(triage=False),
         )
 
     async def prepare(self) -> None:

@@ -13,9 +13,9 @@ from tests import forked
 
 from plansmith import Plansmith, RunStatus
 from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.config import Settings
 from plansmith.plan import events as e
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
+from plansmith.planner.settings import PlannerSettings
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 CHILD = """
@@ -23,7 +23,7 @@ import asyncio, json, sys
 from pathlib import Path
 from plansmith import Effect, Plansmith, ToolSpec
 from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.config import Settings
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import TextDelta
 
 class Half:
@@ -39,7 +39,7 @@ class Look:
         print("reading", flush=True)
         await asyncio.Event().wait()
 
-settings = Settings.model_validate({"planner": {"triage": False}})
+settings = PlannerSettings(triage=False)
 app = Plansmith(model=Half(), tools=[Look()], store=SqliteStore(sys.argv[1]), settings=settings)
 asyncio.run(app.plan("look at it"))
 """
@@ -57,7 +57,7 @@ async def test_a_killed_early_read_is_told_as_unknown_and_the_run_goes_on(tmp_pa
 
     tools = FakeTools(FakeTool("look", ["seen"]))
     model = ScriptedModel({"steps": [{"id": "a", "tool": "look", "inputs": {"q": "x"}}]})
-    settings = Settings.model_validate({"planner": {"triage": False}})
+    settings = PlannerSettings(triage=False)
     app = Plansmith(model=model, tools=[tools], store=SqliteStore(path), settings=settings)
     await app.runs.resume_all()
     [listed] = await app.runs()

@@ -13,10 +13,10 @@ from tests.commands import Told, typed
 
 from plansmith import Effect, ToolSpec
 from plansmith.adapters.clock import SystemClock
-from plansmith.config import ModelSettings
 from plansmith.models import make_model
 from plansmith.plan.planning import PlanRequest
 from plansmith.planner.pipeline import make_plan
+from plansmith.planner.settings import ModelSettings
 from plansmith.planner.stages import PlannerDeps
 from plansmith.testing import Gate, ModelServer, Refusal, Reply
 

@@ -16,7 +16,7 @@ from tests.unit.server.tenancy import tenant
 
 from plansmith.config import Settings
 from plansmith.server.auth import Auth
-from plansmith.tenants import TenantBook
+from plansmith.server.tenant_book import TenantBook
 
 
 def settings(made: Provider, **more: Any) -> dict[str, Any]:

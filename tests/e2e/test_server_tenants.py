@@ -23,8 +23,8 @@ from plansmith.adapters.stores.urls import open_store
 from plansmith.app import Plansmith
 from plansmith.server.openapi import Route
 from plansmith.server.route_table import ROUTES
+from plansmith.server.tenant_book import TenantBook
 from plansmith.server.tokens import Member
-from plansmith.tenants import TenantBook
 
 DEMO = {"models": {"plan": "demo"}}
 # Streams do not end: they have tests of their own.

@@ -20,8 +20,8 @@ from tests.unit.server.house import House, page_header, plan, serving, tool_step
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.cli.main import main
-from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
+from plansmith.files import data_folder
 from plansmith.server.openapi import Route
 from plansmith.server.route_table import PAGES, ROUTES
 from plansmith.server.tokens import PERSON_SCOPES, SCOPES, TokenFile

@@ -15,11 +15,12 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
+from plansmith.planner.settings import PlannerSettings
 from plansmith.review.render import plan_lines
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 LIMITS = Limits(first_wait_s=0, data="show")
 
 

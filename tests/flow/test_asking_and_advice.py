@@ -17,7 +17,6 @@ from plansmith import AgentSpec, Effect, Plan, RunStatus
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
-from plansmith.config import Settings
 from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import InputNeeded, Refused, ToolFailed
 from plansmith.plan.data import Content, Json
@@ -31,12 +30,13 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.limits import Limits
 from plansmith.plan.origin import Origin
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.review.edits import change_step, remove_step
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 LIMITS = Limits(first_wait_s=0)
 
 
@@ -262,7 +262,7 @@ async def test_an_unclear_request_becomes_a_question_and_its_answer_a_plan(
         Answer({"decision": "plan", "reason": ""}, expects="Oslo"),
         Answer({"steps": [step("a", inputs={"city": "Oslo"})]}, expects="Oslo"),
     )
-    app, tools = smith(model=model, settings=Settings())
+    app, tools = smith(model=model, settings=PlannerSettings())
     run = await app.plan("weather?")
     assert run.status is RunStatus.ASKING
     assert run.questions["request:1"].text == "Which city?"
@@ -551,7 +551,7 @@ async def test_a_search_before_planning_uses_any_tool_that_is_marked_as_one(
 
     planner = {"triage": False, "background_search": True}
     model = scripted(Answer({"steps": [step("a")]}, expects="found about the moon"))
-    app, _ = smith(lookup, model=model, settings=Settings.model_validate({"planner": planner}))
+    app, _ = smith(lookup, model=model, settings=PlannerSettings.model_validate(planner))
     assert (await app.plan("the moon")).plan is not None
 
 

@@ -14,13 +14,13 @@ import pytest
 from plansmith import Effect, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.events import verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
@@ -28,7 +28,7 @@ from plansmith.report.markdown import to_markdown
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools
 
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 READ = {"id": "a", "tool": "look", "inputs": {"q": "x"}}
 MAIL = {"id": "m", "tool": "mail", "inputs": {"to": "bob"}, "after": ["a"]}
 
@@ -269,9 +269,7 @@ async def test_the_journal_of_a_rejected_plan_still_tells_what_was_read() -> Non
 
 async def test_the_journal_of_failed_planning_still_tells_what_was_read() -> None:
     model, gate = Slow(READ, rest="and then nothing that anybody could read"), Gate()
-    app = app_of(
-        model, gate, settings=Settings.model_validate({"planner": {"triage": False, "repairs": 0}})
-    )
+    app = app_of(model, gate, settings=PlannerSettings(triage=False, repairs=0))
     run = await planned(app, model, gate)
     assert run.status is RunStatus.FAILED
     [prefetch] = run.prefetches.values()

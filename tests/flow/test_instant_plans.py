@@ -13,7 +13,6 @@ from tests.commands import typed
 
 from plansmith import Plansmith
 from plansmith.adapters.tools.builtin import builtin_sources
-from plansmith.config import Settings
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import in_language
@@ -31,7 +30,7 @@ def smith(
         model=model,
         tools=builtin_sources(folder, clock=clock),
         clock=clock,
-        settings=Settings(planner=PlannerSettings(triage=triage)),
+        settings=PlannerSettings(triage=triage),
         tell=(list[str]() if told is None else told).append,
     )
 

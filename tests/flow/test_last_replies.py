@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from plansmith import Plansmith, RunStatus
-from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
+from plansmith.planner.settings import PlannerSettings
 from plansmith.replay.player import replay
 from plansmith.runs.replan import Rounds
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 TWO_ROUNDS = {"max_iterations": 2}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from plansmith import Plansmith, tool
-from plansmith.config import Settings
+from plansmith.planner.settings import PlannerSettings
 from plansmith.testing import ScriptedModel
 from plansmith.testing.clock import FakeClock
 
@@ -35,8 +35,8 @@ def plan_with(name: str) -> dict[str, object]:
     return {"goal": "x", "steps": steps}
 
 
-def settings(**planner: object) -> Settings:
-    return Settings.model_validate({"planner": {"triage": False, **planner}})
+def settings(**planner: object) -> PlannerSettings:
+    return PlannerSettings.model_validate({"triage": False, **planner})
 
 
 class Backwards:

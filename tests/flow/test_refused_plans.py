@@ -9,8 +9,8 @@ import pytest
 
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus
 from plansmith.compat.sage import LLMPlanner
-from plansmith.config import Settings
 from plansmith.plan.data import Json
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import ScriptedModel
 
@@ -49,9 +49,9 @@ async def test_a_plan_with_an_unreadable_schedule_never_runs_however_often_the_m
     scripted: Script, config: Any, adequate: Any, fallback: str
 ) -> None:
     desk, repairs = Desk(), 2
-    given = {"planner": {"triage": False, "repairs": repairs, "fallback": fallback}}
+    given = {"triage": False, "repairs": repairs, "fallback": fallback}
     model = scripted(*[refused(config, adequate=adequate)] * (repairs + 1))
-    smith = Plansmith(model=model, agents=[desk], settings=Settings.model_validate(given))
+    smith = Plansmith(model=model, agents=[desk], settings=PlannerSettings.model_validate(given))
     planned = await smith.plan("pay every morning", dialect="valuecell")
     if not planned.status.over:
         await smith.runs.run(planned.id)
@@ -68,7 +68,7 @@ async def test_the_problems_of_the_asked_dialect_are_what_the_model_repairs(
     smith = Plansmith(
         model=model,
         agents=[Desk()],
-        settings=Settings.model_validate({"planner": {"triage": False}}),
+        settings=PlannerSettings(triage=False),
     )
     run = await smith.plan("pay every morning", dialect="valuecell")
     assert run.plan is not None

@@ -11,10 +11,10 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, ToolSpec
 from plansmith.adapters.secrets import SecretBox
 from plansmith.check import rehearsal
-from plansmith.config import Settings
 from plansmith.plan.data import Json
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.sentence import in_language
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import ScriptedModel
 
@@ -68,7 +68,7 @@ def asks(*columns: Json, tool: str = "sheet.ask") -> dict[str, Any]:
 
 
 def planner(model: ScriptedModel, sheet: Sheet) -> Plansmith:
-    settings = Settings.model_validate({"planner": {"triage": False}})
+    settings = PlannerSettings(triage=False)
     smith = Plansmith(model=model, tools=[sheet], settings=settings)
     smith.runs.planning.early_start = False
     return smith

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus
-from plansmith.config import Settings
 from plansmith.errors import ModelRefused, Refused, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run_options import RunBudget, RunOptions
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Usage
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
@@ -23,7 +23,7 @@ from plansmith.report.markdown import to_markdown
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 LIMITS = Limits(first_wait_s=0)
 BOOK = FakeTool("book", ["booked"], effect=Effect.FINAL)
 

@@ -17,7 +17,6 @@ import pytest
 from tests import forked
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
-from plansmith.config import Settings
 from plansmith.errors import ModelRefused, OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_hash
@@ -25,6 +24,7 @@ from plansmith.plan.events import Actor, PlanOrigin
 from plansmith.plan.limits import Limits
 from plansmith.plan.steps import ToolStep
 from plansmith.plan.times import Times
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call, Delta, ModelDone, TextDelta, Usage
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
@@ -515,7 +515,7 @@ async def test_planning_and_running_count_and_waiting_for_a_person_is_told_apart
 
     slow = FakeTool("slow", ["ok"], effect=Effect.FINAL, delay=7)
     tools = FakeTools(slow, clock=clock)
-    no_triage = Settings.model_validate({"planner": {"triage": False}})
+    no_triage = PlannerSettings(triage=False)
     app = Plansmith(model=Thinking(), tools=[tools], clock=clock, settings=no_triage)
     run = await app.plan("do it")
     await clock.advance(3600)

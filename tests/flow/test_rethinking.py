@@ -11,17 +11,17 @@ import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.secrets import SecretBox
-from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelFailed, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning_events import PlanningFailed
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Delta, Prompt, TextDelta
 from plansmith.replay.player import replay
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 CANARY = "CANARY no seats on the 9:00 train"
 
 

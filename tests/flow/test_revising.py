@@ -14,11 +14,11 @@ from plansmith import Effect, Plan, RunStatus
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
-from plansmith.config import Settings
 from plansmith.engine.budget import Budget, BudgetLimits, Reservation
 from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.events import ReviewAsked, StepReused
 from plansmith.plan.limits import Limits
+from plansmith.planner.settings import Fallback, PlannerSettings
 from plansmith.ports import Usage
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import coverage
@@ -26,7 +26,7 @@ from plansmith.review.edits import add_step, change_step, disable_step, move_ste
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 LIMITS = Limits(first_wait_s=0)
 
 
@@ -456,7 +456,7 @@ async def test_an_approved_plan_that_is_edited_can_be_approved_again() -> None:
 
 
 async def test_a_run_without_any_usable_plan_has_failed(scripted: Script) -> None:
-    settings = Settings.model_validate({"planner": {"triage": False, "fallback": "none"}})
+    settings = PlannerSettings(triage=False, fallback=Fallback.NONE)
     app = Plansmith(model=scripted(*["no plan"] * 3), settings=settings)
     run = await app.plan("do something")
     assert run.status is RunStatus.FAILED

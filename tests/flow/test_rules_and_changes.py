@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus, ToolSpec
-from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 
@@ -251,7 +251,7 @@ async def test_rounds_whose_approval_was_lost_go_on_where_they_were_and_outlast_
     house.shop.description = "It does something else now."
     steps: list[Json] = [{**press, "kind": "tool"}, {**stock, "kind": "tool", "inputs": {}}]
     model = ScriptedModel({"goal": "g", "steps": steps})
-    settings = Settings.model_validate({"planner": {"triage": False}})
+    settings = PlannerSettings(triage=False)
     second = house.process(model=model, settings=settings)
     run = await house.lived(second, run_id)
     assert run.status is RunStatus.REVIEWING

@@ -13,13 +13,13 @@ from tests.waiting import until
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, tool
 from plansmith.app import Plansmith
-from plansmith.config import Settings
 from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.origin import Origin
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing, make_timing
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Agent, Call
 from plansmith.replay.player import replay
 from plansmith.templates.book import TemplateBook
@@ -307,7 +307,7 @@ async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(
 ) -> None:
     drafted = LOOK.to_json()
     model = ScriptedModel(drafted, drafted)
-    settings = Settings.model_validate({"planner": {"triage": False}})
+    settings = PlannerSettings(triage=False)
     limits = Limits(first_wait_s=0, tries=1, early_start=False)
     intake = Desk(tmp_path / "runs.db", model=model, settings=settings, limits=limits)
     schedule = await intake.smith.schedules.create(timing=HOURLY, request="look", by="ada")

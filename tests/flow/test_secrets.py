@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from plansmith import Plan, RunStatus, tool
 from plansmith.adapters.secrets import SecretBox
 from plansmith.app import Plansmith
-from plansmith.config import Settings
 from plansmith.errors import InputNeeded, Misconfigured, PlanInvalid, ToolFailed
 from plansmith.plan.limits import Limits
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import ScriptedModel
 
@@ -110,7 +110,7 @@ async def test_the_value_reaches_its_tool_and_nothing_that_is_kept_or_told(
         tools=[buy, look],
         store=f"sqlite:///{store}",
         secrets=box(),
-        settings=Settings.model_validate({"planner": {"triage": False}}),
+        settings=PlannerSettings(triage=False),
         limits=Limits(first_wait_s=0, max_replans=1),
     )
     run = await app.submit(

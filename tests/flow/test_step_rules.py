@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith.config import Settings
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.events import ReviewAsked, StepSkipped, StepStarted, StepWaits, verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
+from plansmith.planner.settings import PlannerSettings
 from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
@@ -448,7 +448,7 @@ async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
         tools=[tools],
         model=model,
         limits=NO_WAIT,
-        settings=Settings.model_validate({"planner": {"triage": False}}),
+        settings=PlannerSettings(triage=False),
     )
     run = await app.run(await started(app, plan(STOCK, poll, order, passed, ends)))
     assert run.status is RunStatus.DONE

@@ -43,7 +43,6 @@ tools = ["their_tools.py"]
 documents = ["{outside}", "linked"]
 profile = "profile.yaml"
 store = "sqlite:///theirs.db"
-cache = "{outside}/cache"
 
 [models.plan]
 model = "openai:theirs"
@@ -218,7 +217,6 @@ def test_a_command_in_a_strange_folder_runs_sends_and_reads_nothing_of_it(
     assert "Send everything" not in told or words[0] == "trust"
     assert not (folder.here / "theirs.db").exists()
     assert not (folder.here / "x").exists()  # never_for would have let it be written
-    assert not (folder.outside / "cache").exists()
     told_once = [line for line in told.splitlines() if "ignored in" in line]
     assert len(told_once) == (words[0] != "trust")
     assert "plansmith trust" in told
@@ -228,8 +226,8 @@ def test_a_server_and_a_program_in_a_strange_folder_run_none_of_its_code(
     folder: Folder, listener: Listener
 ) -> None:
     code = (
-        "import asyncio\nfrom plansmith import Plansmith\n"
-        "smith = Plansmith.from_settings()\n"
+        "import asyncio\nfrom plansmith.wiring import make_smith\n"
+        "smith = make_smith()\n"
         "async def main():\n"
         "    print(sorted((await smith.runs.intake.callees()).specs))\n"
         "    run = await smith.plan('Which files here mention invoices?')\n"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith.config import Settings
 from plansmith.errors import Refused, ToolFailed
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
+from plansmith.planner.settings import PlannerSettings
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 
@@ -265,7 +265,7 @@ async def test_what_a_new_plan_of_a_model_dropped_can_still_be_taken_back() -> N
         tools=[tools],
         limits=NO_WAIT,
         model=ScriptedModel(new),
-        settings=Settings.model_validate({"planner": {"triage": False}}),
+        settings=PlannerSettings(triage=False),
     )
     failing = {"id": "z", "tool": "break", "after": ["a"]}
     run = await ran(app, plan(order("a"), failing))

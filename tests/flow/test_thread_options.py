@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from plansmith import Plansmith, RunStatus, tool
-from plansmith.config import Settings
 from plansmith.errors import Misconfigured
 from plansmith.plan.origin import Origin
+from plansmith.planner.settings import PlannerSettings
 from plansmith.testing import MemoryStore, ScriptedModel
 
 PLAN = {"goal": "g", "steps": [{"id": "look", "tool": "look", "inputs": {"at": "x"}}]}
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 looked: list[str] = []
 
 

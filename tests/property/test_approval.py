@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
-from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import MemoryStore, ScriptedModel
 
-NO_TRIAGE = Settings.model_validate({"planner": {"triage": False}})
+NO_TRIAGE = PlannerSettings(triage=False)
 WHO = ["alice", "bob", "mallory"]
 TOOLS = {"find": Effect.READ, "check": Effect.READ, "pay": Effect.FINAL, "save": Effect.WRITE}
 Made = tuple[str, bytes]

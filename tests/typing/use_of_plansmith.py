@@ -54,7 +54,6 @@ def constructing(folder: Path) -> None:
     assert_type(weather("Oslo"), str)
     weather(3)  # type: ignore[arg-type]
     assert_type(Plansmith(), Plansmith)
-    assert_type(Plansmith.from_settings(), Plansmith)
     Plansmith(tools=[weather, add, search, FileTools(folder)])
     Plansmith("rules", tools=[weather])
     assert_type(tool(add, effect="read", name="sum")(1, other=2), int)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.config import Settings, data_folder, load_settings, look_at
+from plansmith.config import Settings, load_settings, look_at
 from plansmith.errors import Misconfigured
+from plansmith.files import data_folder
 from plansmith.plan.data import Record
 from plansmith.plan.timing import zone_of
 from plansmith.planner.settings import PlannerSettings
@@ -233,7 +234,6 @@ DANGEROUS = {
     "tools": "['tools.json']",
     "documents": "['/etc']",
     "profile": "'me.yaml'",
-    "cache": "'cache'",
     "store": "'sqlite:///runs.db'",
     "workers.concurrency": "500",
     "workers.total": "500",

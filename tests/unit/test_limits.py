@@ -14,11 +14,13 @@ from tests.unit.server.house import serving
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.models.provider import ProviderModel
 from plansmith.adapters.tools.builtin import builtin_sources
-from plansmith.config import BuiltinSettings, ModelSettings, Settings, load_settings
+from plansmith.adapters.tools.settings import BuiltinSettings
+from plansmith.config import Settings, load_settings
 from plansmith.engine import budget
 from plansmith.errors import Misconfigured
 from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.schedules import Schedule
+from plansmith.planner.settings import ModelSettings
 from plansmith.review.settings import ReviewPolicy
 from plansmith.server.schemas.requests import Behaviour, NewRun
 from plansmith.testing import FakeTool, FakeTools

@@ -12,7 +12,13 @@ import pytest
 
 from plansmith import model, plugins
 from plansmith.adapters.models.choose import choose, installed_shelf
+from plansmith.adapters.tools.functions import FunctionTools
+from plansmith.adapters.tools.settings import BuiltinSettings
+from plansmith.compat.valuecell import RemoteConnections
+from plansmith.config import Settings
 from plansmith.errors import Misconfigured
+from plansmith.ports import Clock
+from plansmith.wiring import make_smith
 
 
 @pytest.fixture(autouse=True)
@@ -83,3 +89,35 @@ async def test_without_the_desk_a_person_is_told_what_to_install(
         with pytest.raises(Misconfigured) as caught:
             model(name)
         assert "packages/plansmith-desk" in caught.value.hint
+
+
+def their_tools(folder: Path, *, zone: str, clock: Clock) -> list[FunctionTools]:
+    """What a package of somebody else names in its entry points."""
+
+    def where() -> str:
+        """Tell where it works."""
+        return f"{folder} {zone}"
+
+    return [FunctionTools([where])]
+
+
+async def test_tools_of_an_installed_package_join_the_built_in_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, f"[plansmith.tools]\ntheirs = {__name__}:their_tools\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    async with make_smith(Settings(store="memory"), model=None) as smith:
+        names = (await smith.runs.intake.callees()).specs
+    assert {"where", "files.read"} <= {*names}
+    bare = Settings(store="memory", builtin=BuiltinSettings(enabled=False))
+    async with make_smith(bare, model=None) as smith:
+        assert {*(await smith.runs.intake.callees()).specs} == {"where"}
+
+
+async def test_a_program_of_another_system_gets_the_plansmith_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANSMITH_STORE", f"sqlite:///{tmp_path / 'new' / 'runs.db'}")
+    async with RemoteConnections().smith as smith:
+        assert "files.read" in (await smith.runs.intake.callees()).specs
+    assert (tmp_path / "new").is_dir()

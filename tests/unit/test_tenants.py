@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from plansmith.cli.main import main
+from plansmith.cli.tenant_settings import tenant_settings
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, NotFound
-from plansmith.tenants import TenantBook, tenant_settings
+from plansmith.server.tenant_book import TenantBook
 
 
 @pytest.fixture

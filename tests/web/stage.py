@@ -26,6 +26,7 @@ from plansmith.adapters.tools.charts import ChartTools
 from plansmith.adapters.tools.files import FileTools
 from plansmith.adapters.tools.tables import TableTools
 from plansmith.adapters.tools.workspace import WorkspaceTools
+from plansmith.cli.server_wiring import ServerWiring
 from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
@@ -256,7 +257,7 @@ async def serve(folder: Path, port: int) -> None:
     planner = {"planner": {"fallback": "three_steps"}} if helps else {}
     settings = Settings.model_validate({"store": url, **planner})
     parts["folder"] = work
-    server_state = make_state(settings, log=Log(), by="ada", engine=engine, **parts)
+    server_state = make_state(ServerWiring(settings), log=Log(), by="ada", engine=engine, **parts)
     wanted = Serve(token_file=folder / "token", port=port, engine=engine)
     wanted = replace(wanted, executes=8) if engine else wanted
     with bind(wanted) as sock:

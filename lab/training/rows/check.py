@@ -15,9 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from training.processes import in_processes
-from training.prompts import Renderer, Row, compact
-
 from lab.training.processes import in_processes
 from lab.training.prompts import Renderer, Row, compact
 from plansmith.adapters.models.local.brief import DraftTask

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from plansmith.cli.session import Session
+from plansmith.cli.team_smiths import TeamSmiths
 from plansmith.config import Settings
 from plansmith.engine.provenance import ALLOW
 from plansmith.errors import PlansmithError
@@ -20,7 +21,7 @@ from plansmith.plan.events import Event
 from plansmith.plan.step_events import StepDone, StepStarted
 from plansmith.planner.settings import PlannerSettings
 from plansmith.testing.scripted import ScriptedModel
-from plansmith.wiring import TeamSmiths, make_smith
+from plansmith.wiring import make_smith
 
 if TYPE_CHECKING:
     from plansmith.cli.ui.words import Words

@@ -26,17 +26,18 @@ if TYPE_CHECKING:
     import difflib
     from importlib import metadata
 
-    from plansmith import config, tenants
+    from plansmith import files
     from plansmith.cli.ui import words
     from plansmith.plan import sentence
+    from plansmith.server import tenant_book
 else:
     lazy_modules(
         globals(),
-        config="plansmith.config",
         difflib="difflib",
+        files="plansmith.files",
         metadata="importlib.metadata",
         sentence="plansmith.plan.sentence",
-        tenants="plansmith.tenants",
+        tenant_book="plansmith.server.tenant_book",
         words="plansmith.cli.ui.words",
     )
 
@@ -137,7 +138,7 @@ _EXITS: Final = (
 )
 
 
-def main(argv: Sequence[str] | None = None, *, within: tenants.Tenant | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, within: tenant_book.Tenant | None = None) -> int:
     """Runs the command line, also within a tenant; returns the exit code."""
     arguments = readable(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in ("-C", "--folder"):
@@ -229,7 +230,7 @@ def _in_folder(arguments: Sequence[str]) -> int:
 def _in_tenant(arguments: Sequence[str]) -> int:
     """Runs the command line with the store, the folder and the settings of a tenant."""
     try:
-        book = tenants.TenantBook(config.data_folder())
+        book = tenant_book.TenantBook(files.data_folder())
         found = book.get(arguments[0] if arguments else "")
     except PlansmithError as error:
         return Output(wants_json="--json" in arguments).failed(error, Exit.USAGE)
@@ -238,7 +239,7 @@ def _in_tenant(arguments: Sequence[str]) -> int:
 
 
 def _guarded(
-    name: str, arguments: Sequence[str], output: Output, within: tenants.Tenant | None
+    name: str, arguments: Sequence[str], output: Output, within: tenant_book.Tenant | None
 ) -> int:
     try:
         with output.counted():
@@ -276,7 +277,7 @@ def load_command(name: str) -> Command:
     return cast("Command", resolve_name(f"plansmith.cli.commands.{COMMANDS[name].dotted}"))
 
 
-def _run(name: str, arguments: Sequence[str], within: tenants.Tenant | None) -> int:
+def _run(name: str, arguments: Sequence[str], within: tenant_book.Tenant | None) -> int:
     with uncollected(freeze=True):
         command = load_command(name)
     parser = parser_of(name, command)

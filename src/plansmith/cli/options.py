@@ -18,10 +18,14 @@ from plansmith.plan.sentence import Sentence
 from plansmith.text import visible
 
 if TYPE_CHECKING:
-    from plansmith import models, tenants
+    from plansmith import models
+    from plansmith.cli import tenant_settings
     from plansmith.cli.ui.planning import Detail
+    from plansmith.server.tenant_book import Tenant
 else:
-    lazy_modules(globals(), models="plansmith.models", tenants="plansmith.tenants")
+    lazy_modules(
+        globals(), models="plansmith.models", tenant_settings="plansmith.cli.tenant_settings"
+    )
 
 # Flags that the next command about the same run has to repeat.
 _REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
@@ -177,14 +181,14 @@ def loaded_settings(
     tell: Callable[[str], None] = warn,
 ) -> Settings:
     """Loads the settings, with changes; those of a tenant where the command line names one."""
-    tenant: tenants.Tenant | None = vars(args).get("within")
+    tenant: Tenant | None = vars(args).get("within")
     if tenant is None:
         return load_settings(changes=changes, tell=tell)
     given = dict(changes or {})
     store = {"store": given.pop("store")} if "store" in given else {}
     # A settings file in the folder that the tenant's tools write to does not count.
     base = load_settings(folder=tenant.home.parent, changes=store, tell=tell)
-    return tenants.tenant_settings(tenant, base, given)
+    return tenant_settings.tenant_settings(tenant, base, given)
 
 
 def _without_empty(values: dict[str, Any]) -> dict[str, Any]:

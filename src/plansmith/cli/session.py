@@ -16,6 +16,7 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.app import Plansmith
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import command_line, detail_of, repeated_flags, settings_of, warn
+from plansmith.cli.team_smiths import TeamSmiths
 from plansmith.cli.ui.output import shown_lines
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.words import Words, words_for
@@ -31,7 +32,8 @@ from plansmith.plan.steps import ToolStep
 from plansmith.plan.summary import Headline
 from plansmith.ports import PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
-from plansmith.wiring import Parts, TeamSmiths, make_smith
+from plansmith.runs.options import Parts
+from plansmith.wiring import make_smith
 
 if TYPE_CHECKING:
     from plansmith.adapters.tools import toolset

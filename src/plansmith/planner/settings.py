@@ -1,16 +1,17 @@
-"""Settings of the planner, apart from what plans, so that to read settings loads no more."""
+"""Settings of the planner and its models, apart from what plans: to read them loads no more."""
 
 from __future__ import annotations
 
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from plansmith.plan.data import Flag, Number, Record, Whole
 
+ROLES: Final = ("plan", "triage", "agents", "report")
 _ZONES: Final = "/usr/share/zoneinfo/"
 
 
@@ -53,3 +54,45 @@ class PlannerSettings(Record):
         description="the person's time zone; by default that of the machine",
     )
     prompts: Path | None = Field(default=None, description="folder with prompts of your own")
+
+
+class ModelSettings(Record):
+    """One model: `provider:name` or `auto`, where it is, and its limits.
+
+    Attributes:
+        model: The name of a model, such as `openai:gpt-5`, `local`, `rules` or `auto`.
+        base_url: The address of a server that speaks OpenAI's protocol.
+        api_key_env: The environment variable that has the key.
+        timeout_s: After how many seconds a call fails.
+        silence_s: After how many seconds without a word a call fails.
+        tries: How often a call is tried that may succeed later.
+        context_tokens: How much the model can read.
+        output: How it is asked for JSON: `json_schema`, `tool`, `text`, or `auto` to find out.
+    """
+
+    model: str = Field(default="auto", min_length=1)
+    base_url: str | None = None
+    api_key_env: str | None = None
+    timeout_s: Number = Field(default=120.0, gt=0)
+    silence_s: Number = Field(default=60.0, gt=0)
+    tries: Whole = Field(default=3, ge=1)
+    context_tokens: Whole = Field(default=32_000, ge=256)
+    output: str = Field(default="auto", pattern="^(auto|json_schema|tool|text)$")
+
+
+class Models(Record):
+    """The model of each role; a role without one uses the planning model."""
+
+    plan: ModelSettings = ModelSettings.with_defaults()
+    triage: ModelSettings | None = None
+    agents: ModelSettings | None = None
+    report: ModelSettings | None = None
+
+    @field_validator("plan", "triage", "agents", "report", mode="before")
+    @classmethod
+    def _by_name(cls, value: object) -> object:
+        return {"model": value} if isinstance(value, str) else value
+
+    def role(self, name: str) -> ModelSettings:
+        """Returns the model settings of a role."""
+        return cast("ModelSettings | None", getattr(self, name)) or self.plan

@@ -1,8 +1,8 @@
-"""The optional arguments of `Plansmith(...)`, with their types."""
+"""The arguments of `Plansmith(...)` by name, with their types."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
     from plansmith.plan.planning import Tell
     from plansmith.plan.run_options import Team
-    from plansmith.ports import ChatModel, ContextSource, Ranker, Secrets
+    from plansmith.ports import (
+        Agent,
+        ChatModel,
+        Clock,
+        ContextSource,
+        PlanStore,
+        Ranker,
+        Secrets,
+        ToolSource,
+    )
     from plansmith.review.settings import ReviewPolicy
     from plansmith.runs.replan import Rounds
 
@@ -66,3 +75,13 @@ class Options(TypedDict, total=False):
     team: Team | None
     shared_store: bool
     machine: Machine
+
+
+class Parts(Options, total=False):
+    """Parts of a Plansmith that a caller gives instead of those that settings describe."""
+
+    model: ChatModel | None
+    tools: Sequence[Callable[..., Any] | ToolSource]
+    agents: Sequence[Agent]
+    store: str | PlanStore
+    clock: Clock

@@ -28,7 +28,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.server.carrier import RunCarrier
 from plansmith.server.drafts import Drafts
 from plansmith.server.ops.logs import Log
-from plansmith.wiring import TeamSmiths
+from plansmith.server.ports import Teams
 
 _AT_ONCE: Final = 50
 _LOOK_S: Final = 2.0
@@ -45,7 +45,7 @@ class BackgroundRuns:
         self,
         smith: Plansmith,
         *,
-        teams: TeamSmiths,
+        teams: Teams,
         drafts: Drafts,
         log: Log,
         carrier: RunCarrier | None = None,

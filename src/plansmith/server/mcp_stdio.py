@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from plansmith.config import Settings
 from plansmith.server.ops.logs import Log
+from plansmith.server.ports import Wiring
 from plansmith.server.protocols.mcp import make_mcp
 from plansmith.server.serve import make_state
 
 
-async def run_stdio(settings: Settings) -> None:
+async def run_stdio(wiring: Wiring) -> None:
     """Serves until the input ends; runs that are open then can be resumed later."""
     log = Log()
     log.capture_libraries()
-    server_state = make_state(settings, log=log)
+    server_state = make_state(wiring, log=log)
     try:
         await make_mcp(server_state).run_stdio_async()
     finally:

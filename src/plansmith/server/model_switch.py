@@ -20,11 +20,11 @@ from plansmith.adapters.models.choose import (
     usual_places,
 )
 from plansmith.adapters.models.wrappers import closing
-from plansmith.config import ModelSettings
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.models import make_model
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.planner.settings import ModelSettings
 from plansmith.ports import ChatModel, Clock, Delta, Prompt
 
 Kind = Literal["auto", "key", "server", "embedded", "rules"]

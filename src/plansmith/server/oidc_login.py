@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from plansmith.adapters.oidc.client import OidcClient
     from plansmith.server.auth import Auth
     from plansmith.server.ops.logs import Log
-    from plansmith.tenants import TenantBook
+    from plansmith.server.tenant_book import TenantBook
 
 LOGIN: Final = "/login"
 CALLBACK: Final = "/login/callback"

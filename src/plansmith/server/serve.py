@@ -23,16 +23,15 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from plansmith.adapters.agents.a2a.registry import AgentRegistry
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.protected_files import protect
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.stores.urls import sqlite_path
-from plansmith.config import Settings
 from plansmith.engine.process_kind import ProcessKind
 from plansmith.errors import Misconfigured
 from plansmith.models import make_model
 from plansmith.plan.sentence import Sentence
+from plansmith.runs.options import Parts
 from plansmith.server.app import gated, make_app
 from plansmith.server.auth import Auth, load_token, scoped
 from plansmith.server.background import BackgroundRuns
@@ -50,15 +49,15 @@ from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics, Spans, tracer
 from plansmith.server.ops.notices import Notices
 from plansmith.server.ops.watchdog import watched_loop
+from plansmith.server.ports import ServerSettings, Wiring
 from plansmith.server.settings import Serve
 from plansmith.server.state import LiveAgent, OpenRuns, ServerState
+from plansmith.server.tenant_book import Tenant, TenantBook
 from plansmith.server.tenants import TenantApp, Tenants, TenantSwitch
 from plansmith.server.tokens import TokenFile
 from plansmith.server.upkeep import begin_upkeep
 from plansmith.server.waiting import telling
 from plansmith.server.worker import Left, Worker, working
-from plansmith.tenants import Tenant, TenantBook, tenant_settings
-from plansmith.wiring import Parts, TeamSmiths, make_agents, make_smith
 
 if TYPE_CHECKING:
     from plansmith.adapters.oidc.client import OidcClient
@@ -99,30 +98,30 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def make_state(
-    settings: Settings, *, log: Log, by: str = "", engine: str = "", **parts: Unpack[Parts]
+    wiring: Wiring, *, log: Log, by: str = "", engine: str = "", **parts: Unpack[Parts]
 ) -> ServerState:
     """Makes the state of a server; the given parts replace those of the settings.
 
     With an `engine` it sends runs to workers instead of executing them.
     """
-    clock = parts.setdefault("clock", SystemClock())
+    settings, clock = wiring.settings, parts.setdefault("clock", SystemClock())
     drafts = Drafts(clock, lambda text: log.info("planning", text=text))
     own_model = parts.get("model")
     model = own_model or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
     models = ModelSwitch(model, settings.models.plan, clock, is_given=own_model is not None)
-    registry = _registry(settings)
+    registry = wiring.make_agents()
     live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
     parts.setdefault("agents", live)
     parts |= {"tell": drafts.tell, "model": drafts.observed(models)}
-    smith = make_smith(settings, **parts)
-    teams = TeamSmiths(smith, settings, tell=drafts.tell, model=own_model)
+    smith = wiring.make_smith(**parts)
+    teams = wiring.make_teams(smith, tell=drafts.tell, model=own_model)
     url, folder = settings.store_url(), smith.runs.journals.folder
     carrier = make_carrier(url, folder, clock=clock, log=log) if engine else None
     return ServerState(
         smith=smith,
         teams=teams,
         carrier=carrier,
-        settings=settings,
+        wiring=wiring,
         drafts=drafts,
         background=BackgroundRuns(smith, teams=teams, drafts=drafts, log=log, carrier=carrier),
         log=log,
@@ -141,7 +140,7 @@ def make_state(
     )
 
 
-def _lock_path(settings: Settings) -> Path | None:
+def _lock_path(settings: ServerSettings) -> Path | None:
     """Returns the lock file of a SQLite store; other stores have none."""
     url = settings.store_url()
     if not url.startswith("sqlite:"):
@@ -150,13 +149,6 @@ def _lock_path(settings: Settings) -> Path | None:
     # One per folder: a server resumes only the runs of the folder it is in.
     here = sha256(str(settings.folder().resolve()).encode()).hexdigest()[:12]
     return path.with_name(f"{path.name}.{here}.serve.lock")
-
-
-def _registry(settings: Settings) -> AgentRegistry | None:
-    """Returns the registry of A2A agents, or None if there are no agents."""
-    if not settings.agents and not (settings.data() / "agents").is_dir():
-        return None
-    return make_agents(settings, secrets=SecretBox(settings.secrets))
 
 
 def bind(serve: Serve) -> socket.socket:
@@ -274,8 +266,7 @@ def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants |
 
     def make(tenant: Tenant) -> TenantApp:
         log = own.log.of_tenant(tenant.name)
-        given = tenant_settings(tenant, own.settings)
-        state = make_state(given, log=log, by=own.by, engine=serve.engine)
+        state = make_state(own.wiring.of_tenant(tenant), log=log, by=own.by, engine=serve.engine)
         routes, during = protocol_routes(state, base)
         during.append(partial(telling, state, base))
         app = make_app(state, auth=auth, more=routes, during=during)
@@ -311,12 +302,12 @@ def base_url(sock: socket.socket) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
 
-async def run_server(settings: Settings, serve: Serve, announce: Callable[[str], None]) -> None:
+async def run_server(wiring: Wiring, serve: Serve, announce: Callable[[str], None]) -> None:
     """Serves until a signal; `announce` receives the one-time link."""
     with bind(serve) as sock:
         log = Log()
         log.capture_libraries()
-        server_state = make_state(settings, log=log, engine=serve.engine)
+        server_state = make_state(wiring, log=log, engine=serve.engine)
         if serve.engine:
             since = server_state.smith.runs.clock.now()
             server_state.kind = ProcessKind("server", since, serve.executes)
@@ -355,21 +346,20 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
     return True
 
 
-async def run_worker(
-    settings: Settings, *, drain_s: float, announce: Callable[[str], None]
-) -> Left:
+async def run_worker(wiring: Wiring, *, drain_s: float, announce: Callable[[str], None]) -> Left:
     """Executes runs until a signal, then drains; `announce` receives the name of the queue."""
     log = Log()
     log.capture_libraries()
-    server_state = make_state(settings, log=log, engine="dbos")
-    most = settings.workers.concurrency
+    server_state = make_state(wiring, log=log, engine="dbos")
+    workers = wiring.settings.workers
+    most = workers.concurrency
     server_state.kind = ProcessKind("worker", server_state.smith.runs.clock.now(), most)
     worker = Worker(server_state, most=most)
     stop, hurry = asyncio.Event(), asyncio.Event()
     tasks: list[asyncio.Task[None]] = []
     with _signals(stop, hurry):
         try:
-            if await _unless(stop, worker.start(settings.workers.limits())):
+            if await _unless(stop, worker.start(workers.limits())):
                 return Left(0, 0)
             tasks += begin_upkeep(server_state)
             announce(worker.carrier.queue.name)

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from plansmith.adapters.agents.a2a.registry import AgentRegistry
 from plansmith.app import Plansmith
-from plansmith.config import Settings
 from plansmith.engine.journal import Journal
 from plansmith.engine.process_kind import ProcessKind
 from plansmith.errors import NotFound, OtherTeam, PlansmithError
@@ -30,8 +29,8 @@ from plansmith.server.ops.leader import Leader
 from plansmith.server.ops.logs import Log
 from plansmith.server.ops.metrics import Metrics
 from plansmith.server.ops.notices import Notices
+from plansmith.server.ports import ServerSettings, Teams, Wiring
 from plansmith.server.serialize import run_row
-from plansmith.wiring import TeamSmiths
 
 
 class LiveAgent:
@@ -127,7 +126,7 @@ class ServerState:
     """The state of one server; runs and templates are in the store."""
 
     smith: Plansmith
-    settings: Settings
+    wiring: Wiring
     drafts: Drafts
     background: BackgroundRuns
     log: Log
@@ -137,7 +136,7 @@ class ServerState:
     conversations: ConversationNews
     by: str
     leader: Leader
-    teams: TeamSmiths
+    teams: Teams
     notices: Notices
     registry: AgentRegistry | None = None
     live: tuple[LiveAgent, ...] = ()
@@ -149,6 +148,11 @@ class ServerState:
     kind: ProcessKind = field(default_factory=lambda: ProcessKind("server"))
     ready: bool = False
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def settings(self) -> ServerSettings:
+        """The settings of the server, or of the tenant."""
+        return self.wiring.settings
 
     async def close(self) -> None:
         """Stops what runs, so that it can be resumed later, and closes everything."""

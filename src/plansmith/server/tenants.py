@@ -20,7 +20,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.server.auth import grant_of
 from plansmith.server.errors import HttpProblem
 from plansmith.server.ops.logs import Log
-from plansmith.tenants import Tenant, TenantBook
+from plansmith.server.tenant_book import Tenant, TenantBook
 
 _LOOK_S: Final = 2.0
 _HINT: Final = "the server's log says why"

@@ -10,9 +10,9 @@ from tests.unit.cli.conftest import Cli
 
 from plansmith import Effect, RunStatus
 from plansmith.app import Plansmith
-from plansmith.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.limits import Limits
+from plansmith.planner.settings import PlannerSettings
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 BROKEN: dict[str, Any] = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
@@ -33,7 +33,7 @@ async def _replanned(store: str) -> tuple[str, str]:
         tools=[tools],
         store=store,
         limits=Limits(first_wait_s=0),
-        settings=Settings.model_validate({"planner": {"triage": False}}),
+        settings=PlannerSettings(triage=False),
     ) as smith:
         run = await smith.plan("note it", by="ada")
         assert run.plan is not None

@@ -20,6 +20,7 @@ import httpx
 from tests.servers.ticks import quick_ticks
 
 from plansmith.adapters.models.local.demo import DemoModel
+from plansmith.cli.server_wiring import ServerWiring
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -185,7 +186,7 @@ async def serving(
     log = io.StringIO()
     given: dict[str, Any] = {} if settings_tools else {"tools": [tools]}
     server_state = make_state(
-        Settings.model_validate({"store": url, **(settings or {})}),
+        ServerWiring(Settings.model_validate({"store": url, **(settings or {})})),
         log=Log(log),
         by="ann",
         engine=engine,

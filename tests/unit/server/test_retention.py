@@ -12,6 +12,7 @@ from tests.waiting import until
 
 from plansmith import Plan, tool
 from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.cli.server_wiring import ServerWiring
 from plansmith.config import Settings
 from plansmith.errors import PlansmithError
 from plansmith.server.ops.logs import Log
@@ -33,7 +34,9 @@ def look() -> str:
 def state(folder: Path, keep: str, clock: FakeClock) -> ServerState:
     settings = Settings(store=f"sqlite:///{folder / 'runs.db'}", keep_runs=keep)
     store = SqliteStore(folder / "runs.db", now=clock.now)
-    return make_state(settings, log=Log(io.StringIO()), tools=[look], store=store, clock=clock)
+    return make_state(
+        ServerWiring(settings), log=Log(io.StringIO()), tools=[look], store=store, clock=clock
+    )
 
 
 async def one_run(server: ServerState) -> str:

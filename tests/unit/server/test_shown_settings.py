@@ -13,16 +13,17 @@ import pytest
 from tests.unit.server.house import serving
 
 from plansmith.adapters.secrets import SecretSource
+from plansmith.cli.server_wiring import ServerWiring
 from plansmith.config import Settings
 from plansmith.plan.data import Record
-from plansmith.server.settings import ADDRESSES, HIDDEN, address, leaves, shown
+from plansmith.server.shown_settings import ADDRESSES, HIDDEN, address, leaves, shown
 
 # The settings whose text a client is told as it stands; whoever adds one says so here too.
 TOLD = {
     *(f"models.{role}.model" for role in ("plan", "triage", "agents", "report")),
     *("planner.timezone", "planner.prompts", "review.never_for", "run.data_free", "builtin.hosts"),
     *("builtin.private", "builtin.writable", "mcp.files", "mcp.approvals"),
-    *("tools", "documents", "profile", "cache"),
+    *("tools", "documents", "profile"),
 }
 SHAPES = {
     "url": "https://user:{}@host.example/{}?key={}#{}",
@@ -113,7 +114,7 @@ async def test_the_settings_of_a_server_hold_no_planted_secret(
 ) -> None:
     planter, settings = planted
     async with serving(tmp_path) as house:
-        house.server_state.settings = settings
+        house.server_state.wiring = ServerWiring(settings)
         answer = await house.client.get("/v1/settings")
         assert answer.status_code == 200
         told = {each["name"]: json.dumps(each["value"]) for each in answer.json()["items"]}

@@ -14,8 +14,8 @@ from plansmith.cli.options import add_running, warn
 from plansmith.cli.session import Session, in_session
 from plansmith.cli.threads import add_thread, open_thread
 from plansmith.cli.ui.output import dim
-from plansmith.config import state_folder
 from plansmith.errors import Misconfigured, PlansmithError
+from plansmith.files import state_folder
 from plansmith.plan.sentence import Sentence
 
 

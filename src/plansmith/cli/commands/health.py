@@ -20,10 +20,10 @@ from plansmith.cli.options import add_json, add_store, settings_of
 from plansmith.cli.session import find_run
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.words import own, own_text
-from plansmith.config import ModelSettings
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, with_hint
+from plansmith.planner.settings import ModelSettings
 from plansmith.text import padded, safe
 
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import argparse
 from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_parts, settings_of
 from plansmith.errors import Misconfigured
+from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
 from plansmith.server.handshake import answer_handshake
+
+if TYPE_CHECKING:
+    from plansmith.cli import server_wiring
+else:
+    lazy_modules(globals(), server_wiring="plansmith.cli.server_wiring")
 
 
 def _main(args: argparse.Namespace) -> int:
     # Clients do not wait long; the rest takes much longer to load.
     answer_handshake()
     run_stdio = _loaded("plansmith.server.mcp_stdio:run_stdio")
-    _loaded("asyncio:run")(run_stdio(settings_of(args)))
+    _loaded("asyncio:run")(run_stdio(server_wiring.ServerWiring(settings_of(args))))
     return Exit.OK
 
 

@@ -11,18 +11,23 @@ import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import install_hint
 from plansmith.cli.options import add_parts, positive, settings_of
 from plansmith.cli.ui.words import own_text
-from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
-from plansmith.files import replace_file
+from plansmith.files import data_folder, replace_file
+from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
 from plansmith.server.settings import Serve
+
+if TYPE_CHECKING:
+    from plansmith.cli import server_wiring
+else:
+    lazy_modules(globals(), server_wiring="plansmith.cli.server_wiring")
 
 PORT: Final = 8765
 _MOST_DAYS: Final = 365
@@ -83,7 +88,9 @@ def _main(args: argparse.Namespace) -> int:
     if args.concurrency and not args.engine:
         hint = Sentence("serve.add_engine")
         raise Misconfigured(Sentence("serve.needs_engine"), hint=hint)
-    asyncio.run(_run_server()(settings_of(args), _wanted(args), _announcer(args)))
+    run_server = _run_server()
+    wiring = server_wiring.ServerWiring(settings_of(args))
+    asyncio.run(run_server(wiring, _wanted(args), _announcer(args)))
     return Exit.OK
 
 

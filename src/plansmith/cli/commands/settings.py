@@ -10,10 +10,10 @@ from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_parts, settings_of
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.own_locale import own_locale
-from plansmith.config import config_folder
 from plansmith.errors import Misconfigured
+from plansmith.files import config_folder
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.server.settings import rows_with_sources
+from plansmith.server.shown_settings import rows
 from plansmith.text import safe
 
 
@@ -26,9 +26,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _main(args: argparse.Namespace) -> int:
-    rows = [*rows_with_sources(settings_of(args))]  # the server's own list: it shows no secret
     name = args.name
-    found = [each for each in rows if not name or f"{each['name']}.".startswith(f"{name}.")]
+    found = [
+        {"name": each, "value": value, "source": source}
+        # The server's own list: it shows no secret.
+        for each, value, source in rows(settings_of(args).stages())
+        if not name or f"{each}.".startswith(f"{name}.")
+    ]
     if not found:
         problem = Sentence("settings.absent", name=name)
         raise Misconfigured(problem, hint="plansmith config --all")

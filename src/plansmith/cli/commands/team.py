@@ -15,6 +15,7 @@ from plansmith.cli.interactive import run_interactively, show_plan
 from plansmith.cli.options import add_parts, add_running, detail_of, settings_of
 from plansmith.cli.questions import read_answer
 from plansmith.cli.session import Session, exit_of
+from plansmith.cli.team_smiths import TeamSmiths
 from plansmith.cli.threads import add_thread, say_request
 from plansmith.cli.ui.output import print_json, print_text
 from plansmith.cli.ui.own_locale import own_locale
@@ -27,7 +28,6 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.profile import read_profile
 from plansmith.teams import Tell, data, research
-from plansmith.wiring import TeamSmiths
 
 Make = Callable[[Settings, Tell], Plansmith]
 _WRITER: Final = "sql_writer"

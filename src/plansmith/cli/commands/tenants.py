@@ -7,13 +7,14 @@ import argparse
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_store, settings_of
+from plansmith.cli.tenant_settings import tenant_settings
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.words import own_text
-from plansmith.config import data_folder
+from plansmith.files import data_folder
 from plansmith.plan.data import Json
-from plansmith.server.settings import address
+from plansmith.server.shown_settings import address
+from plansmith.server.tenant_book import Tenant, TenantBook
 from plansmith.server.tokens import TokenFile
-from plansmith.tenants import Tenant, TenantBook, tenant_settings
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

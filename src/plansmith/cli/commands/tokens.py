@@ -16,12 +16,12 @@ from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.words import own_text
-from plansmith.config import data_folder
 from plansmith.errors import Misconfigured
+from plansmith.files import data_folder
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.server.tenant_book import TenantBook
 from plansmith.server.tokens import ROLES, SCOPES, Member, Token, TokenFile
-from plansmith.tenants import TenantBook
 
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DEFAULT: Final = "90d"

@@ -16,8 +16,9 @@ from plansmith.cli.options import add_json, command_line
 from plansmith.cli.questions import agrees
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.words import own, own_text
-from plansmith.config import data_folder, look_at
+from plansmith.config import look_at
 from plansmith.errors import Misconfigured, StaleDecision
+from plansmith.files import data_folder
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
 from plansmith.trust import Content, Project, TrustBook

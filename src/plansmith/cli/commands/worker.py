@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 from pkgutil import resolve_name
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import is_postgres, open_store
@@ -21,10 +21,16 @@ from plansmith.engine.ownership import LiveProcess, Owners
 from plansmith.engine.process_kind import read_kind
 from plansmith.engine.processes import described
 from plansmith.errors import Misconfigured, StoreAway
+from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.server.settings import address
+from plansmith.server.shown_settings import address
 from plansmith.text import padded
+
+if TYPE_CHECKING:
+    from plansmith.cli import server_wiring
+else:
+    lazy_modules(globals(), server_wiring="plansmith.cli.server_wiring")
 
 _MOST_S: Final = 3600.0
 _SHOWN: Final = 5
@@ -61,7 +67,8 @@ def _main(args: argparse.Namespace) -> int:
 
     run = _load("plansmith.server.serve:run_worker")
     _tell("worker.connects", address=address(settings.store_url()))
-    left = asyncio.run(run(settings, drain_s=args.drain, announce=announce))
+    wiring = server_wiring.ServerWiring(settings)
+    left = asyncio.run(run(wiring, drain_s=args.drain, announce=announce))
     _tell("worker.stopped", count=left.handed_over)
     if left.cut_off:
         _tell("worker.cut_off", count=left.cut_off)

@@ -23,7 +23,6 @@ from plansmith.compat.deerflow.models import (
 from plansmith.compat.deerflow.plan_fixes import with_search
 from plansmith.compat.deerflow.quality import shares
 from plansmith.compat.turns import answered, changed, planned
-from plansmith.config import Settings
 from plansmith.dialects.deerflow import ANALYST, CODER, is_work, report_instruction
 from plansmith.dialects.habits import Ids, result_text
 from plansmith.models import model_of
@@ -47,6 +46,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
 from plansmith.planner.agent_cards import ANALYST as ANALYST_CARD
+from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Agent, Call, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds
@@ -164,11 +164,11 @@ class DeerFlow:
         **more: Unpack[Options],
     ) -> None:
         self.configuration = configuration or Configuration()
-        planner = {
-            "max_steps": self.configuration.max_step_num,
-            "background_search": self.configuration.enable_background_investigation
+        planner = PlannerSettings(
+            max_steps=self.configuration.max_step_num,
+            background_search=self.configuration.enable_background_investigation
             and self.configuration.enable_web_search,
-        }
+        )
         most = self.configuration.max_plan_iterations
         # At the limit of plan iterations it writes the report instead of asking for more plans.
         rounds = Rounds(end_at_limit=True, partial_reply=True, join=self._next_round)
@@ -184,7 +184,7 @@ class DeerFlow:
             agents=_team(agents),
             tools=tools,
             store=store,
-            settings=Settings.model_validate({"planner": planner}),
+            settings=planner,
             **given,
         )
 

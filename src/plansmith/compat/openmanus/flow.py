@@ -27,7 +27,6 @@ from plansmith.compat.openmanus.tokens import TokenLimitExceeded
 from plansmith.compat.openmanus.tool import PlanningTool
 from plansmith.compat.openmanus.tools import ToolError
 from plansmith.compat.verdict import verdict_of
-from plansmith.config import Settings
 from plansmith.dialects.openmanus import NAME, split_tag
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
@@ -379,7 +378,7 @@ class PlanningFlow(BaseFlow):
             model=PlanningModel(self.llm, self.planning_tool.to_param(), stopped=stopped),
             agents=[FlowAgent(self, key, names[key]) for key in keys],
             store=self.planning_tool.store,
-            settings=Settings(planner=planner),
+            settings=planner,
             limits=Limits(
                 max_replans=options.replans,
                 replan=options.replan,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from plansmith.app import Plansmith
 from plansmith.compat.spring import keys
@@ -13,11 +12,9 @@ from plansmith.compat.spring.keys import Updates
 from plansmith.compat.spring.nodes import REJECTED, feedback_data
 from plansmith.compat.spring.planner import error_text, only_nl2sql
 from plansmith.compat.turns import begun, changed, planned
-from plansmith.config import Settings
 from plansmith.dialects.spring import write_as
 from plansmith.dialects.spring.nl2sql import node_of, read
-from plansmith.errors import Misconfigured, Refused
-from plansmith.models import model_of
+from plansmith.errors import Refused
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.next_move import (
     AwaitAnswer,
@@ -31,33 +28,13 @@ from plansmith.plan.next_move import (
 )
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.ports import ChatModel
 from plansmith.runs.intake import SEEN_FIRST
-from plansmith.teams import data
 
 
 class DataAgent:
-    """Uses a Plansmith that has a SQL writer, such as that of `plansmith.teams.data`.
+    """Uses a Plansmith that has a SQL writer, such as that of `plansmith.teams.data`."""
 
-    Makes such a team itself of a `database` (its URL, or the URLs of several by name) and a
-    `model` (a model, its name, or None for that of the settings).
-    """
-
-    def __init__(
-        self,
-        smith: Plansmith | None = None,
-        *,
-        database: str | Mapping[str, str] = "",
-        model: ChatModel | str | None = None,
-        settings: Settings | None = None,
-        folder: Path | None = None,
-    ) -> None:
-        if (smith is None) == (not database) or (smith and (model or settings or folder)):
-            hint = "give a Plansmith with a SQL writer, or the database's URL"
-            raise Misconfigured("DataAgent takes a Plansmith alone, or a database", hint=hint)
-        if smith is None:
-            chosen = None if model is None else model_of(model)
-            smith = data(settings, database=cast("Any", database), model=chosen, folder=folder)
+    def __init__(self, smith: Plansmith) -> None:
         self.smith = smith
         self._shown: dict[str, str] = {}  # by run, the plan that a state showed; last the newest
 

@@ -34,8 +34,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.planner.agent_cards import CODER, SQL_WRITER
 from plansmith.planner.parse.reply import read_plan_value
-from plansmith.server.openapi import CARD as CODER
-from plansmith.server.openapi import CARD as SQL_WRITER
 
 MAX_REPAIRS: Final = 2
 MAX_REJECTIONS: Final = 3

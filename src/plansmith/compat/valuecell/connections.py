@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
+from plansmith import plugins
 from plansmith.adapters.agents.a2a.cards import NAMESPACE
 from plansmith.app import Plansmith
 from plansmith.models import model_of
@@ -43,7 +44,7 @@ class RemoteConnections:
     ) -> None:
         if smith is None and (model is not None or agents):
             smith = Plansmith(model=model_of(model), agents=agents)
-        self.smith = smith or Plansmith.from_settings()
+        self.smith = smith or plugins.load("settings", "smith")()
 
     def get_agent_card(self, agent_name: str) -> AgentSpec | None:
         """Returns the card of an enabled agent; one over A2A also by its name in ValueCell."""

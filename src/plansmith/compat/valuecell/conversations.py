@@ -178,7 +178,8 @@ class Conversations:
         return await thread.said()
 
     async def _thread_of(self, user_input: UserInput) -> Thread:
-        return await self.smith.thread(user_input.meta.conversation_id)
+        thread: Thread = await self.smith.thread(user_input.meta.conversation_id)
+        return thread
 
 
 def _run(turn: Turn) -> Run:

@@ -86,7 +86,7 @@ def _described_tools() -> tuple[Tool, ...]:
         tools.run_result,
     ]
     begins: list[Any] = [tools.plan_create, tools.run_start, tools.run_answer]
-    if _PLANNING in plugins.names("tools"):
+    if _PLANNING in plugins.names("mcp"):
         begins.append(tools.planning)
     return (
         *(Tool.from_function(_with_errors(tool), annotations=_READS) for tool in reads),
@@ -159,7 +159,7 @@ class _PlansmithTools:
         """Returns the planning tool of a client, with its own active plan."""
         who, smith = _client(ctx), self._state.smith
         if who.name not in self._planning:
-            make = plugins.load("tools", _PLANNING)
+            make = plugins.load("mcp", _PLANNING)
             clock = smith.runs.journals.clock
             self._planning[who.name] = make(store=smith.store, clock=clock, by=who)
         return self._planning[who.name]

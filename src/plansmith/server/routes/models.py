@@ -12,7 +12,6 @@ from plansmith.server.model_switch import found_models
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.schemas import setup as b
 from plansmith.server.state import ServerState
-from plansmith.tenants import TenantSettings
 
 
 async def listing(ask: Ask, _: Nothing) -> Answer:
@@ -39,7 +38,7 @@ def may_change(ask: Ask) -> bool:
     """Whether this client may choose the model: here, and not where workers plan."""
     state = ask.server_state
     ours = state.models is not None and state.carrier is None
-    return ours and not isinstance(state.settings, TenantSettings) and "admin" in ask.grant.scopes
+    return ours and state.wiring.tenant is None and "admin" in ask.grant.scopes
 
 
 def _need_change(ask: Ask) -> None:

@@ -8,7 +8,7 @@ from plansmith.server.errors import not_found
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.ops.notices import Channel
 from plansmith.server.serialize import moment
-from plansmith.server.settings import HIDDEN, address
+from plansmith.server.shown_settings import HIDDEN, address
 
 
 async def listing(ask: Ask, _: Nothing) -> Answer:

@@ -15,7 +15,7 @@ from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.schemas import requests as b
 from plansmith.server.schemas import setup as c
 from plansmith.server.serialize import CLIP, clip
-from plansmith.server.settings import address
+from plansmith.server.shown_settings import address
 from plansmith.server.state import ServerState
 
 _MOST = 50

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 
 from starlette.responses import Response
 
 from plansmith.adapters.models.choose import choose, installed_shelf
-from plansmith.config import Settings
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.server.openapi import Answer, Ask, Nothing
-from plansmith.server.settings import HIDDEN, leaves, rows_with_sources, shown
-from plansmith.tenants import TenantSettings
+from plansmith.server.shown_settings import HIDDEN, rows
+from plansmith.server.tenant_book import Tenant
 
 
 async def metrics(ask: Ask, __: Nothing) -> Answer:
@@ -45,26 +42,23 @@ async def metrics(ask: Ask, __: Nothing) -> Answer:
 
 async def settings(ask: Ask, _: Nothing) -> Answer:
     """Lists the settings, each with where it was set; shows no secret."""
-    known = ask.server_state.settings
-    rows = _tenant_rows(known) if isinstance(known, TenantSettings) else rows_with_sources(known)
-    return {"items": list(rows)}
+    wiring = ask.server_state.wiring
+    items: list[Json] = [
+        {"name": name, "value": _within(wiring.tenant, name, value), "source": source}
+        for name, value, source in rows(wiring.settings.stages())
+    ]
+    return {"items": items}
 
 
-def _tenant_rows(effective: TenantSettings) -> Iterator[Json]:
-    """Lists the settings of a tenant; where its store is, is the server's affair."""
-    default = leaves(Settings())
-    for name, value in leaves(effective).items():
-        if name in default:
-            told = HIDDEN if name == "store" else _inside(shown(name, value), effective.data())
-            source = "default" if value == default[name] else "tenant"
-            yield {"name": name, "value": told, "source": source}
-
-
-def _inside(value: Json, home: Path) -> Json:
-    """Returns a value with paths as they are in the folder of a tenant."""
+def _within(tenant: Tenant | None, name: str, value: Json) -> Json:
+    """Returns a value as a tenant may see it: where its store and its folder are, it may not."""
+    if tenant is None:
+        return value
+    if name == "store":
+        return HIDDEN
     if isinstance(value, list):
-        return [_inside(each, home) for each in value]
-    return value.removeprefix(f"{home}/") if isinstance(value, str) else value
+        return [_within(tenant, "", each) for each in value]
+    return value.removeprefix(f"{tenant.home}/") if isinstance(value, str) else value
 
 
 async def log_out(ask: Ask, _: Nothing) -> Answer:

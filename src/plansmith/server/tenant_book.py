@@ -5,24 +5,19 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from plansmith.adapters.stores.urls import is_postgres, sqlite_path
-from plansmith.config import Settings, merge_tables, parse_settings, read_table
 from plansmith.errors import Misconfigured, NotFound
 from plansmith.files import locked, replace_file
-from plansmith.folder_settings import Table, at, with_paths
 from plansmith.plan.data import Record
 from plansmith.plan.sentence import Sentence
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _RECORD: Final = "tenant.json"
 _REMOVED: Final = ".removed"
-# What a tenant takes from the settings of the server; everything else is its own.
-INHERITED: Final = ("models", "planner", "run", "budget", "review")
 _FIRST: Final = """\
 # The settings of this tenant: its tools, agents, secrets, databases, models and review.
 # docs/tenants.md says what it takes from the server and what is its own.
@@ -45,21 +40,6 @@ class Tenant(Record):
     def config(self) -> Path:
         """The file of its settings."""
         return self.home / "config.toml"
-
-
-class TenantSettings(Settings):
-    """The settings of a tenant: its tools, agents and approvals are in its own folders."""
-
-    records_folder: ClassVar[bool] = False
-    tenant: Tenant
-
-    def folder(self) -> Path:
-        """Returns the folder that tools work in."""
-        return self.tenant.folder
-
-    def data(self) -> Path:
-        """Returns the folder of approvals and agent cards."""
-        return self.tenant.home
 
 
 class TenantBook:
@@ -125,51 +105,6 @@ class TenantBook:
     def _locked(self) -> Any:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return locked(self._folder / "tenants.json", hint=Sentence("error.folder_writable"))
-
-
-def tenant_settings(
-    tenant: Tenant, base: Settings, changes: Mapping[str, Any] | None = None
-) -> TenantSettings:
-    """Returns the settings of a tenant on a server with the settings `base`.
-
-    A settings file in the folder that its tools work in does not count.
-    """
-    merged = merge_tables(inherited(base), _own(tenant))
-    return _settings(tenant, base, merge_tables(merged, dict(changes or {})))
-
-
-def inherited_settings(tenant: Tenant, base: Settings) -> TenantSettings:
-    """Returns what a tenant without settings of its own would have."""
-    return _settings(tenant, base, inherited(base))
-
-
-def inherited(base: Settings) -> Table:
-    """Returns what a tenant takes from the settings of its server, unless it sets it itself."""
-    return base.model_dump(include=set(INHERITED))
-
-
-def _settings(tenant: Tenant, base: Settings, table: Table) -> TenantSettings:
-    whole = parse_settings(table, Sentence("tenants.settings_of", name=tenant.name))
-    given = {name: getattr(whole, name) for name in Settings.model_fields}
-    store = tenant_store(base.store_url(), tenant.key)
-    return TenantSettings.model_validate(given | {"tenant": tenant, "store": store})
-
-
-def _own(tenant: Tenant) -> Table:
-    """Reads the settings file of a tenant; paths in it are relative to its folder."""
-    path = tenant.config
-    try:
-        found = read_table(path.read_bytes(), path) if path.is_file() else {}
-    except OSError as error:
-        hint = Sentence("error.folder_closed_hint")
-        raise Misconfigured(
-            Sentence("error.file_unreadable", path=path, error=error.strerror), hint=hint
-        ) from None
-    if "store" in found:
-        hint = Sentence("tenants.remove_store")
-        raise Misconfigured(Sentence("tenants.sets_store", path=path), hint=hint)
-    parse_settings(found, str(path))
-    return with_paths(found, lambda _, name: str(at(tenant.home, name)))
 
 
 def tenant_store(url: str, key: str) -> str:
