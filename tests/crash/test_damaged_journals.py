@@ -187,7 +187,7 @@ async def test_a_repair_of_a_run_that_is_over_leaves_it_over(world: World) -> No
 
 DAMAGES: dict[str, str] = {
     "altered": "UPDATE events SET body = zeroblob(40) WHERE position = {last}",
-    "renamed": "UPDATE events SET type = 20 WHERE position = {last}",
+    "renamed": "UPDATE events SET type = 'run_paused' WHERE position = {last}",
     "missing": "DELETE FROM events WHERE position = {last}",
 }
 

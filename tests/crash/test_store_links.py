@@ -196,7 +196,7 @@ async def test_the_doctor_finds_an_altered_row(postgres_server: Server, dsn: str
     await store.append(journal("b", 20))
     await store.close()
     assert all(found.level == "ok" for found in await diagnose(dsn))
-    alter = "UPDATE plansmith.events SET body = body || ' ' WHERE number = 7 AND run = 1"
+    alter = "UPDATE plansmith.events SET body = body || ' ' WHERE number = 7 AND run = 'a'"
     postgres_server.sql(alter, database=database_of(dsn))
     levels = {found.subject: found.level for found in await diagnose(dsn)}
     assert levels["run a"] == "error"

@@ -122,7 +122,7 @@ async def test_a_list_tells_of_a_damaged_run_once_somebody_has_found_it(
     assert summing(path).wait() == 0
     file = sqlite3.connect(path)
     [[run]] = file.execute("SELECT name FROM runs WHERE id = 2")
-    file.execute("UPDATE events SET body = body || ' ' WHERE run = 2 AND number = 4")
+    file.execute("UPDATE events SET body = body || ' ' WHERE run = ? AND number = 4", [run])
     file.commit()
     file.close()
     if finder == "the doctor":

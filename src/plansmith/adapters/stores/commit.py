@@ -8,8 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from plansmith.adapters.stores.packing import Cells
-from plansmith.adapters.stores.rows import SummaryCells, rows_of
+from plansmith.adapters.stores.rows import Cells, SummaryCells, rows_of
 from plansmith.errors import JournalDamaged, JournalError
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
@@ -52,17 +51,11 @@ class Append(Request):
         self.values = values
 
     def is_sound(self) -> bool:
-        """Makes the rows; sets the error if an event is not what was hashed.
-
-        Leaves the values that no row has inside.
-        """
+        """Makes the rows; sets the error if an event is not what was hashed."""
         try:
-            self.rows, inside = rows_of(self.events, self.values)
+            self.rows = rows_of(self.events)
         except JournalDamaged as altered:
             self.error = altered
-        else:
-            if inside:
-                self.values = [each for each in self.values if each[0] not in inside]
         return self.error is None
 
 

@@ -22,14 +22,20 @@ from plansmith.adapters.stores.database import (
     named,
     open_database,
 )
-from plansmith.adapters.stores.packing import PACKED_COLUMNS
-from plansmith.adapters.stores.rows import DOCTOR, SUMMARY_COLUMNS, day_of, stale, taken_over
+from plansmith.adapters.stores.rows import (
+    COLUMNS,
+    DOCTOR,
+    SUMMARY_COLUMNS,
+    day_of,
+    stale,
+    taken_over,
+)
 from plansmith.adapters.stores.statements import PUT_AGAIN, SQLITE, SUM_UP_AGAIN, Change
 from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
 
-# With ten cells a row still within what any SQLite takes in one statement.
+# With eight cells a row still within what any SQLite takes in one statement.
 _LARGEST_INSERT: Final = 64
 _HEADS_KEPT: Final = 10_000
 _LOOK_UP: Final = 500
@@ -37,7 +43,7 @@ _Rows = Sequence[tuple[object, ...]]
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The last event of a run, which the next one must follow; its hash or the stored part.
+    """The last event of a run, which the next one must follow.
 
     `term` is that of the present claim of the run, 0 without one.
     """
@@ -50,8 +56,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
     def is_before(self, event: Event) -> bool:
         """Tells whether an event follows this one."""
-        follows = bool(self.hash) and event.before.startswith(self.hash)
-        return follows and event.number == self.number + 1
+        return event.before == self.hash and event.number == self.number + 1
 
 
 class Ledger:
@@ -165,10 +170,10 @@ class Ledger:
         values: dict[str, tuple[object, ...]] = {}
         day = day_of(self._now())
         for request in appends:
-            run = self._place(request, heads) if request.is_sound() else 0
-            for row in request.rows if run else ():
+            placed = request.is_sound() and self._place(request, heads)
+            for row in request.rows if placed else ():
                 self._last_event += 1
-                events.append((self._last_event, run, *row))
+                events.append((self._last_event, request.run, *row))
             for digest, text in request.values if request.error is None else ():
                 values[digest] = (digest, day, text.decode())
         return heads, events, list(values.values())
@@ -183,24 +188,23 @@ class Ledger:
             rows += ((head.id, run, head.number, head.status),)
         return going_on, others
 
-    def _place(self, request: Append, heads: dict[str, Head]) -> int:
+    def _place(self, request: Append, heads: dict[str, Head]) -> bool:
+        """Makes the new head of the run; sets the error if the events do not follow the old one."""
         if not request.events:
-            return 0
+            return False
         head = heads.get(request.run) or self._heads.get(request.run)
         first, last = request.events[0], request.events[-1]
         if request.term and request.term != (head.term if head else self._term_of(request.run)):
             request.error = taken_over(request.run)
-            return 0
+            return False
         if not (head.is_before(first) if head else (first.number, first.before) == (1, "")):
             request.error = stale(request.run, first.number)
-            return 0
+            return False
         if head is None:
             self._last_run += 1
-        run = head.id if head else self._last_run
-        heads[request.run] = Head(
-            run, last.number, last.hash, request.status, head.term if head else 0
-        )
-        return run
+        key, term = (head.id, head.term) if head else (self._last_run, 0)
+        heads[request.run] = Head(key, last.number, last.hash, request.status, term)
+        return True
 
     def _term_of(self, run: str) -> int:
         """Returns the term of a run that has no event yet; 0 without a claim."""
@@ -219,8 +223,7 @@ class Ledger:
             marks = ", ".join("?" * len(some))
             found = connection.execute(f"{_HEADS} WHERE name IN ({marks})", some)
             for run, key, number, digest, status, term in found:
-                mark = digest.hex() if isinstance(digest, bytes) else ""
-                self._heads[run] = Head(key, number, mark, status, term)
+                self._heads[run] = Head(key, number, str(digest), status, term)
 
     def _opened(self) -> sqlite3.Connection:
         self.file.need()
@@ -265,14 +268,14 @@ def _change(connection: sqlite3.Connection, change: Change) -> list[int] | None:
 _LAST_IDS: Final = f"SELECT (SELECT coalesce(max(id), 0) FROM runs), ({SQLITE.position})"  # noqa: S608 - both are constants
 _HEADS: Final = """
     SELECT name, runs.id, last, hash, status, coalesce(term, 0) FROM runs
-    JOIN events ON events.run = runs.id AND number = last
+    JOIN events ON events.run = name AND number = last
     LEFT JOIN claims ON claims.run = runs.name
 """
 _INTO_RUNS: Final = "INSERT INTO runs (id, name, last, status) VALUES"
 _UPDATE_LAST: Final = "ON CONFLICT (id) DO UPDATE SET last = excluded.last"
 _UPDATE_STATUS: Final = f"{_UPDATE_LAST}, status = excluded.status"
 _INTO_SUMMARIES: Final = f"INSERT INTO summaries (run, {SUMMARY_COLUMNS}) VALUES"
-_INTO_EVENTS: Final = f"INSERT INTO events (position, run, {PACKED_COLUMNS}) VALUES"
+_INTO_EVENTS: Final = f"INSERT INTO events (position, run, {COLUMNS}) VALUES"
 _INTO_CONTENTS: Final = "INSERT INTO contents (hash, day, body) VALUES"
 
 

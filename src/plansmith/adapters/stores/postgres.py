@@ -6,30 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
-from plansmith.adapters.stores.batched_reads import (
-    ANY_RUN,
-    BatchedReads,
-    Followers,
-    ValueCache,
-    apart,
-    thread_key,
-)
 from plansmith.adapters.stores.claims import CLAIM_OF, POSTGRES_CLAIMS
 from plansmith.adapters.stores.commit import Append, Request, WriterTask, closed
-from plansmith.adapters.stores.packing import ref_of
 from plansmith.adapters.stores.pg_connection import Connection, ConnectionPool
 from plansmith.adapters.stores.records import Database, DatabaseStore
-from plansmith.adapters.stores.rows import (
-    DOCTOR,
-    day_of,
-    read_journal,
-    sound_part,
-    stale,
-    taken_over,
-    values_of,
-)
+from plansmith.adapters.stores.rows import day_of, sound_part, stale, taken_over
 from plansmith.adapters.stores.statements import (
     APPEND,
     EVENTS,
@@ -41,13 +24,9 @@ from plansmith.adapters.stores.statements import (
     for_postgres,
     units_of,
 )
-from plansmith.errors import JournalDamaged
-from plansmith.plan.events import Event
-from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound
 
 _T = TypeVar("_T")
-_FEW: Final = 256
 
 
 class PostgresStore(DatabaseStore):
@@ -75,7 +54,6 @@ class PostgresStore(DatabaseStore):
         self._changing = Connection(dsn, patience_s=patience_s)
         self._transacting = asyncio.Lock()
         self._writer = WriterTask(self._commit, settle=self._settle)
-        self._journals = BatchedReads(self._read_journals)
         database = Database(
             dialect=POSTGRES,
             claims=POSTGRES_CLAIMS,
@@ -86,29 +64,11 @@ class PostgresStore(DatabaseStore):
             change_claim=self._change_claim,
             now=now,
         )
-        super().__init__(
-            database,
-            values=ValueCache(self._read_values),
-            followers=Followers(numbers=self._numbers, watch=self._watch),
-        )
-
-    async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
-        """Returns the events of a run after a number; none for an unknown run."""
-        if self._closed:
-            raise closed()
-        after = max(after, 0)
-        rows = await self._journals.get((run, after)) or ()
-        placed = [row for _, *row in rows if row[0] is not None]
-        found, last = placed[-1][0] if placed else 0, rows[-1][0] if rows else 0
-        if found < last and after <= last:
-            raise JournalDamaged(Sentence("journal.end_missing", run=run), hint=DOCTOR)
-        if len(placed) <= _FEW:
-            return read_journal(run, placed, after=after)
-        return await asyncio.to_thread(lambda: read_journal(run, placed, after=after))
+        super().__init__(database)
 
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing or altered."""
-        rows = (await self._read_journals([(run, 0)]))[run, 0]
+        rows = await self._query(EVENTS, {"run": run, "after": 0})
         placed = [row for _, *row in rows if row[0] is not None]
         return sound_part(run, placed, last=rows[-1][0] if rows else 0)
 
@@ -117,9 +77,7 @@ class PostgresStore(DatabaseStore):
         if self._closed:
             return
         self._closed = True
-        await self._followers.stop()
-        await self._values.close()
-        await self._journals.close()
+        self._followers.close()
         await self._writer.close()
         for connection in (self._writing, self._reading, self._listening, self._changing):
             await connection.close()
@@ -161,7 +119,7 @@ class PostgresStore(DatabaseStore):
             last = units[run][-1].events[-1]
             cursor = await connection.execute(HASH, [run, last.number])
             row = await cursor.fetchone()
-            if row is not None and row[0] and last.hash.startswith(bytes(row[0]).hex()):
+            if row is not None and row[0] == last.hash:
                 found.add(run)
         return found
 
@@ -212,30 +170,6 @@ class PostgresStore(DatabaseStore):
         async with self._transacting:
             return await self._changing.use(transact)
 
-    async def _read_journals(
-        self, keys: Sequence[tuple[str, int]]
-    ) -> Mapping[tuple[str, int], list[tuple[Any, ...]]]:
-        found: dict[tuple[str, int], list[tuple[Any, ...]]] = {key: [] for key in keys}
-        asked = [[run for run, _ in keys], [start for _, start in keys]]
-        for run, start, *row in await self._read(EVENTS, asked):
-            found[run, start].append(tuple(row))
-        return found
-
-    async def _read_values(self, hashes: Sequence[str]) -> Mapping[str, object]:
-        refs = [*map(ref_of, hashes)]
-        inside = await self._read("SELECT value FROM events WHERE ref = ANY(%b::int[])", [refs])
-        found = values_of(hashes, (text for (text,) in inside))
-        query = "SELECT hash, body FROM contents WHERE hash = ANY(%b)"
-        rest = [each for each in hashes if each not in found]
-        return found | dict(await self._read(query, [rest]) if rest else ())
-
-    async def _numbers(self, keys: Sequence[str]) -> Mapping[str, int]:
-        runs, threads = apart(keys)
-        numbers: dict[str, int] = dict(await self._read(_LASTS, [runs])) if runs else {}
-        for thread, last in await self._read(_THREAD_LASTS, [threads]) if threads else ():
-            numbers[thread_key(thread)] = last
-        return numbers | ({ANY_RUN: await self._position()} if ANY_RUN in runs else {})
-
     async def _watch(self) -> None:
         async def listen(connection: Any, _: bool) -> None:  # noqa: FBT001 - as `use` calls it
             await connection.execute(f"LISTEN {self._listening.schema}")
@@ -248,10 +182,6 @@ class PostgresStore(DatabaseStore):
                     return
 
         await self._listening.use(listen)
-
-
-_LASTS: Final = "SELECT name, last FROM runs WHERE name = ANY(%b)"
-_THREAD_LASTS: Final = "SELECT thread, last FROM threads WHERE thread = ANY(%b)"
 
 
 async def _change(cursor: Any, change: Change, *, again: bool) -> list[int] | None:

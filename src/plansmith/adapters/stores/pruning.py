@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from plansmith.adapters.stores import statements as sql
-from plansmith.adapters.stores.packing import since_epoch
 from plansmith.adapters.stores.rows import hashes_in
 from plansmith.adapters.stores.statements import Change
+from plansmith.plan.chain import moment
 
 _BODIES_AT_ONCE: Final = 10_000
 
@@ -32,7 +32,7 @@ async def over_before(
     database: Queries, before: datetime, spared: Collection[str] = ()
 ) -> dict[str, int]:
     """Returns the runs that ended before a moment, with the number of their last event."""
-    rows = await database.query(sql.OVER_BEFORE, {"before": since_epoch(before)})
+    rows = await database.query(sql.OVER_BEFORE, {"before": moment(before.astimezone(UTC))})
     return {str(run): int(number) for run, number in rows if str(run) not in spared}
 
 

@@ -1,7 +1,8 @@
-"""What SQLite and PostgreSQL stores have in common: all but reading and writing journals."""
+"""What SQLite and PostgreSQL stores have in common: all but writing journals."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,22 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.adapters.stores import pruning
 from plansmith.adapters.stores import statements as sql
-from plansmith.adapters.stores.batched_reads import ANY_RUN, Followers, ValueCache
 from plansmith.adapters.stores.claims import ClaimRecords, ClaimSql
 from plansmith.adapters.stores.commit import Append, Request, closed, settle
-from plansmith.adapters.stores.packing import (
-    COLUMNS,
-    MARK_BYTES,
-    shown_row,
-    stored_time,
-    timed,
-    values_inside,
-)
+from plansmith.adapters.stores.reading import ANY_RUN, Followers, ValueCache, apart, thread_key
 from plansmith.adapters.stores.rows import (
+    COLUMNS,
     RunHead,
     day_of,
     head_of,
     need_following,
+    read_journal,
     read_value,
     rows_of,
     stale,
@@ -53,6 +48,8 @@ _RUNS_AT_ONCE: Final = 50
 _FAR: Final = 2**63
 _NO_DAY: Final = "9999-12-31"
 _NAMES: Final = COLUMNS.split(", ")
+# More rows are decoded in a thread, so that the event loop goes on.
+_FEW: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,8 @@ class Database:
 class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
     """A store over a database: values, lists of runs, threads, templates, schedules, claims."""
 
-    def __init__(self, database: Database, *, values: ValueCache, followers: Followers) -> None:
+    def __init__(self, database: Database) -> None:
+        followers = Followers(numbers=self._numbers, watch=self._watch)
         query, transact, notify = database.query, database.transact, database.dialect.notify
         SummaryReads.__init__(self, query, transact)
         ThreadRecords.__init__(self, query, transact, notify=notify, followers=followers)
@@ -98,7 +96,7 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
             now=database.now,
         )
         self._database = database
-        self._values = values
+        self._values = ValueCache(self._read_values)
         self._followers = followers
         self._closed = False
 
@@ -123,6 +121,14 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
             await self._database.submit(request)
             self._values.keep(texts)
 
+    async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
+        """Returns the events of a run after a number; none for an unknown run."""
+        after = max(after, 0)
+        rows = await self._database.query(sql.EVENTS, {"run": run, "after": after})
+        if len(rows) <= _FEW:
+            return read_journal(run, rows, after=after)
+        return await asyncio.to_thread(read_journal, run, rows, after=after)
+
     async def put(self, value: Json) -> str:
         """Stores a value once and returns its content hash."""
         content = content_of(value)
@@ -140,6 +146,16 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
         if self._closed:
             raise closed()
         return await self._values.get_many(digests)
+
+    async def _read_values(self, hashes: Sequence[str]) -> Mapping[str, object]:
+        return dict(await self._among(sql.VALUES, hashes))
+
+    async def _among(self, statement: str, keys: Sequence[str]) -> list[Any]:
+        """Returns the rows of a statement about any of these keys."""
+        if not keys:
+            return []
+        query = statement.format(among=self._database.dialect.among)
+        return await self._database.query(query, {"keys": json.dumps(keys)})
 
     async def runs(self) -> Sequence[str]:
         """Returns the ids of all runs, oldest first."""
@@ -167,6 +183,17 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
         while (position := await self._position()) <= after:
             await self._followers.wait(ANY_RUN, after)
         return position
+
+    async def _numbers(self, keys: Sequence[str]) -> Mapping[str, int]:
+        runs, threads = apart(keys)
+        numbers = {str(run): int(last) for run, last in await self._among(sql.LASTS, runs)}
+        for thread, last in await self._among(sql.THREAD_LASTS, threads):
+            numbers[thread_key(thread)] = int(last)
+        return numbers | ({ANY_RUN: await self._position()} if ANY_RUN in runs else {})
+
+    async def _watch(self) -> None:
+        """Calls `look` of the followers whenever another process may have written."""
+        raise NotImplementedError
 
     async def _position(self) -> int:
         return int((await self._database.query(self._database.dialect.position, {}))[0][0])
@@ -198,31 +225,14 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
         rows = await self._database.query(sql.TOMBSTONES, {})
         return [json.loads(str(row[0])) for row in rows]
 
-    async def _values_kept(self, run: str, *, after: int) -> Sequence[Step]:
-        """Returns the step that stores values apart from the events after a number."""
-        found = await self._database.query(sql.INSIDE, {"run": run, "after": after})
-        rows = [
-            {"hash": digest, "day": day, "body": text}
-            for digest, (day, text) in sorted(values_inside(found).items())
-        ]
-        return [(sql.PUT, rows)] if rows else []
-
     async def _delete(self, runs: Mapping[str, int], tombstones: Sequence[Json] = ()) -> int:
-        """Deletes runs that have no events after the given number.
-
-        Their values become rows of their own, because other runs may have used them.
-        """
-        kept = {"number": 0, "type": "tombstone", "at": "", "by": "", "hash": ""}
+        """Deletes runs that have no events after the given number."""
         changes = [
             Change(
                 (sql.IS_AT, {"run": run, "number": number}),
                 [
-                    *await self._values_kept(run, after=0),
                     *((step, [{"run": run}]) for step in sql.DELETE_RUN),
-                    *(
-                        (sql.SET_ASIDE, [kept | {"run": run, "body": json.dumps(each)}])
-                        for each in tombstones
-                    ),
+                    *((sql.BURY, [{"run": run, "body": json.dumps(each)}]) for each in tombstones),
                 ],
             )
             for run, number in runs.items()
@@ -272,32 +282,26 @@ class DatabaseStore(SummaryReads, ThreadRecords, ClaimRecords):
             raise stale(run, after + 1)
         last = events[-1].number if events else after
         rows = [
-            {"run": run, "back": len(events) - place, **dict(zip(_NAMES, cells, strict=False))}
-            for place, cells in enumerate(rows_of(events)[0], start=1)
+            {"run": run, "back": len(events) - place, **dict(zip(_NAMES, cells, strict=True))}
+            for place, cells in enumerate(rows_of(events), start=1)
         ]
         dialect, where = self._database.dialect, {"run": run, "after": after}
         [[written]] = await self._database.query(sql.LAST, where) or [[0]]
-        aside = await self._database.query(sql.ROWS_AFTER, where)
-        digest = bytes.fromhex(kept.hash)
-        expected = {"last": written, "mark": digest[:MARK_BYTES]}
-        whole = where | {"hash": digest, "at": stored_time(kept.at)}
-        moved = [shown_row(run, cells) for cells in timed(aside, whole["at"])]
         steps: list[Step] = [
-            *([(sql.SET_ASIDE, moved)] if moved else []),
-            *await self._values_kept(run, after=after),
+            (sql.SET_ASIDE, [where]),
             (sql.CUT, [where]),
-            (sql.MAKE_WHOLE, [whole]),
             *((step, [where]) for step in sql.FORGET_SUMMARY),
             (dialect.take, [{"count": len(events)}]),
             *([(sql.ADD, rows)] if rows else []),
             (sql.END, [{"run": run, "last": last}]),
             *([(dialect.notify, [{"note": f"{last} {run[:1000]}"}])] if dialect.notify else []),
         ]
-        [done] = await self._database.transact([Change((sql.ENDS_WITH, where | expected), steps)])
+        need = where | {"last": written, "hash": kept.hash}
+        [done] = await self._database.transact([Change((sql.ENDS_WITH, need), steps)])
         if done is None:
             raise stale(run, after + 1)
         self._wake({run: last} if events else {})
-        return len(aside)
+        return done[0]
 
     async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
         """Returns the events of a run that were set aside, oldest first."""

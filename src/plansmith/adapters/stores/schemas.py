@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from plansmith.adapters.stores.packing import TYPES, time_of
-
 # One text for both databases. `last` tells a journal whose end was lost from a whole one,
 # `tally.runs` how many runs there should be, and `counter.position` is never smaller than a
 # position that was given, so that none comes twice.
@@ -55,37 +53,20 @@ _SUMMARIES: Final = """
     CREATE INDEX summaries_day ON summaries (day, cost, tokens);
     CREATE INDEX summaries_planned ON summaries (run) WHERE planning IS NOT NULL;
 """
-# `type` is the number of a name in `event_types`, `at` is in microseconds, `by` is null for the
-# system. A small `value` that an event mentions is in its row; `ref` are 4 bytes of the value's
-# hash. Most rows have 4 bytes of their own hash, and 1 instead of the time of the row before.
+# What was hashed of an event is in its row: `at` is a time in UTC, `by` and `body` are JSON.
 _EVENTS: Final = """
     CREATE TABLE events (
         position {position} PRIMARY KEY,
-        run integer NOT NULL,
+        run text NOT NULL,
         number integer NOT NULL,
-        type integer NOT NULL,
-        at bigint NOT NULL,
-        by text,
-        hash {bytes} NOT NULL,
-        body text NOT NULL,
-        value text,
-        ref integer
+        at text NOT NULL,
+        by text NOT NULL,
+        type text NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL
     );
     CREATE UNIQUE INDEX events_number ON events (run, number);
-    CREATE INDEX events_ref ON events (ref) WHERE ref IS NOT NULL;
-    CREATE TABLE event_types (type integer PRIMARY KEY, name text NOT NULL);
-    INSERT INTO event_types VALUES {types};
 """
-# Types, times and hashes as text.
-_VIEW: Final = f"""
-    CREATE VIEW events_text AS
-        SELECT position, run, number, type, {{at}} AS at, by, hash, body, value FROM (
-            SELECT position, events.run AS run, number, coalesce(name, '') AS type,
-                {time_of("events")} AS at, coalesce(by, '{{{{"kind":"system"}}}}') AS by,
-                {{hex}} AS hash, body, value
-            FROM events LEFT JOIN event_types ON event_types.type = abs(events.type)
-        ) AS shown;
-"""  # noqa: S608 - constants
 _TABLES: Final = """
     CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
     CREATE TABLE templates (
@@ -144,13 +125,7 @@ _THREADS: Final = """
     ){no_rowid};
     CREATE TABLE thread_runs (run text PRIMARY KEY, thread text NOT NULL){no_rowid};
 """
-_TYPES: Final = ", ".join(f"({number}, '{name}')" for number, name in enumerate(TYPES) if name)
 _IN_SQLITE: Final = {
-    "bytes": "blob",
-    "types": _TYPES,
-    "at": "strftime('%Y-%m-%dT%H:%M:%S', at / 1000000, 'unixepoch')"
-    " || printf('.%06dZ', at % 1000000)",
-    "hex": "lower(hex(hash))",
     "id": "id INTEGER PRIMARY KEY",
     "position": "INTEGER",
     "no_rowid": " WITHOUT ROWID",
@@ -160,11 +135,6 @@ _IN_SQLITE: Final = {
 }
 # Rows that are written again and again find room on their page.
 _IN_POSTGRES: Final = {
-    "bytes": "bytea",
-    "types": _TYPES,
-    "at": "to_char(timestamp 'epoch' + at * interval '1 microsecond',"
-    """ 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""",
-    "hex": "encode(hash, 'hex')",
     "id": "id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     "position": "bigint",
     "no_rowid": "",
@@ -172,6 +142,6 @@ _IN_POSTGRES: Final = {
     "tenth_full": " WITH (fillfactor = 10)",
     "terms": "CREATE SEQUENCE terms",
 }
-_ALL: Final = _COUNTS + _CLAIMS + _COUNTER + _EVENTS + _VIEW + _TABLES + _SUMMARIES + _THREADS
+_ALL: Final = _COUNTS + _CLAIMS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES + _THREADS
 SQLITE: Final = _ALL.format(**_IN_SQLITE)
 POSTGRES: Final = _ALL.format(**_IN_POSTGRES)

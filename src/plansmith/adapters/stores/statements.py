@@ -11,15 +11,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from plansmith.adapters.stores.commit import Append
-from plansmith.adapters.stores.packing import (
-    COLUMNS,
-    MARK_BYTES,
-    PACKED_COLUMNS,
-    RUN_FINISHED,
-    Cells,
-    time_of,
-)
-from plansmith.adapters.stores.rows import SUMMARY_COLUMNS, SummaryCells
+from plansmith.adapters.stores.rows import COLUMNS, SUMMARY_COLUMNS, Cells, SummaryCells
 
 Parameters = Mapping[str, object]
 Step = tuple[str, Sequence[Parameters]]
@@ -40,10 +32,12 @@ class Dialect(NamedTuple):
     """What differs between the two databases.
 
     `take` reserves `count` positions and blocks all other writers until the transaction ends.
+    `among` are the texts of the JSON list `:keys`.
     """
 
     position: str
     take: str
+    among: str
     notify: str = ""
 
 
@@ -56,10 +50,12 @@ SQLITE: Final = Dialect(
         UPDATE counter SET position = :count
             + max(position, (SELECT coalesce(max(position), 0) FROM events))
     """,
+    among="(SELECT value FROM json_each(:keys))",
 )
 POSTGRES: Final = Dialect(
     position="SELECT position FROM counter",
     take="UPDATE counter SET position = position + :count",
+    among="(SELECT jsonb_array_elements_text(CAST(:keys AS jsonb)))",
     notify="SELECT pg_notify(current_schema(), :note)",
 )
 
@@ -70,32 +66,30 @@ def for_postgres(statement: str) -> str:
     return re.sub(r"(?<!:):(\w+)", r"%(\1)s", statement)
 
 
-# The number of the last row up to a number that has a whole hash.
-LAST_WHOLE: Final = f"""(
-    SELECT whole.number FROM events AS whole
-    WHERE whole.run = runs.id AND whole.number <= {{}} AND length(whole.hash) > {MARK_BYTES}
-    ORDER BY whole.number DESC LIMIT 1
-)"""  # noqa: S608 - constants
 RUNS: Final = "SELECT name FROM runs ORDER BY id"
-HEADS: Final = f"""
-    SELECT name, last, newest.type, {time_of("newest")}, oldest.at FROM runs
-    LEFT JOIN events AS oldest ON oldest.run = runs.id AND oldest.number = 1
-    LEFT JOIN events AS newest ON newest.run = runs.id AND newest.number = last
+# The event before comes too: it has the hash that the first one follows.
+EVENTS: Final = f"""
+    SELECT last, {COLUMNS} FROM runs
+    LEFT JOIN events ON events.run = runs.name AND number >= :after
+    WHERE name = :run ORDER BY number
+"""  # noqa: S608 - constants
+VALUES: Final = "SELECT hash, body FROM contents WHERE hash IN {among}"
+LASTS: Final = "SELECT name, last FROM runs WHERE name IN {among}"
+THREAD_LASTS: Final = "SELECT thread, last FROM threads WHERE thread IN {among}"
+HEADS: Final = """
+    SELECT name, last, newest.type, newest.at, oldest.at FROM runs
+    LEFT JOIN events AS oldest ON oldest.run = name AND oldest.number = 1
+    LEFT JOIN events AS newest ON newest.run = name AND newest.number = last
     ORDER BY runs.id
-"""  # noqa: S608 - constants
-# A cross join keeps SQLite from reading all events.
-OVER_BEFORE: Final = f"""
-    SELECT name, last FROM runs CROSS JOIN events
-    WHERE events.run = runs.id AND number = last AND type = {RUN_FINISHED}
-        AND {time_of("events")} < :before
-"""  # noqa: S608 - constants
-RUN_SIZE: Final = """
-    SELECT sum(length(body) + coalesce(length(value), 0) + 64) FROM events
-    WHERE run = (SELECT id FROM runs WHERE name = :run)
 """
+# A cross join keeps SQLite from reading all events.
+OVER_BEFORE: Final = """
+    SELECT name, last FROM runs CROSS JOIN events
+    WHERE events.run = name AND number = last AND type = 'run_finished' AND at < :before
+"""
+RUN_SIZE: Final = "SELECT sum(length(body) + 200) FROM events WHERE run = :run"
 NEWS: Final = """
-    SELECT position, name, number FROM events JOIN runs ON runs.id = events.run
-    WHERE position > :after ORDER BY position LIMIT :most
+    SELECT position, run, number FROM events WHERE position > :after ORDER BY position LIMIT :most
 """
 TALLY: Final = "SELECT runs FROM tally"
 OLD_CONTENTS: Final = "SELECT hash FROM contents WHERE day < :day"
@@ -113,16 +107,12 @@ SUM_UP_AGAIN: Final = """
 """
 IS_AT: Final = "SELECT 1 FROM runs WHERE name = :run AND last = :number"
 LAST: Final = "SELECT last FROM runs WHERE name = :run"
-INSIDE: Final = f"""
-    SELECT {time_of("events")}, value FROM runs JOIN events ON events.run = runs.id
-    WHERE name = :run AND number > :after AND value IS NOT NULL
-"""  # noqa: S608 - constants
 FORGET_SUMMARY: Final = (
     "DELETE FROM summaries WHERE run = (SELECT id FROM runs WHERE name = :run)",
 )
 DELETE_RUN: Final = (
     *FORGET_SUMMARY,
-    "DELETE FROM events WHERE run = (SELECT id FROM runs WHERE name = :run)",
+    "DELETE FROM events WHERE run = :run",
     "DELETE FROM claims WHERE run = :run",
     "DELETE FROM thread_runs WHERE run = :run",
     "DELETE FROM set_aside WHERE run = :run AND type <> 'tombstone'",
@@ -130,36 +120,25 @@ DELETE_RUN: Final = (
     "DELETE FROM runs WHERE name = :run",
 )
 
-ENDS_WITH: Final = f"""
-    SELECT 1 FROM runs JOIN events ON events.run = runs.id AND number = :after
-    WHERE name = :run AND last = :last AND substr(hash, 1, {MARK_BYTES}) = :mark
-"""  # noqa: S608 - constants
-# What comes next has its own time, and whoever reads it begins here.
-MAKE_WHOLE: Final = """
-    UPDATE events SET at = :at, hash = :hash
-    WHERE run = (SELECT id FROM runs WHERE name = :run) AND number = :after
+ENDS_WITH: Final = """
+    SELECT 1 FROM runs JOIN events ON events.run = name AND number = :after
+    WHERE name = :run AND last = :last AND hash = :hash
 """
-ROWS_AFTER: Final = f"""
-    SELECT {COLUMNS} FROM runs JOIN events ON events.run = runs.id
-    WHERE name = :run AND number > :after ORDER BY number
+SET_ASIDE: Final = f"""
+    INSERT INTO set_aside (run, {COLUMNS})
+    SELECT run, {COLUMNS} FROM events WHERE run = :run AND number > :after ORDER BY number
 """  # noqa: S608 - constants
-SET_ASIDE: Final = """
-    INSERT INTO set_aside (run, number, type, at, by, hash, body)
-    VALUES (:run, :number, :type, :at, :by, :hash, :body)
-"""
+BURY: Final = f"""
+    INSERT INTO set_aside (run, {COLUMNS}) VALUES (:run, 0, '', '', 'tombstone', '', :body)
+"""  # noqa: S608 - constants
 # A value put again is young again, so that retention does not take it from its new user.
 PUT_AGAIN: Final = (
     "ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day"
 )
-PUT: Final = f"INSERT INTO contents (hash, day, body) VALUES (:hash, :day, :body) {PUT_AGAIN}"  # noqa: S608 - constants
-CUT: Final = """
-    DELETE FROM events
-    WHERE run = (SELECT id FROM runs WHERE name = :run) AND number > :after
-"""
+CUT: Final = "DELETE FROM events WHERE run = :run AND number > :after"
 ADD: Final = f"""
     INSERT INTO events (position, run, {COLUMNS})
-    SELECT counter.position - :back, runs.id, :number, :type, :at, :by, :hash, :body, :value
-    FROM runs CROSS JOIN counter WHERE name = :run
+    SELECT position - :back, :run, :number, :at, :by, :type, :hash, :body FROM counter
 """  # noqa: S608 - constants
 END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
 ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
@@ -219,18 +198,16 @@ OLD_FIRES: Final = """
 # still have its claim, whose row is locked: a claim at the same time comes before or after. All
 # begins with the counter, which a writer holds until its commit: positions grow in the order of
 # commits, and two writers cannot wait for each other.
-_NAMES: Final = PACKED_COLUMNS.split(", ")
 APPEND: Final = f"""
     WITH taken AS (
         UPDATE counter SET position = position + %(count)s
         RETURNING position - %(count)s AS position
     ), unit AS (
         SELECT * FROM unnest(
-            %(runs)b::text[], %(lasts)b::int[], %(befores)b::bytea[], %(places)b::int[],
-            %(numbers)b::int[], %(types)b::int[], %(ats)b::bigint[], %(bys)b::text[],
-            %(hashes)b::bytea[], %(bodies)b::text[], %(insides)b::text[], %(refs)b::int[],
-            %(statuses)b::text[], %(terms)b::bigint[]
-        ) AS unit (name, last, before, place, {PACKED_COLUMNS}, status, term)
+            %(runs)b::text[], %(lasts)b::int[], %(befores)b::text[], %(places)b::int[],
+            %(numbers)b::int[], %(ats)b::text[], %(bys)b::text[], %(types)b::text[],
+            %(hashes)b::text[], %(bodies)b::text[], %(statuses)b::text[], %(terms)b::bigint[]
+        ) AS unit (name, last, before, place, {COLUMNS}, status, term)
     ), held AS (
         SELECT name FROM unit CROSS JOIN taken
         JOIN claims ON claims.run = unit.name AND claims.term = unit.term FOR SHARE OF claims
@@ -244,16 +221,16 @@ APPEND: Final = f"""
         SELECT id, name FROM made
         UNION ALL
         SELECT runs.id, name FROM allowed AS unit JOIN runs USING (name)
-        JOIN events AS head ON head.run = runs.id AND head.number = unit.number - 1
-            AND substr(head.hash, 1, {MARK_BYTES}) = substr(unit.before, 1, {MARK_BYTES})
+        JOIN events AS head
+            ON head.run = name AND head.number = unit.number - 1 AND head.hash = unit.before
     ), opened AS (
-        INSERT INTO events (position, run, {PACKED_COLUMNS})
-        SELECT position + place, id, {PACKED_COLUMNS}
+        INSERT INTO events (position, run, {COLUMNS})
+        SELECT position + place, name, {COLUMNS}
         FROM unit JOIN following USING (name) CROSS JOIN taken ORDER BY id
         ON CONFLICT DO NOTHING RETURNING run
     ), won AS (
         SELECT name, id, last, number, status FROM unit JOIN following USING (name)
-        WHERE id IN (SELECT run FROM opened)
+        WHERE name IN (SELECT run FROM opened)
     ), ended AS (
         UPDATE runs SET last = won.last, status = won.status
         FROM won WHERE runs.id = won.id AND won.number > 1
@@ -269,14 +246,12 @@ APPEND: Final = f"""
         UPDATE tally SET runs = runs + (SELECT count(*) FROM made)
         WHERE EXISTS (SELECT FROM made)
     ), completed AS (
-        INSERT INTO events (position, run, {PACKED_COLUMNS})
-        SELECT position + place, id, {", ".join(f"rest.{each}" for each in _NAMES)}
-        FROM unnest(
+        INSERT INTO events (position, run, {COLUMNS})
+        SELECT position + place, name, rest.number, at, by, type, hash, body FROM unnest(
             %(rest_runs)b::text[], %(rest_places)b::int[],
-            %(rest_numbers)b::int[], %(rest_types)b::int[], %(rest_ats)b::bigint[],
-            %(rest_bys)b::text[], %(rest_hashes)b::bytea[], %(rest_bodies)b::text[],
-            %(rest_insides)b::text[], %(rest_refs)b::int[]
-        ) AS rest (name, place, {PACKED_COLUMNS}) JOIN won USING (name) CROSS JOIN taken
+            %(rest_numbers)b::int[], %(rest_ats)b::text[], %(rest_bys)b::text[],
+            %(rest_types)b::text[], %(rest_hashes)b::text[], %(rest_bodies)b::text[]
+        ) AS rest (name, place, {COLUMNS}) JOIN won USING (name) CROSS JOIN taken
         ORDER BY id, rest.number
     ), kept AS (
         INSERT INTO contents (hash, day, body)
@@ -290,16 +265,7 @@ APPEND: Final = f"""
     UNION ALL
     SELECT name, false FROM unit WHERE term > 0 AND name NOT IN (SELECT name FROM held)
 """  # noqa: S608 - constants
-EVENTS: Final = f"""
-    SELECT name, start, last, {COLUMNS}
-    FROM unnest(%b::text[], %b::int[]) AS asked (name, start) JOIN runs USING (name)
-    CROSS JOIN LATERAL (SELECT coalesce({LAST_WHOLE.format("start")}, 0) AS first) AS beginning
-    LEFT JOIN events ON events.run = runs.id AND events.number >= first
-    ORDER BY name, start, events.number
-"""  # noqa: S608 - constants
-HASH: Final = """
-    SELECT hash FROM runs JOIN events ON events.run = runs.id WHERE name = %s AND number = %s
-"""
+HASH: Final = "SELECT hash FROM events WHERE run = %s AND number = %s"
 
 
 def units_of(
@@ -347,7 +313,7 @@ def columns_of(
     return {
         "runs": list(units),
         "lasts": [requests[-1].events[-1].number for requests in units.values()],
-        "befores": [bytes.fromhex(each[0].events[0].before) for each in units.values()],
+        "befores": [each[0].events[0].before for each in units.values()],
         "places": [place for place, _ in firsts],
         **_cells("", [row for _, row in firsts]),
         "rest_runs": [run for _, run, _ in rest],
@@ -379,6 +345,6 @@ def _summaries(units: Mapping[str, Sequence[Append]]) -> dict[str, list[object]]
 
 
 def _cells(prefix: str, rows: Sequence[Cells]) -> dict[str, list[object]]:
-    names = ("numbers", "types", "ats", "bys", "hashes", "bodies", "insides", "refs")
+    names = ("numbers", "ats", "bys", "types", "hashes", "bodies")
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     return {prefix + name: list(column) for name, column in zip(names, columns, strict=True)}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from string import ascii_lowercase
 from typing import Any, Final
 
-from plansmith.adapters.stores.packing import RUN_FINISHED, since_epoch
 from plansmith.adapters.stores.rows import SUMMARY_COLUMNS, SummaryCells
 from plansmith.adapters.stores.statements import IS_AT, SUM_UP_AGAIN, Change, Parameters
+from plansmith.plan.chain import moment
 from plansmith.plan.estimate import Cost
 from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.run import RunStatus
@@ -45,8 +45,8 @@ OPEN: Final = f"""
     SELECT name FROM (
         SELECT id, name FROM runs WHERE status IN ({_quoted(OPEN_STATUSES)})
         UNION ALL
-        SELECT id, name FROM runs LEFT JOIN events ON events.run = id AND events.number = last
-        WHERE status = '' AND (type IS NULL OR type <> {RUN_FINISHED})
+        SELECT id, name FROM runs LEFT JOIN events ON events.run = name AND events.number = last
+        WHERE status = '' AND (type IS NULL OR type <> 'run_finished')
     ) AS found ORDER BY id
 """  # noqa: S608 - constants
 _CELLS: Final = "runs.id, name, last, status, summaries.number, tokens, cost, planning, body"
@@ -67,8 +67,6 @@ _BESIDE: Final = """
 _NEWEST: Final = 2**31 - 1
 _UNTOLD: Final = ""
 _SEARCHED: Final = 2000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TENTHS: Final = 10_000
 # `json.dumps` would make a new encoder for every summary.
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # A callee may claim any number; the sum over thousands of runs must fit a database's integer.
@@ -112,29 +110,14 @@ def _body(summary: RunSummary) -> dict[str, Any]:
         "locale": summary.locale if summary.locale != "en" else None,
         "origin": summary.origin,
         "reason": summary.reason,
-        # In microseconds, and how many later; earlier releases stored texts.
-        "created": created and (since_epoch(created) or created.isoformat()),
-        "updated": created and updated and since_epoch(updated) - since_epoch(created),
+        "created": created and moment(created),
+        "updated": updated and moment(updated),
         "steps": summary.steps,
         "questions": summary.questions,
         "times": (times.planning, times.running, times.waiting),
         "working": summary.working,
-        "took": {name: [*map(_call, costs)] for name, costs in summary.calls.items()},
+        "calls": summary.calls,
     }
-
-
-def _call(cost: Cost) -> object:
-    """Returns a call as the tenths of milliseconds that it took, or whatever it is."""
-    tenths = round(cost.seconds * _TENTHS)
-    return tenths if not cost.tokens and tenths / _TENTHS == cost.seconds else cost
-
-
-def _cost(call: Any) -> Cost:
-    return Cost(*call) if isinstance(call, list) else Cost(call / _TENTHS)
-
-
-def _earlier_cost(call: Any) -> Cost:
-    return Cost(*call) if isinstance(call, list) else Cost(call)
 
 
 def _text(value: object) -> str:
@@ -144,7 +127,7 @@ def _text(value: object) -> str:
 def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSummary:
     tokens, cost, planning, text = cells
     body, planned = json.loads(text), _planned(planning)
-    request, created = str(body.get("request", "")), _moment(body.get("created"))
+    request = str(body.get("request", ""))
     return RunSummary(
         run=run,
         number=number,
@@ -155,8 +138,8 @@ def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSum
         locale=str(body.get("locale", "en")),
         origin=str(body.get("origin", "")),
         reason=str(body.get("reason", "")),
-        created_at=created,
-        updated_at=_moment(body.get("updated", 0), created) if created else None,
+        created_at=_moment(body.get("created")),
+        updated_at=_moment(body.get("updated")),
         steps=StepCounts(*map(int, body["steps"])),
         questions=tuple(body.get("questions", ())),
         tokens=int(tokens),
@@ -164,16 +147,15 @@ def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSum
         times=Times(*map(float, body["times"])),
         working=bool(body.get("working")),
         figures=planned.figures,
-        calls={name: [*map(_cost, calls)] for name, calls in body.get("took", {}).items()}
-        or {name: [*map(_earlier_cost, each)] for name, each in body.get("calls", {}).items()},
+        calls={
+            name: [Cost(*call) for call in calls] for name, calls in body.get("calls", {}).items()
+        },
         models=planned.models,
     )
 
 
-def _moment(told: str | int | None, start: datetime | None = None) -> datetime | None:
-    if told is None or isinstance(told, str):
-        return datetime.fromisoformat(told) if told else None
-    return (start or _EPOCH) + timedelta(microseconds=told)
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def _planned(text: str | None) -> PlanningFacts:

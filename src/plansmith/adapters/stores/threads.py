@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.adapters.stores.batched_reads import Followers, thread_key
+from plansmith.adapters.stores.reading import Followers, thread_key
 from plansmith.adapters.stores.statements import Change, Parameters, Step
 from plansmith.lazy import lazy_modules
 from plansmith.plan.chain import moment

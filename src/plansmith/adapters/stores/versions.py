@@ -11,7 +11,7 @@ from plansmith.adapters.stores import schemas
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 
-VERSION: Final = 13
+VERSION: Final = 14
 # "PLNS": distinguishes our files from those of other programs.
 APPLICATION_ID: Final = 0x504C4E53
 # Any number will do, as long as every Plansmith takes the same.

@@ -1,4 +1,4 @@
-"""Values by content hash: what was just kept is at hand, and the rest is read together."""
+"""Values by content hash: what was just kept is at hand, and the rest is read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from plansmith.adapters.stores import batched_reads as module
-from plansmith.adapters.stores.batched_reads import BatchedReads, ValueCache
+from plansmith.adapters.stores import reading as module
+from plansmith.adapters.stores.reading import ValueCache
 from plansmith.errors import JournalDamaged, JournalError
 from plansmith.plan.data import Json, content_of
 
@@ -45,7 +45,7 @@ async def test_what_was_just_kept_is_not_read_again() -> None:
 
 async def test_values_asked_for_together_are_read_together() -> None:
     shelf = Shelf(*range(900), None)
-    found = await asyncio.gather(*map(ValueCache(shelf.read).get, shelf.digests))
+    found = await ValueCache(shelf.read).get_many(shelf.digests)
     assert found == [*range(900), None]
     assert shelf.readings == [901]
 
@@ -72,30 +72,6 @@ async def test_everyone_learns_that_the_reading_failed_and_the_next_one_may_work
     assert await values.get(shelf.digests[0]) == "a"
 
 
-async def test_one_who_no_longer_waits_does_not_disturb_the_others() -> None:
-    shelf = Shelf("a", "b")
-    values = ValueCache(shelf.read)
-    impatient = asyncio.ensure_future(values.get(shelf.digests[0]))
-    patient = asyncio.ensure_future(values.get(shelf.digests[1]))
-    await asyncio.sleep(0)
-    impatient.cancel()
-    assert await patient == "b"
-    assert impatient.cancelled()
-
-
-def test_a_loop_that_ended_in_the_middle_keeps_nobody_waiting() -> None:
-    shelf = Shelf("a")
-    values = ValueCache(shelf.read)
-
-    async def leave() -> None:
-        task = asyncio.ensure_future(values.get(shelf.digests[0]))
-        await asyncio.sleep(0)
-        task.cancel()
-
-    asyncio.run(leave())
-    assert asyncio.run(values.get(shelf.digests[0])) == "a"
-
-
 async def test_old_and_large_values_are_left_to_the_store() -> None:
     texts = [content_of(f"{number:0100}") for number in range(5)]
     large = content_of("x" * (module.LARGEST + 1))
@@ -115,32 +91,3 @@ async def test_after_forgetting_all_is_read_again(value: Json) -> None:
     values.forget()
     assert await values.get(shelf.digests[0]) == value
     assert shelf.readings == [1]
-
-
-@pytest.mark.parametrize("turns", [0, 1, 2])
-async def test_whoever_waits_when_the_store_is_closed_is_told_so(turns: int) -> None:
-    shelf = Shelf("a")
-    values = ValueCache(shelf.read)
-    waiting = asyncio.ensure_future(values.get(shelf.digests[0]))
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    await values.close()
-    if turns:
-        with pytest.raises(JournalError, match="closed"):
-            await waiting
-    else:
-        assert await waiting == "a"
-
-
-async def test_what_is_damaged_of_one_does_not_keep_the_others_from_theirs() -> None:
-    async def ask(keys: Sequence[str]) -> Mapping[str, str]:
-        if "broken" in keys:
-            raise JournalDamaged("a page is unreadable")
-        return {key: key.upper() for key in keys}
-
-    together = BatchedReads(ask)
-    found = await asyncio.gather(
-        *(together.get(key) for key in ("a", "broken", "b")), return_exceptions=True
-    )
-    assert [found[0], found[2]] == ["A", "B"]
-    assert isinstance(found[1], JournalDamaged)

@@ -1,20 +1,18 @@
-"""Joins reads that are requested at the same time into one query, and caches stored values."""
+"""Caches stored values, and waits for what others write."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from plansmith.adapters.stores.commit import closed
 from plansmith.adapters.stores.rows import no_value, read_value
-from plansmith.errors import JournalDamaged, PlansmithError
+from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json, parse_json
 
-_K = TypeVar("_K", bound=Hashable)
-_V = TypeVar("_V")
 MOST_BYTES: Final = 8_000_000
 LARGEST: Final = 100_000
 # Followers of all runs wait under this name, which no run has.
@@ -35,69 +33,6 @@ def apart(keys: Iterable[str]) -> tuple[list[str], list[str]]:
     return runs, [each.removeprefix(_THREAD) for each in names if each.startswith(_THREAD)]
 
 
-class BatchedReads(Generic[_K, _V]):
-    """Collects the reads of one turn of an event loop and makes one query of them."""
-
-    def __init__(self, ask: Callable[[Sequence[_K]], Awaitable[Mapping[_K, _V]]]) -> None:
-        self._ask = ask
-        # By event loop: one that has ended must not keep another waiting.
-        self._asked: dict[
-            asyncio.AbstractEventLoop, list[tuple[_K, asyncio.Future[_V | None]]]
-        ] = {}
-        self._answering: set[asyncio.Task[None]] = set()
-
-    def get(self, key: _K) -> asyncio.Future[_V | None]:
-        """Returns the answer for a key; None if there is none."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[_V | None] = loop.create_future()
-        asked = self._asked.setdefault(loop, [])
-        asked.append((key, future))
-        if len(asked) == 1:
-            task = loop.create_task(self._answer(loop))
-            self._answering.add(task)
-            task.add_done_callback(self._answering.discard)
-        return future
-
-    async def close(self) -> None:
-        """Stops reading; waiting callers get the error that the store is closed."""
-        loop = asyncio.get_running_loop()
-        tasks = [task for task in self._answering if task.get_loop() is loop]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        # A task that is cancelled before its first turn has answered nobody.
-        _fail(self._asked.pop(loop, []), closed())
-
-    async def _answer(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Whoever asks from now on is answered by the next one.
-        asked = [each for each in self._asked.pop(loop) if not each[1].done()]
-        try:
-            await self._answer_all(asked)
-        except asyncio.CancelledError:
-            _fail(asked, closed())
-
-    async def _answer_all(self, asked: Sequence[tuple[_K, asyncio.Future[_V | None]]]) -> None:
-        try:
-            found = await self._ask(list(dict.fromkeys(key for key, _ in asked)))
-        except JournalDamaged as error:
-            # What is damaged of one must not keep the others from theirs.
-            for each in asked if len(asked) > 1 else ():
-                await self._answer_all([each])
-            _fail(asked, error)
-        except Exception as error:  # noqa: BLE001 - nobody must wait for ever
-            _fail(asked, error)
-        else:
-            for key, future in asked:
-                if not future.done():
-                    future.set_result(found.get(key))
-
-
-def _fail(asked: Sequence[tuple[object, asyncio.Future[Any]]], error: Exception) -> None:
-    for _, future in asked:
-        if not future.done():
-            future.set_exception(error)
-
-
 class ValueCache:
     """Caches recently stored values and reads the others from the store.
 
@@ -112,8 +47,6 @@ class ValueCache:
         most: int = MOST_BYTES,
     ) -> None:
         self._read = read
-        self._stored: BatchedReads[tuple[str, ...], Mapping[str, object]]
-        self._stored = BatchedReads(self._read_groups)
         self._most = most
         self._size = 0
         self._texts: OrderedDict[str, bytes] = OrderedDict()
@@ -132,34 +65,23 @@ class ValueCache:
         self._texts.clear()
         self._size = 0
 
-    async def close(self) -> None:
-        """Stops reading."""
-        await self._stored.close()
-
     async def get(self, digest: str) -> Json:
         """Returns the value of a content hash."""
         text = self._texts.get(digest)
         if text is not None:
             # Read anew every time: nobody can change it through a shared dictionary.
             return parse_json(text)
-        return _value(digest, await self._stored.get((digest,)) or {})
+        return _value(digest, await self._read([digest]))
 
     async def get_many(self, digests: Sequence[str]) -> list[Json]:
         """Returns the values of content hashes, each a new object, also of equal ones."""
-        missing = tuple(dict.fromkeys(each for each in digests if each not in self._texts))
+        missing = [*dict.fromkeys(each for each in digests if each not in self._texts)]
         # Taken before others can push them out.
         cached = {each: self._texts[each] for each in digests if each in self._texts}
-        found = (await self._stored.get(missing) if missing else None) or {}
+        found = await self._read(missing) if missing else {}
         return [
             parse_json(cached[each]) if each in cached else _value(each, found) for each in digests
         ]
-
-    async def _read_groups(
-        self, groups: Sequence[tuple[str, ...]]
-    ) -> Mapping[tuple[str, ...], Mapping[str, object]]:
-        """Reads the values of several callers with one query."""
-        found = await self._read([*dict.fromkeys(each for group in groups for each in group)])
-        return dict.fromkeys(groups, found)
 
 
 def _value(digest: str, found: Mapping[str, object]) -> Json:
@@ -187,7 +109,6 @@ class Followers:
         watch: Callable[[], Awaitable[None]],
     ) -> None:
         self._numbers = numbers
-        self._number = BatchedReads(numbers)
         self._watch = watch
         self._lock = threading.Lock()
         self._waiting: dict[str, list[_Follower]] = {}
@@ -201,7 +122,7 @@ class Followers:
             self._waiting.setdefault(run, []).append(follower)
         try:
             # Asked after signing up, so that nothing falls between the two.
-            if (await self._number.get(run) or 0) > after:
+            if (await self._numbers([run])).get(run, 0) > after:
                 return
             self._keep_watching(loop)
             await follower.future
@@ -238,11 +159,6 @@ class Followers:
             followers = [each for some in self._waiting.values() for each in some]
         for follower in followers:
             _resolve(follower.future, error or closed())
-
-    async def stop(self) -> None:
-        """Ends all waits and asks the store nothing more."""
-        self.close()
-        await self._number.close()
 
     def _keep_watching(self, loop: asyncio.AbstractEventLoop) -> None:
         watcher = self._watcher
