@@ -21,8 +21,8 @@ from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
-from plansmith.plan.schedules import Fire, FireState
-from plansmith.ports import Call
+from plansmith.plan.schedules import FireState
+from plansmith.ports import Call, Record
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN = Plan.model_validate({"goal": "mark", "steps": [{"id": "m", "tool": "mark"}]})
@@ -53,9 +53,10 @@ class DyingStore(SqliteStore):
 
     when = "never"
 
-    async def put_fire(self, fire: Fire) -> bool:
-        won = await super().put_fire(fire)
-        if won and self.when == "claim" and fire.state is FireState.CLAIMED:
+    async def put_records(self, records: Sequence[Record]) -> bool:
+        won = await super().put_records(records)
+        claimed = f'"state":"{FireState.CLAIMED.value}"'
+        if won and self.when == "claim" and any(claimed in each.body for each in records):
             die()
         return won
 

@@ -27,6 +27,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import StoreAway
 from plansmith.plan.schedules import FireState
 from plansmith.plan.timing import Timing
+from plansmith.schedules.store import ScheduleStore
 
 ROOT = Path(__file__).parents[2]
 HOLDER = """
@@ -261,7 +262,7 @@ async def test_a_fire_whose_run_ends_while_the_store_is_away_is_done_once_when_i
                 await smith.schedules.fire_now(made.id)
             assert not keeping.done()
         await smith.schedules.carried()
-        [fire] = await store.fires(made.id, limit=9)
+        [fire] = await ScheduleStore(store).fires(made.id, limit=9)
         assert fire.state is FireState.DONE
         assert payments.paid == ["ann", "bob"]
         keeping.cancel()
@@ -292,7 +293,8 @@ def then(text: str) -> str:
 
 async def main():
     store = SqliteStore(sys.argv[1], timeout_s=0.05)
-    from plansmith.plan.limits import Limits
+    from plansmith.schedules.store import ScheduleStore
+from plansmith.plan.limits import Limits
     smith = Plansmith(tools=[fill, then], store=store, limits=Limits(data="show"))
     steps = [{"id": "a", "tool": "fill"}, {"id": "b", "tool": "then", "inputs": {"text": "{{a}}"}}]
     plan = Plan.model_validate({"goal": "fill", "steps": steps})

@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, Protocol
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.database import is_locked, named
 from plansmith.adapters.stores.pg_connection import Connection
-from plansmith.adapters.stores.thread_rows import grown
 from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
 from plansmith.adapters.stores.versions import (
     APPLICATION_ID,
@@ -26,15 +25,12 @@ from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import Headline, RunSummary
-from plansmith.plan.thread import fold_thread
 from plansmith.ports import PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
-from plansmith.threads.store import ThreadHeadline, ThreadStore
 
 _LITTLE_ROOM: Final = 100_000_000
 _LONG_LOG: Final = 64_000_000
 _SHOWN: Final = 20
-_THREADS_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +43,24 @@ class Finding:
     hint: str = ""
 
 
-class _Examined(PlanStore, SummaryStore, ThreadStore, Protocol):
+class _Examined(PlanStore, SummaryStore, Protocol):
     """A store that can also count values that no event mentions."""
 
     async def unmentioned(self) -> int: ...
     async def missing(self) -> Sequence[str]: ...
     async def tombstones(self) -> Sequence[Any]: ...
-    async def keep_headline(self, headline: ThreadHeadline) -> None: ...
 
 
-async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
-    """Checks a store; `sample` limits how many of the newest runs are verified."""
+Check = Callable[[PlanStore], Awaitable[list[Finding]]]
+
+
+async def diagnose(
+    url: str, *, sample: int | None = None, checks: Sequence[Check] = ()
+) -> list[Finding]:
+    """Checks a store; `sample` limits how many of the newest runs are verified.
+
+    `checks` are made of a store whose runs could be read: of what others keep in it.
+    """
     if is_postgres(url):
         findings = await _diagnose_server(url)
     elif url.startswith("memory"):
@@ -68,9 +71,17 @@ async def diagnose(url: str, *, sample: int | None = None) -> list[Finding]:
         store = open_store(url)
         try:
             findings += await _diagnose_runs(store, sample)
+            findings += [found for check in checks for found in await _checked(check, store)]
         finally:
             await store.close()
     return findings
+
+
+async def _checked(check: Check, store: PlanStore) -> list[Finding]:
+    try:
+        return await check(store)
+    except PlansmithError as error:
+        return [_error("records", error)]
 
 
 async def verify(store: PlanStore, run: str) -> int:
@@ -120,7 +131,7 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
     level: Literal["ok", "warning"] = "warning" if damaged else "ok"
     journals = Finding(level, "journals", summary)
     summaries = await _summaries(examined, wrong)
-    about = [journals, summaries, await _values(examined), *await _threads(examined)]
+    about = [journals, summaries, await _values(examined)]
     return [*missing, *damaged[:_SHOWN], *await _deleted(examined), *about]
 
 
@@ -165,41 +176,6 @@ async def _values(store: _Examined) -> Finding:
         return _error("values", error)
     summary = Sentence("doctor.unused_values", count=unused)
     return Finding("ok", "values", summary, Sentence("doctor.retention") if unused else "")
-
-
-async def _threads(store: _Examined) -> list[Finding]:
-    """Reads all threads, and stores the right headlines instead of wrong ones."""
-    count, before = 0, ""
-    findings: list[Finding] = []
-    try:
-        while page := await store.threads(before=before, limit=_THREADS_AT_ONCE):
-            for each in page:
-                findings += await _thread(store, each)
-            count, before = count + len(page), page[-1].thread
-    except PlansmithError as error:
-        return [_error("threads", error)]
-    damaged = [found for found in findings if found.level == "error"]
-    level: Literal["ok", "warning"] = "warning" if findings else "ok"
-    summary = Sentence("doctor.threads_read", count=count, damaged=len(damaged))
-    return [*findings[:_SHOWN], Finding(level, "threads", summary)] if count else []
-
-
-async def _thread(store: _Examined, listed: ThreadHeadline) -> list[Finding]:
-    subject = f"thread {listed.thread}"
-    try:
-        entries = await store.thread_entries(listed.thread)
-        fold_thread(listed.thread, entries)
-    except JournalDamaged as damage:
-        hint = Sentence("doctor.restore_thread")
-        return [Finding("error", subject, damage.message, hint)]
-    if not entries or entries[-1].number != listed.last:
-        return []  # it went on meanwhile
-    found = grown(None, entries)
-    if found == listed:
-        return []
-    await store.keep_headline(found)
-    what = Sentence("doctor.headline_wrong")
-    return [Finding("warning", subject, what)]
 
 
 def _error(subject: str, error: PlansmithError) -> Finding:

@@ -260,7 +260,7 @@ class _Transaction:
 
 
 def _change(connection: sqlite3.Connection, change: Change) -> list[int] | None:
-    if connection.execute(*change.need).fetchone() is None:
+    if not all(connection.execute(*need).fetchone() for need in change.needs):
         return None
     return [connection.executemany(step, rows).rowcount for step, rows in change.steps]
 

@@ -3,43 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.lazy import lazy_modules
-from plansmith.ports import News, Sound
+from plansmith.ports import News, Record, Sound
 
 if TYPE_CHECKING:
-    from plansmith.adapters.stores import thread_rows
     from plansmith.engine import claim_store
     from plansmith.engine.claim_store import Claim
     from plansmith.plan import data, sentence
     from plansmith.plan import summary as summaries
-    from plansmith.plan import thread as entry_texts
     from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
-    from plansmith.plan.schedules import Fire, Schedule
     from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
-    from plansmith.plan.thread import ThreadEntry
-    from plansmith.threads.store import ThreadHeadline
 else:
     lazy_modules(
         globals(),
         claim_store="plansmith.engine.claim_store",
         data="plansmith.plan.data",
-        entry_texts="plansmith.plan.thread",
         sentence="plansmith.plan.sentence",
         summaries="plansmith.plan.summary",
-        thread_rows="plansmith.adapters.stores.thread_rows",
     )
 
 _ANY_RUN: Final = ""  # the name that no run has
-_THREAD: Final = "\n"  # what no run's name starts with
 
 
 class MemoryStore:
@@ -55,19 +45,14 @@ class MemoryStore:
         self._events: dict[str, list[Event]] = {}
         self._news: list[Event | None] = []  # None: its run was deleted
         self._values: dict[str, bytes] = {}
-        self._templates: dict[str, list[tuple[bytes, bool]]] = {}
         self._waiting: dict[str, list[asyncio.Event]] = {}
-        self._schedules: dict[str, Schedule] = {}
-        self._fires: dict[tuple[str, datetime], Fire] = {}
         self._aside: dict[str, list[Event]] = {}
         self._tombstones: list[Json] = []
         self._claims: dict[str, Claim] = {}
         self._terms = 0
         self._statuses: dict[str, str] = {}
         self._summaries: dict[str, RunSummary] = {}
-        self._entries: dict[str, list[str]] = {}
-        self._threads: dict[str, ThreadHeadline] = {}
-        self._thread_of: dict[str, str] = {}
+        self._records: dict[tuple[str, str], Record] = {}
 
     async def append(
         self,
@@ -226,34 +211,6 @@ class MemoryStore:
         """Returns the values of content hashes, in this order."""
         return [await self.get(each) for each in digests]
 
-    async def keep_template(self, name: str, value: Json) -> int:
-        """Stores the next version of a template, unless it equals the last one."""
-        versions = self._templates.setdefault(name, [])
-        text = data.canonical_json(value)
-        if not versions or versions[-1][0] != text:
-            versions.append((text, False))
-        return len(versions)
-
-    async def kept_templates(self) -> Sequence[tuple[str, int, bool, Json]]:
-        """Returns all versions of all templates, by name and version."""
-        return [
-            (name, version, removed, cast("Json", json.loads(text)))
-            for name, versions in sorted(self._templates.items())
-            for version, (text, removed) in enumerate(versions, start=1)
-        ]
-
-    async def drop_template(self, name: str, version: int | None = None) -> int:
-        """Removes one version or all from use; returns how many there were."""
-        versions = self._templates.get(name, [])
-        wanted = [
-            place
-            for place, (_, removed) in enumerate(versions)
-            if not removed and version in (None, place + 1)
-        ]
-        for place in wanted:
-            versions[place] = versions[place][0], True
-        return len(wanted)
-
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run: none is ever altered here."""
         events = self._events.get(run, [])
@@ -313,95 +270,80 @@ class MemoryStore:
         del self._events[run]
         self._tombstones += tombstones
         self._news = [None if each and each.run == run else each for each in self._news]
-        for kept in (self._statuses, self._summaries, self._claims, self._aside, self._thread_of):
+        for kept in (self._statuses, self._summaries, self._claims, self._aside):
             kept.pop(run, None)
+        self._records = {key: each for key, each in self._records.items() if each.run != run}
         return True
 
     async def tombstones(self) -> Sequence[Json]:
         """Returns the tombstones of deleted runs, oldest first."""
         return [*self._tombstones]
 
-    async def put_schedule(self, schedule: Schedule) -> bool:
-        """Stores the next version of a schedule; False if another writer came first."""
-        before = self._schedules.get(schedule.id)
-        if before is None or before.version == schedule.version - 1:
-            self._schedules[schedule.id] = schedule
-        return self._schedules[schedule.id] == schedule
-
-    async def schedules(self) -> Sequence[Schedule]:
-        """Returns all schedules, removed ones too, oldest first."""
-        return [self._schedules[each] for each in sorted(self._schedules)]
-
-    async def put_fire(self, fire: Fire) -> bool:
-        """Stores a fire or its next version; False if another writer came first."""
-        before = self._fires.get(fire.key)
-        if before is None or before.version == fire.version - 1:
-            self._fires[fire.key] = fire
-        return self._fires[fire.key] == fire
-
-    async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
-        """Returns the newest fires of a schedule, newest first."""
-        own = sorted(key for key in self._fires if key[0] == schedule)
-        return [self._fires[key] for key in own[::-1][:limit]]
-
-    async def open_fires(self) -> Sequence[Fire]:
-        """Returns the fires of all schedules that are not finished, oldest first."""
-        return [fire for _, fire in sorted(self._fires.items()) if fire.state.open]
-
-    async def append_entries(self, entries: Sequence[ThreadEntry]) -> bool:
-        """Stores entries that follow the last one of their thread; False if another came first."""
-        if not entries:
-            return True
-        thread_rows.need_following(entries)
-        thread = entries[0].thread
-        stored = self._entries.get(thread, [])
-        if entries[0].number != len(stored) + 1:
-            return False
-        texts = [*map(entry_texts.entry_text, entries)]
-        self._threads[thread] = thread_rows.grown(self._threads.get(thread), entries)
-        self._entries[thread] = stored + texts
-        for run in filter(None, map(entry_texts.runs_named, entries)):
-            self._thread_of.setdefault(run, thread)
-        for waiting in self._waiting.pop(_THREAD + thread, ()):
-            waiting.set()
+    async def put_records(self, records: Sequence[Record]) -> bool:
+        """Stores records of which each is the next version of its name, all or none."""
+        for each in records:
+            found = self._records.get((each.kind, each.name))
+            if each.version != (found.version if found else 0) + 1:
+                return False
+        for each in records:
+            self._records[each.kind, each.name] = each
+            for waiting in self._waiting.pop(_record_key(each.kind, each.name), ()):
+                waiting.set()
         return True
 
-    async def thread_entries(self, thread: str, *, after: int = 0) -> Sequence[ThreadEntry]:
-        """Returns the entries of a thread after a number; none for an unknown thread."""
-        return [*map(entry_texts.read_entry, self._entries.get(thread, [])[max(after, 0) :])]
+    async def record(self, kind: str, name: str) -> Record | None:
+        """Returns the present version of a record, if there is one."""
+        return self._records.get((kind, name))
 
-    async def threads(
-        self, *, owner: str | None = None, before: str = "", limit: int
-    ) -> Sequence[ThreadHeadline]:
-        """Returns threads, newest activity first; `before` is the last one of the page before."""
-        place = self._threads.get(before)
+    async def records(
+        self,
+        kind: str,
+        *,
+        label: str | None = None,
+        state: str | None = None,
+        after: tuple[str, str] | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[Record]:
+        """Returns records of a kind, sorted by place and name."""
         found = [
             each
-            for each in self._threads.values()
-            if owner in (None, each.owner) and (place is None or _activity(each) < _activity(place))
+            for each in self._records.values()
+            if each.kind == kind and label in (None, each.label) and state in (None, each.state)
         ]
-        return sorted(found, key=_activity, reverse=True)[:limit]
+        found.sort(key=_place, reverse=newest)
+        if after is not None:
+            found = [e for e in found if (_place(e) < after if newest else _place(e) > after)]
+        return found[:limit]
 
-    async def thread_of(self, run: str) -> str:
-        """Returns the thread that a run belongs to; empty if it belongs to none."""
-        return self._thread_of.get(run, "")
+    async def remove_records(
+        self, kind: str, names: Sequence[str], *, labelled: Sequence[str] = ()
+    ) -> int:
+        """Removes records, and those that are labelled with their names, all or none."""
+        gone = [key for key in self._records if key[0] == kind and key[1] in names]
+        also = [
+            key
+            for key, each in self._records.items()
+            if each.kind in labelled and each.label in names
+        ]
+        for key in [*gone, *also]:
+            del self._records[key]
+        return len(gone)
 
-    async def remove_thread(self, thread: str) -> bool:
-        """Removes all entries of a thread; False if there is none."""
-        self._thread_of = {run: each for run, each in self._thread_of.items() if each != thread}
-        self._entries.pop(thread, None)
-        return self._threads.pop(thread, None) is not None
-
-    async def wait_thread(self, thread: str, *, after: int) -> None:
-        """Returns when the thread has an entry after the number."""
-        while len(self._entries.get(thread, ())) <= after:
+    async def wait_record(self, kind: str, name: str, *, version: int) -> None:
+        """Returns when a record has a later version than this."""
+        while (found := self._records.get((kind, name))) is None or found.version <= version:
             news = asyncio.Event()
-            self._waiting.setdefault(_THREAD + thread, []).append(news)
+            self._waiting.setdefault(_record_key(kind, name), []).append(news)
             await news.wait()
 
     async def close(self) -> None:
         """Does nothing: nothing is open."""
 
 
-def _activity(thread: ThreadHeadline) -> tuple[datetime, str]:
-    return thread.updated, thread.thread
+def _record_key(kind: str, name: str) -> str:
+    return f"\n{kind} {name}"  # no run's name starts so
+
+
+def _place(record: Record) -> tuple[str, str]:
+    return record.place, record.name

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from plansmith.adapters.stores.claims import CLAIM_OF, POSTGRES_CLAIMS
 from plansmith.adapters.stores.commit import Append, Request, WriterTask, closed
+from plansmith.adapters.stores.database_store import Database, DatabaseStore
 from plansmith.adapters.stores.pg_connection import Connection, ConnectionPool
-from plansmith.adapters.stores.records import Database, DatabaseStore
 from plansmith.adapters.stores.rows import day_of, sound_part, stale, taken_over
 from plansmith.adapters.stores.statements import (
     APPEND,
@@ -185,9 +185,9 @@ class PostgresStore(DatabaseStore):
 
 
 async def _change(cursor: Any, change: Change, *, again: bool) -> list[int] | None:
-    if not await _finds(cursor, change.need):
+    if not await _finds(cursor, change.needs):
         # The lost connection may have taken the answer with it, not the change.
-        made = again and change.made is not None and await _finds(cursor, change.made)
+        made = again and change.made and await _finds(cursor, change.made)
         return [] if made else None
     counts: list[int] = []
     for step, rows in change.steps:
@@ -196,7 +196,9 @@ async def _change(cursor: Any, change: Change, *, again: bool) -> list[int] | No
     return counts
 
 
-async def _finds(cursor: Any, asked: tuple[str, Parameters]) -> bool:
-    statement, given = asked
-    await cursor.execute(for_postgres(statement), given)
-    return await cursor.fetchone() is not None
+async def _finds(cursor: Any, asked: Sequence[tuple[str, Parameters]]) -> bool:
+    for statement, given in asked:
+        await cursor.execute(for_postgres(statement), given)
+        if await cursor.fetchone() is None:
+            return False
+    return True

@@ -61,5 +61,5 @@ async def sweep(database: Queries, day: str, seen: int) -> int:
     ]
     if not rows:
         return 0
-    [done] = await database.transact([Change(("SELECT 1", {}), [(sql.DELETE_CONTENT, rows)])])
+    [done] = await database.transact([Change((), [(sql.DELETE_CONTENT, rows)])])
     return sum(done or ())

@@ -17,20 +17,26 @@ MOST_BYTES: Final = 8_000_000
 LARGEST: Final = 100_000
 # Followers of all runs wait under this name, which no run has.
 ANY_RUN: Final = ""
-# What the name starts with under which followers of a thread wait.
-_THREAD: Final = "\n"
+# What the name starts with under which followers of a record wait.
+_RECORD: Final = "\n"
 
 
-def thread_key(thread: str) -> str:
-    """Returns the name under which followers of a thread wait."""
-    return _THREAD + thread
+def record_key(kind: str, name: str) -> str:
+    """Returns the name under which followers of a record wait."""
+    return f"{_RECORD}{kind} {name}"
 
 
-def apart(keys: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Returns the runs and the threads of those names."""
-    names = [*keys]
-    runs = [each for each in names if not each.startswith(_THREAD)]
-    return runs, [each.removeprefix(_THREAD) for each in names if each.startswith(_THREAD)]
+def apart(keys: Iterable[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """Returns the runs of those names, and the records by kind."""
+    runs: list[str] = []
+    records: dict[str, list[str]] = {}
+    for key in keys:
+        if key.startswith(_RECORD):
+            kind, _, name = key.removeprefix(_RECORD).partition(" ")
+            records.setdefault(kind, []).append(name)
+        else:
+            runs.append(key)
+    return runs, records
 
 
 class ValueCache:

@@ -67,29 +67,24 @@ _EVENTS: Final = """
     );
     CREATE UNIQUE INDEX events_number ON events (run, number);
 """
+# Templates, schedules, conversations: named JSON documents, each with a version.
 _TABLES: Final = """
     CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
-    CREATE TABLE templates (
+    CREATE TABLE records (
+        kind text NOT NULL,
         name text NOT NULL,
         version integer NOT NULL,
-        removed integer NOT NULL,
+        label text NOT NULL,
+        place text NOT NULL,
+        state text NOT NULL,
+        run text NOT NULL,
         hash text NOT NULL,
         body text NOT NULL,
-        PRIMARY KEY (name, version)
-    );
-    CREATE TABLE schedules (
-        id text PRIMARY KEY, version integer NOT NULL, hash text NOT NULL, body text NOT NULL
-    );
-    CREATE TABLE fires (
-        schedule text NOT NULL,
-        due text NOT NULL,
-        version integer NOT NULL,
-        open integer NOT NULL,
-        hash text NOT NULL,
-        body text NOT NULL,
-        PRIMARY KEY (schedule, due)
+        PRIMARY KEY (kind, name)
     ){no_rowid};
-    CREATE INDEX open_fires ON fires (schedule, due) WHERE open = 1;
+    CREATE INDEX records_label ON records (kind, label, place, name);
+    CREATE INDEX records_state ON records (kind, state, place, name);
+    CREATE INDEX records_run ON records (run) WHERE run <> '';
     CREATE TABLE set_aside (
         {id},
         run text NOT NULL,
@@ -101,29 +96,6 @@ _TABLES: Final = """
         body text NOT NULL
     );
     CREATE INDEX set_aside_run ON set_aside (run);
-"""
-# An entry is JSON text and its hash. A thread has a row for lists; the last table tells to which
-# thread a run belongs.
-_THREADS: Final = """
-    CREATE TABLE threads (
-        thread text PRIMARY KEY,
-        owner text NOT NULL,
-        title text NOT NULL,
-        folder text NOT NULL,
-        messages integer NOT NULL,
-        last integer NOT NULL,
-        updated text NOT NULL
-    ){no_rowid};
-    CREATE INDEX threads_owner ON threads (owner, updated, thread);
-    CREATE INDEX threads_updated ON threads (updated, thread);
-    CREATE TABLE thread_entries (
-        thread text NOT NULL,
-        number integer NOT NULL,
-        hash text NOT NULL,
-        body text NOT NULL,
-        PRIMARY KEY (thread, number)
-    ){no_rowid};
-    CREATE TABLE thread_runs (run text PRIMARY KEY, thread text NOT NULL){no_rowid};
 """
 _IN_SQLITE: Final = {
     "id": "id INTEGER PRIMARY KEY",
@@ -142,6 +114,6 @@ _IN_POSTGRES: Final = {
     "tenth_full": " WITH (fillfactor = 10)",
     "terms": "CREATE SEQUENCE terms",
 }
-_ALL: Final = _COUNTS + _CLAIMS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES + _THREADS
+_ALL: Final = _COUNTS + _CLAIMS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES
 SQLITE: Final = _ALL.format(**_IN_SQLITE)
 POSTGRES: Final = _ALL.format(**_IN_POSTGRES)

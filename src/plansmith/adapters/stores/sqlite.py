@@ -20,8 +20,8 @@ from plansmith.adapters.stores.commit import (
     closed,
 )
 from plansmith.adapters.stores.database import Synchronous, converting_errors, open_database
+from plansmith.adapters.stores.database_store import Database, DatabaseStore
 from plansmith.adapters.stores.ledger import Ledger
-from plansmith.adapters.stores.records import Database, DatabaseStore
 from plansmith.adapters.stores.rows import COLUMNS, sound_part
 from plansmith.adapters.stores.statements import LAST, SQLITE, Change, Parameters
 from plansmith.errors import JournalDamaged

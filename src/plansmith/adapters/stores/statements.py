@@ -18,14 +18,14 @@ Step = tuple[str, Sequence[Parameters]]
 
 
 class Change(NamedTuple):
-    """Steps of one transaction; none is done unless `need` finds a row.
+    """Steps of one transaction; none is done unless each of `needs` finds a row.
 
-    `made` finds a row if they were done by an earlier try whose answer was lost.
+    Each of `made` finds a row if they were done by an earlier try whose answer was lost.
     """
 
-    need: tuple[str, Parameters]
+    needs: Sequence[tuple[str, Parameters]]
     steps: Sequence[Step]
-    made: tuple[str, Parameters] | None = None
+    made: Sequence[tuple[str, Parameters]] = ()
 
 
 class Dialect(NamedTuple):
@@ -75,7 +75,7 @@ EVENTS: Final = f"""
 """  # noqa: S608 - constants
 VALUES: Final = "SELECT hash, body FROM contents WHERE hash IN {among}"
 LASTS: Final = "SELECT name, last FROM runs WHERE name IN {among}"
-THREAD_LASTS: Final = "SELECT thread, last FROM threads WHERE thread IN {among}"
+VERSIONS: Final = "SELECT name, version FROM records WHERE kind = :kind AND name IN {among}"
 HEADS: Final = """
     SELECT name, last, newest.type, newest.at, oldest.at FROM runs
     LEFT JOIN events AS oldest ON oldest.run = name AND oldest.number = 1
@@ -114,7 +114,7 @@ DELETE_RUN: Final = (
     *FORGET_SUMMARY,
     "DELETE FROM events WHERE run = :run",
     "DELETE FROM claims WHERE run = :run",
-    "DELETE FROM thread_runs WHERE run = :run",
+    "DELETE FROM records WHERE run = :run AND run <> ''",
     "DELETE FROM set_aside WHERE run = :run AND type <> 'tombstone'",
     "UPDATE tally SET runs = runs - 1",
     "DELETE FROM runs WHERE name = :run",
@@ -143,55 +143,6 @@ ADD: Final = f"""
 END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
 ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
 TOMBSTONES: Final = "SELECT body FROM set_aside WHERE type = 'tombstone' ORDER BY id"
-
-TEMPLATES: Final = "SELECT name, version, removed, hash, body FROM templates ORDER BY name, version"
-TEMPLATE_VERSION: Final = """
-    SELECT max(version) FROM templates WHERE name = :name AND hash = :hash
-"""
-# Of two writers at once, one finds the number taken and looks again.
-KEEP_TEMPLATE: Final = """
-    INSERT INTO templates (name, version, removed, hash, body)
-    SELECT :name, last + 1, 0, :hash, :body
-    FROM (SELECT coalesce(max(version), 0) AS last FROM templates WHERE name = :name) AS found
-    WHERE NOT EXISTS (
-        SELECT 1 FROM templates WHERE name = :name AND version = last AND hash = :hash
-    ) ON CONFLICT DO NOTHING
-"""
-DROP_TEMPLATE: Final = """
-    UPDATE templates SET removed = 1
-    WHERE name = :name AND removed = 0 AND version = coalesce(CAST(:version AS integer), version)
-"""
-
-SCHEDULES: Final = "SELECT hash, body FROM schedules ORDER BY id"
-FIRES: Final = """
-    SELECT hash, body FROM fires WHERE schedule = :schedule ORDER BY due DESC LIMIT :most
-"""
-OPEN_FIRES: Final = "SELECT hash, body FROM fires WHERE open = 1 ORDER BY schedule, due"
-# A first version is added where there is none, any other replaces the one before it.
-PUT_SCHEDULE: Final = """
-    INSERT INTO schedules (id, version, hash, body) VALUES (:id, :version, :hash, :body)
-    ON CONFLICT (id) DO UPDATE
-    SET version = excluded.version, hash = excluded.hash, body = excluded.body
-    WHERE schedules.version = excluded.version - 1
-"""
-PUT_FIRE: Final = """
-    INSERT INTO fires (schedule, due, version, open, hash, body)
-    VALUES (:schedule, :due, :version, :open, :hash, :body)
-    ON CONFLICT (schedule, due) DO UPDATE
-    SET version = excluded.version, open = excluded.open, hash = excluded.hash,
-        body = excluded.body
-    WHERE fires.version = excluded.version - 1
-"""
-SCHEDULE_HASH: Final = "SELECT hash FROM schedules WHERE id = :id"
-FIRE_HASH: Final = "SELECT hash FROM fires WHERE schedule = :schedule AND due = :due"
-# However rare a schedule is, failures in a row are counted in what is left of its fires.
-OLD_FIRES: Final = """
-    DELETE FROM fires AS old
-    WHERE open = 0 AND due < :before AND (
-        SELECT count(*) FROM fires AS newer
-        WHERE newer.schedule = old.schedule AND newer.due > old.due
-    ) >= :spared
-"""
 
 # The rest is for PostgreSQL. Who inserts the first event of a unit has won: the server's primary
 # keys decide, and the rest of the unit and its values follow only then. Who executes a run must

@@ -278,4 +278,4 @@ def _kept(last: int, summary: RunSummary) -> Change:
     # What a damaged journal says may differ from what was told when it was whole.
     told = [] if summary.damage else [(_SET_STATUS, [status])]
     need = IS_AT, {"run": summary.run, "number": last}
-    return Change(need, [(_KEEP, [row]), *told])
+    return Change([need], [(_KEEP, [row]), *told])

@@ -24,6 +24,7 @@ from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.text import padded, safe
+from plansmith.threads.check import check_threads
 
 
 def _configure_verify(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +84,7 @@ def _doctor(args: argparse.Namespace) -> int:
     settings = settings_of(args, warnings.append)
     findings = [
         *(Finding("warning", "folder", each) for each in warnings),
-        *asyncio.run(diagnose(settings.store_url(), sample=args.sample)),
+        *asyncio.run(diagnose(settings.store_url(), sample=args.sample, checks=[check_threads])),
         *asyncio.run(_model_findings(settings.models.plan)),
         *(
             Finding(each.level, "sandbox", each.text, each.hint)

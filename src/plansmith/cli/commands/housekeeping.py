@@ -25,6 +25,7 @@ from plansmith.errors import Misconfigured, Refused
 from plansmith.housekeeping import Old, find_old, hold_restored, prune, read_age, read_statuses
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.text import safe
+from plansmith.threads.store import needed_by_threads
 
 
 def _configure_prune(parser: argparse.ArgumentParser) -> None:
@@ -43,11 +44,11 @@ def _prune(args: argparse.Namespace) -> int:
     statuses = read_statuses(args.status) if args.status else ()
 
     async def work(session: Session) -> int:
-        old = await find_old(session.smith, before, statuses)
+        old = await find_old(session.smith, before, statuses, needed=needed_by_threads)
         if not args.dry_run and old.runs and not args.yes:
             _ask(session, own_text("store.ask_remove", **_amount(old)))
         if not args.dry_run:
-            old = await prune(session.smith, before, statuses)
+            old = await prune(session.smith, before, statuses, needed=needed_by_threads)
         if args.json:
             fields = {"runs": len(old.runs), "bytes": old.bytes, "kept": len(old.spared)}
             print_json({"removed": not args.dry_run, **fields})

@@ -1,11 +1,10 @@
-"""Contract tests for stores that keep threads, as a class to inherit in a test module."""
+"""What threads promise over any store, as a class to inherit in a test module."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 import pytest
 
@@ -23,7 +22,7 @@ from plansmith.plan.thread import (
     ThreadSummarised,
     fold_thread,
 )
-from plansmith.ports import JournalStore
+from plansmith.ports import PlanStore
 from plansmith.testing.contracts import journal
 from plansmith.threads.store import ThreadHeadline, ThreadStore
 
@@ -31,12 +30,12 @@ _START = datetime(2026, 1, 1, tzinfo=UTC)
 _PERSON = Actor(kind="person", name="ann")
 
 
-class ThreadKeeper(ThreadStore, JournalStore, Protocol):
-    """A store of runs and threads."""
+class ThreadKeeper(ThreadStore):
+    """The threads of a store, and the store itself for runs."""
 
-    async def close(self) -> None:
-        """Closes the store."""
-        ...
+    def __init__(self, store: PlanStore) -> None:
+        super().__init__(store)
+        self.store = store
 
 
 def entry(thread: str, number: int, body: AnyThreadBody, *, minute: int = 0) -> ThreadEntry:
@@ -64,7 +63,7 @@ def story(thread: str, *, owner: str = "ann", minute: int = 0) -> list[ThreadEnt
 class ThreadStoreContract:
     """Tests for stores that keep threads; define `make_store`."""
 
-    def make_store(self) -> ThreadKeeper:
+    def make_store(self) -> PlanStore:
         """Returns a new, empty store."""
         raise NotImplementedError
 
@@ -203,7 +202,7 @@ class ThreadStoreContract:
 
     def test_a_removed_thread_takes_its_entries_and_no_run(self) -> None:
         async def scenario(store: ThreadKeeper) -> None:
-            await store.append(journal("trip-run", 3))
+            await store.store.append(journal("trip-run", 3))
             await store.append_entries(story("trip"))
             await store.append_entries(story("other"))
             assert await store.remove_thread("trip")
@@ -215,7 +214,7 @@ class ThreadStoreContract:
                 "",
                 "other",
             ]
-            assert list(await store.events("trip-run")) == journal("trip-run", 3)
+            assert list(await store.store.events("trip-run")) == journal("trip-run", 3)
             # Whoever still had it in hand does not bring half of it back.
             assert not await store.append_entries(
                 [entry("trip", 9, MessageAdded(text="still here?"))]
@@ -235,7 +234,7 @@ class ThreadStoreContract:
                 await asyncio.sleep(0)
             # Of another thread, and of a run of that name.
             await store.append_entries(story("other"))
-            await store.append(journal("trip", 5))
+            await store.store.append(journal("trip", 5))
             assert not waiting.done()
             await store.append_entries(entries[2:])
             await asyncio.wait_for(waiting, 30)
@@ -263,9 +262,8 @@ class ThreadStoreContract:
     def _with_store(self, scenario: Callable[[ThreadKeeper], Awaitable[None]]) -> None:
         async def play() -> None:
             store = self.make_store()
-            assert isinstance(store, ThreadStore)
             try:
-                await scenario(store)
+                await scenario(ThreadKeeper(store))
             finally:
                 await store.close()
 
