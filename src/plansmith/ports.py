@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from plansmith.plan.asking import answer_to, answers_in
 from plansmith.plan.briefs import Brief, ContextBlock, PlanBrief, ReplyBrief, TriageBrief
 from plansmith.store_ports import (
+    Finding,
     JournalStore,
     News,
     PlanStore,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Brief",
     "ContextBlock",
+    "Finding",
     "JournalStore",
     "News",
     "PlanBrief",

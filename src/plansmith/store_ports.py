@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan.sentence import Sentence
@@ -214,6 +215,16 @@ class RepairStore(Protocol):
             run: The id of the run.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check of a store."""
+
+    level: Literal["ok", "note", "warning", "error"]
+    subject: str
+    message: str
+    hint: str = ""
 
 
 class Record(NamedTuple):

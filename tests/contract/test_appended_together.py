@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from tests.postgres import Server
 
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import JournalDamaged, StaleWriter
@@ -27,6 +25,7 @@ from plansmith.plan.events import (
     next_events,
     verify_chain,
 )
+from plansmith.postgres.store import PostgresStore
 
 Store = SqliteStore | PostgresStore
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -45,7 +44,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def opened(url: str) -> Store:
     store = open_store(url)
-    assert not isinstance(store, MemoryStore)
+    assert isinstance(store, SqliteStore | PostgresStore)
     return store
 
 

@@ -14,11 +14,11 @@ from tests.postgres import Server
 
 from plansmith import Plan
 from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing
+from plansmith.postgres.store import PostgresStore
 from plansmith.schedules.store import ScheduleStore
 
 Store = MemoryStore | SqliteStore | PostgresStore

@@ -14,17 +14,17 @@ from tests.postgres import Server
 
 from plansmith import Plan, tool
 from plansmith.adapters.stores.database import open_database
-from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.stores.statements import (
     OVER_BEFORE,
     Change,
     Parameters,
-    for_postgres,
 )
 from plansmith.adapters.stores.summaries import OPEN, SummaryReads
 from plansmith.app import Plansmith
 from plansmith.plan.events import Event
+from plansmith.postgres.statements import for_postgres
+from plansmith.postgres.store import PostgresStore
 
 _numbers = itertools.count(1)
 # 20,000 runs in all statuses, as SQL that both databases take.

@@ -12,9 +12,9 @@ import pytest
 from tests.postgres import Server
 
 from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged, JournalError
+from plansmith.postgres.store import PostgresStore
 from plansmith.templates.store import TemplateStore
 
 Store = MemoryStore | SqliteStore | PostgresStore

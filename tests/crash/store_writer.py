@@ -11,7 +11,6 @@ import resource
 import sys
 from datetime import UTC, datetime
 
-from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import JournalError, StaleWriter
@@ -27,6 +26,7 @@ from plansmith.plan.events import (
     next_event,
 )
 from plansmith.plan.plan import Plan
+from plansmith.postgres.store import PostgresStore
 
 RUNS = 12
 RACE = 60

@@ -21,11 +21,11 @@ from tests.waiting import until
 
 from plansmith import Plan, RunStatus, tool
 from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.engine.processes import lives_here, this_process
 from plansmith.errors import RunBusy
+from plansmith.postgres.store import PostgresStore
 
 PLAN: dict[str, Any] = {
     "goal": "slow, then quick",

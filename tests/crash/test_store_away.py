@@ -21,12 +21,12 @@ from tests.waiting import until
 
 from plansmith import Plan, Run, RunStatus, tool
 from plansmith.adapters.stores.doctor import verify
-from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.errors import StoreAway
 from plansmith.plan.schedules import FireState
 from plansmith.plan.timing import Timing
+from plansmith.postgres.store import PostgresStore
 from plansmith.schedules.store import ScheduleStore
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ from tests.contract.threads import entry, story
 from tests.postgres import Server
 
 from plansmith.adapters.stores.doctor import diagnose, verify
-from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, StaleWriter
 from plansmith.plan.thread import MessageAdded
+from plansmith.postgres.store import PostgresStore
 from plansmith.testing.contracts import journal
 from plansmith.threads.store import ThreadStore
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from plansmith.adapters.stores.doctor import Finding
 from plansmith.errors import JournalDamaged
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import fold_thread
-from plansmith.ports import PlanStore, Records
+from plansmith.ports import Finding, PlanStore, Records
 from plansmith.threads.store import ThreadHeadline, ThreadStore
 
 _AT_ONCE: Final = 500

@@ -13,7 +13,7 @@ from plansmith.engine.claim_store import Beat, Claim
 _FORGOTTEN_S: Final = 3600.0
 # An owner that may be silent only: it loses the run unless it has renewed its lease meanwhile.
 # The row is locked, so that of a renewal and a claim at the same time one comes first.
-_CLAIM: Final = """
+CLAIM: Final = """
     INSERT INTO claims (run, owner, term) VALUES (:run, :owner, {term})
     ON CONFLICT (run) DO UPDATE SET owner = excluded.owner, term = excluded.term
     WHERE claims.owner = '' OR claims.term = :instead_of AND (
@@ -46,9 +46,9 @@ _FORGET: Final = """
 
 
 class ClaimSql(NamedTuple):
-    """The statements that differ between the two databases; `claim` are made in this order.
+    """The statements that differ between databases; `claim` are made in this order.
 
-    PostgreSQL tells the time for all machines; a SQLite file is used by one machine only, which
+    A server tells the time for all machines; a SQLite file is used by one machine only, which
     gives its own.
     """
 
@@ -59,13 +59,9 @@ class ClaimSql(NamedTuple):
 SQLITE_CLAIMS: Final = ClaimSql(
     claim=(
         "UPDATE tally SET terms = terms + 1",
-        _CLAIM.format(term="(SELECT terms FROM tally)", lock=""),
+        CLAIM.format(term="(SELECT terms FROM tally)", lock=""),
     ),
     now=":now",
-)
-POSTGRES_CLAIMS: Final = ClaimSql(
-    claim=(_CLAIM.format(term="nextval('terms')", lock="FOR SHARE") + " RETURNING owner, term",),
-    now="extract(epoch FROM clock_timestamp())::float8",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from plansmith.adapters.stores.rows import Cells, SummaryCells, rows_of
@@ -199,47 +199,6 @@ class WriterThread:
         except Exception as error:  # noqa: BLE001 - a caller must never wait for ever
             for request in requests:
                 request.error = request.error or error
-
-
-class WriterTask:
-    """Does the same for an asynchronous database: a task that lives while there is work."""
-
-    def __init__(
-        self, commit: Callable[[Sequence[Request]], Awaitable[None]], *, settle: Settle
-    ) -> None:
-        self._commit = commit
-        self._settle = settle
-        self._waiting: list[Request] = []
-        self._task: asyncio.Task[None] | None = None
-        self._closed = False
-
-    def submit(self, request: Request) -> asyncio.Future[Any]:
-        """Queues a request; the future is done when its outcome is durable."""
-        if self._closed:
-            raise closed()
-        self._waiting.append(request)
-        if self._task is None:
-            self._task = request.future.get_loop().create_task(self._work())
-        return request.future
-
-    async def close(self) -> None:
-        """Finishes all requests."""
-        self._closed = True
-        if self._task is not None:
-            await self._task
-
-    async def _work(self) -> None:
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting, []
-                try:
-                    await self._commit(batch)
-                except Exception as error:  # noqa: BLE001 - a caller must never wait for ever
-                    for request in batch:
-                        request.error = request.error or error
-                self._settle(batch)
-        finally:
-            self._task = None
 
 
 def _run(requests: Sequence[Request]) -> None:

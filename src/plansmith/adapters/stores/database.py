@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from plansmith.adapters.protected_files import SUFFIXES, hold, release
 from plansmith.adapters.stores.rows import DOCTOR
-from plansmith.adapters.stores.versions import prepare_sqlite
+from plansmith.adapters.stores.tables import prepare_sqlite
 from plansmith.errors import (
     JournalDamaged,
     JournalError,

@@ -109,6 +109,10 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords):
             await self._database.submit(request)
             self._values.keep(texts)
 
+    async def close(self) -> None:
+        """Finishes all requests and closes the database; may be called twice."""
+        raise NotImplementedError
+
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """Returns the events of a run after a number; none for an unknown run."""
         after = max(after, 0)

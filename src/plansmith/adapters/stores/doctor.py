@@ -6,41 +6,24 @@ import asyncio
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.database import is_locked, named
-from plansmith.adapters.stores.pg_connection import Connection
-from plansmith.adapters.stores.urls import is_postgres, open_store, sqlite_path
-from plansmith.adapters.stores.versions import (
-    APPLICATION_ID,
-    VERSION,
-    refuse_other_version,
-    schema_version,
-)
+from plansmith.adapters.stores.tables import APPLICATION_ID, VERSION
+from plansmith.adapters.stores.urls import open_store, sqlite_path, store_kind
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import Headline, RunSummary
-from plansmith.ports import PlanStore, SummaryStore
+from plansmith.ports import Finding, PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
 
 _LITTLE_ROOM: Final = 100_000_000
 _LONG_LOG: Final = 64_000_000
 _SHOWN: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check."""
-
-    level: Literal["ok", "note", "warning", "error"]
-    subject: str
-    message: str
-    hint: str = ""
 
 
 class _Examined(PlanStore, SummaryStore, Protocol):
@@ -61,8 +44,9 @@ async def diagnose(
 
     `checks` are made of a store whose runs could be read: of what others keep in it.
     """
-    if is_postgres(url):
-        findings = await _diagnose_server(url)
+    kind = store_kind(url)
+    if kind is not None:
+        findings = await kind.examine(url)
     elif url.startswith("memory"):
         return [Finding("ok", "store", Sentence("doctor.in_memory"))]
     else:
@@ -81,7 +65,7 @@ async def _checked(check: Check, store: PlanStore) -> list[Finding]:
     try:
         return await check(store)
     except PlansmithError as error:
-        return [_error("records", error)]
+        return [finding_of("records", error)]
 
 
 async def verify(store: PlanStore, run: str) -> int:
@@ -117,14 +101,14 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
         count = len(await examined.runs())
         some = await examined.headlines(limit=count if sample is None else sample)
     except PlansmithError as error:
-        return [_error("journals", error)]
+        return [finding_of("journals", error)]
     damaged: list[Finding] = []
     wrong: list[tuple[int, RunSummary]] = []
     for each in reversed(some):
         try:
             found = await (await _verified(examined, each.run)).summary()
         except PlansmithError as error:
-            damaged.append(_error(f"run {each.run}", error))
+            damaged.append(finding_of(f"run {each.run}", error))
         else:
             wrong += [] if _agrees(each, found) else [(each.last, found)]
     summary = Sentence("doctor.verified", done=len(some), count=count, damaged=len(damaged))
@@ -156,7 +140,7 @@ async def _summaries(store: _Examined, wrong: Sequence[tuple[int, RunSummary]]) 
     try:
         await store.keep_summaries(wrong)
     except PlansmithError as error:
-        return _error("summaries", error)
+        return finding_of("summaries", error)
     runs = [summary.run for _, summary in wrong[:_SHOWN]]
     what = Sentence("doctor.summaries_wrong", count=len(wrong), runs=runs)
     return Finding("warning", "summaries", what)
@@ -173,12 +157,13 @@ async def _values(store: _Examined) -> Finding:
     try:
         unused = await store.unmentioned()
     except PlansmithError as error:
-        return _error("values", error)
+        return finding_of("values", error)
     summary = Sentence("doctor.unused_values", count=unused)
     return Finding("ok", "values", summary, Sentence("doctor.retention") if unused else "")
 
 
-def _error(subject: str, error: PlansmithError) -> Finding:
+def finding_of(subject: str, error: PlansmithError) -> Finding:
+    """Returns an error as a finding."""
     return Finding("error", subject, error.message, error.hint)
 
 
@@ -195,7 +180,7 @@ def _diagnose_file(path: Path) -> Iterator[Finding]:
         # Not read-only: SQLite could not look at the log of a crashed writer then.
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=0)
     except sqlite3.Error as error:
-        yield _error("file", named(error, path))
+        yield finding_of("file", named(error, path))
         return
     checks: Sequence[Callable[[sqlite3.Connection, Path], Finding]] = (
         *(_schema, _log, _lock, _integrity),
@@ -205,7 +190,7 @@ def _diagnose_file(path: Path) -> Iterator[Finding]:
             try:
                 yield check(connection, path)
             except sqlite3.Error as error:
-                yield _error(check.__name__.strip("_"), named(error, path))
+                yield finding_of(check.__name__.strip("_"), named(error, path))
     finally:
         connection.close()
 
@@ -274,41 +259,3 @@ def lock_owners(path: Path) -> list[int]:
         if len(fields) > 5 and fields[3] == "WRITE" and fields[5].rpartition(":")[2] in inodes:
             owners.add(int(fields[4]))
     return sorted(owners)
-
-
-async def _diagnose_server(url: str) -> list[Finding]:
-    connection = Connection(url, patience_s=0, preparing=False)
-    look: Callable[[Any, bool], Awaitable[list[Finding]]] = _look_at_server
-    try:
-        return await connection.use(look)
-    except PlansmithError as error:
-        return [_error("server", error)]
-    finally:
-        await connection.close()
-
-
-async def _look_at_server(connection: Any, _: bool) -> list[Finding]:  # noqa: FBT001 - as `use` calls it
-    schema = await schema_version(connection)
-    refuse_other_version("the schema plansmith", schema)
-    if schema == 0:
-        return [Finding("note", "schema", Sentence("doctor.no_tables"))]
-    version, size = await (await connection.execute(_SERVER)).fetchone()
-    owners = [str(row[0]) for row in await (await connection.execute(_OWNERS)).fetchall()]
-    held = Sentence("doctor.blocks", owners=[*owners])
-    return [
-        Finding("ok", "server", Sentence("doctor.postgres", version=version, size=size)),
-        Finding("warning", "lock", held, Sentence("doctor.terminate"))
-        if owners
-        else Finding("ok", "lock", Sentence("doctor.unlocked")),
-    ]
-
-
-_SERVER: Final = """
-    SELECT current_setting('server_version'), coalesce(sum(pg_total_relation_size(oid)), 0)::bigint
-    FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
-"""
-_OWNERS: Final = """
-    SELECT DISTINCT pid FROM pg_locks JOIN pg_class ON pg_class.oid = relation
-    WHERE relnamespace = current_schema()::regnamespace AND granted AND mode IN
-        ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
-"""

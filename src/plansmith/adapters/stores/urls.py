@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from plansmith import plugins
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from plansmith.adapters.stores import memory, postgres, sqlite
+    from plansmith.adapters.stores import memory, sqlite
     from plansmith.adapters.stores.database import Synchronous
+    from plansmith.adapters.stores.database_store import DatabaseStore
+    from plansmith.engine.run_queue import RunQueue
     from plansmith.plan import sentence
+    from plansmith.ports import Finding
 else:
     lazy_modules(
         globals(),
         memory="plansmith.adapters.stores.memory",
-        postgres="plansmith.adapters.stores.postgres",
         sentence="plansmith.plan.sentence",
         sqlite="plansmith.adapters.stores.sqlite",
     )
@@ -26,12 +29,37 @@ else:
 _SYNCHRONOUS: Final[dict[str, Synchronous]] = {"full": "full", "normal": "normal"}
 
 
-def open_store(url: str) -> memory.MemoryStore | sqlite.SqliteStore | postgres.PostgresStore:
+class StoreKind(Protocol):
+    """What a package brings for the addresses of a scheme (entry point `plansmith.stores`)."""
+
+    def open_store(self, url: str) -> DatabaseStore:
+        """Returns the store at an address; opens nothing before its first use."""
+        ...
+
+    async def examine(self, url: str) -> list[Finding]:
+        """Checks the server of the store."""
+        ...
+
+    def run_queue(self, url: str, folder: str) -> RunQueue:
+        """Returns the queue on which the runs of a folder wait for a worker."""
+        ...
+
+
+def store_kind(url: str) -> StoreKind | None:
+    """Returns what another package brings for an address; None for those of the kernel itself."""
+    if not is_postgres(url):
+        return None
+    kind: StoreKind = plugins.load("stores", "postgresql")
+    return kind
+
+
+def open_store(url: str) -> memory.MemoryStore | DatabaseStore:
     """Returns the store at an address; opens nothing before its first use."""
     if url in ("memory", "memory:", "memory://"):
         return memory.MemoryStore()
-    if is_postgres(url):
-        return postgres.PostgresStore(url)
+    kind = store_kind(url)
+    if kind is not None:
+        return kind.open_store(url)
     return sqlite.SqliteStore(sqlite_path(url), **_settings(url))
 
 

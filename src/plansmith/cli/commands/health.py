@@ -11,7 +11,7 @@ from pathlib import Path
 from plansmith.adapters.agents.sandbox import wall_findings
 from plansmith.adapters.models.choose import choose, choose_at, pull_hint
 from plansmith.adapters.models.local.files import ModelFolder, weights_path
-from plansmith.adapters.stores.doctor import Finding, diagnose, missing_runs, verify
+from plansmith.adapters.stores.doctor import diagnose, missing_runs, verify
 from plansmith.adapters.stores.urls import open_store
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
@@ -23,6 +23,7 @@ from plansmith.config import ModelSettings
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, with_hint
+from plansmith.ports import Finding
 from plansmith.text import padded, safe
 from plansmith.threads.check import check_threads
 

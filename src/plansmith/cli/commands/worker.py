@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 from pkgutil import resolve_name
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import is_postgres, open_store
@@ -23,6 +23,7 @@ from plansmith.engine.processes import described
 from plansmith.errors import Misconfigured, StoreAway
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.server.carrier import need_server
 from plansmith.server.settings import address
 from plansmith.text import padded
 
@@ -116,11 +117,11 @@ async def _read(settings: Settings) -> tuple[list[LiveProcess], list[str] | None
 async def _waiting(url: str, folder: str) -> list[str] | None:
     """Returns the runs on the queue of a folder; None if there is no queue."""
     try:
-        queue = resolve_name("plansmith.adapters.engines.dbos.queue:DbosQueue")(url, folder)
-    except ModuleNotFoundError:
+        queue = need_server(url).run_queue(url, folder)
+    except Misconfigured:
         return None
     try:
-        return cast("list[str]", await queue.waiting())
+        return [*await queue.waiting()]
     except StoreAway:
         return None
     finally:

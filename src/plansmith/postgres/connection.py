@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from plansmith.adapters.stores.versions import prepare_postgres
+from plansmith.adapters.stores.tables import VERSION, refuse_other_version, tables_in
 from plansmith.errors import (
     JournalDamaged,
     JournalError,
@@ -29,6 +29,18 @@ _FULL: Final = ("53100", "53200")
 _AWAY: Final = ("57P01", "57P02", "57P03", "25006", "53300")
 _REFUSED: Final = ("42501", "28000", "28P01", "3D000")
 _DAMAGED: Final = ("XX001", "XX002", "42P01", "42703")
+
+# Any number will do, as long as every Plansmith takes the same.
+_LOCK: Final = 0x504C4E53
+# Rows that are written again and again find room on their page.
+_IN_POSTGRES: Final = {
+    "id": "id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    "position": "bigint",
+    "no_rowid": "",
+    "half_full": " WITH (fillfactor = 50)",
+    "tenth_full": " WITH (fillfactor = 10)",
+    "terms": "CREATE SEQUENCE terms",
+}
 
 
 def load_psycopg() -> Any:
@@ -194,3 +206,51 @@ def named(error: Exception) -> PlansmithError:
             hint=Sentence("store.check_server"),
         )
     return JournalError(f"PostgreSQL: {text}", hint=Sentence("store.server_log"))
+
+
+async def prepare_postgres(connection: Any) -> None:
+    """Makes the schema and its tables where there are none; refuses other versions."""
+    if await schema_version(connection) == VERSION:
+        return
+    # Locked before the transaction begins: only then does it see what others have made.
+    await connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
+    try:
+        async with connection.transaction():
+            found = await schema_version(connection)
+            refuse_other_version("the schema plansmith", found)
+            if found == 0:
+                await _refuse_encoding(connection)
+                [schema] = await (await connection.execute("SHOW search_path")).fetchone()
+                await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+                await connection.execute(_RECORD)
+                await connection.execute(tables_in(_IN_POSTGRES))
+                await connection.execute("INSERT INTO migration VALUES (%s)", [VERSION])
+    finally:
+        if not connection.closed:
+            await connection.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
+
+
+async def _refuse_encoding(connection: Any) -> None:
+    [encoding] = await (await connection.execute("SHOW server_encoding")).fetchone()
+    if encoding != "UTF8":
+        raise Misconfigured(
+            Sentence("store.encoding", encoding=encoding),
+            hint="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
+        )
+
+
+_RECORD: Final = """
+    CREATE TABLE IF NOT EXISTS migration (
+        number integer PRIMARY KEY,
+        at timestamptz NOT NULL DEFAULT now()
+    )
+"""
+
+
+async def schema_version(connection: Any) -> int:
+    """Returns the version of the schema; 0 if there is none."""
+    cursor = await connection.execute("SELECT to_regclass('migration') IS NOT NULL")
+    if not (await cursor.fetchone())[0]:
+        return 0
+    cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM migration")
+    return int((await cursor.fetchone())[0])

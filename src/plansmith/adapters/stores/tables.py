@@ -1,10 +1,19 @@
-"""The tables of SQLite and PostgreSQL stores."""
+"""The tables of stores over a database; refuses a store of another version."""
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
-# One text for both databases. `last` tells a journal whose end was lost from a whole one,
+from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
+
+VERSION: Final = 14
+# "PLNS": distinguishes our files from those of other programs.
+APPLICATION_ID: Final = 0x504C4E53
+# One text for all databases. `last` tells a journal whose end was lost from a whole one,
 # `tally.runs` how many runs there should be, and `counter.position` is never smaller than a
 # position that was given, so that none comes twice.
 _COUNTS: Final = """
@@ -97,6 +106,7 @@ _TABLES: Final = """
     );
     CREATE INDEX set_aside_run ON set_aside (run);
 """
+_ALL: Final = _COUNTS + _CLAIMS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES
 _IN_SQLITE: Final = {
     "id": "id INTEGER PRIMARY KEY",
     "position": "INTEGER",
@@ -105,15 +115,65 @@ _IN_SQLITE: Final = {
     "tenth_full": "",
     "terms": "ALTER TABLE tally ADD COLUMN terms integer NOT NULL DEFAULT 0",
 }
-# Rows that are written again and again find room on their page.
-_IN_POSTGRES: Final = {
-    "id": "id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-    "position": "bigint",
-    "no_rowid": "",
-    "half_full": " WITH (fillfactor = 50)",
-    "tenth_full": " WITH (fillfactor = 10)",
-    "terms": "CREATE SEQUENCE terms",
-}
-_ALL: Final = _COUNTS + _CLAIMS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES
-SQLITE: Final = _ALL.format(**_IN_SQLITE)
-POSTGRES: Final = _ALL.format(**_IN_POSTGRES)
+
+
+def tables_in(words: Mapping[str, str]) -> str:
+    """Returns the statements that make all tables, given the words that a database has for them."""
+    return _ALL.format(**words)
+
+
+def refuse_other_version(name: str, found: int) -> None:
+    """Refuses a store that another version of Plansmith wrote."""
+    if found > VERSION:
+        raise Misconfigured(
+            Sentence("store.newer", name=name, version=found, known=VERSION),
+            hint=Sentence("store.use_newer"),
+        )
+    if 0 < found < VERSION:
+        raise Misconfigured(
+            Sentence("store.older", name=name, version=found, known=VERSION),
+            hint=Sentence("store.use_new_store"),
+        )
+
+
+def prepare_sqlite(connection: sqlite3.Connection, name: str) -> None:
+    """Makes the tables of a new file; refuses files of other programs and versions."""
+    if _number(connection, "user_version") == VERSION and _is_ours(connection):
+        return
+    with _transaction(connection):
+        # Checked again under the lock: another process may have made them meanwhile.
+        found = _number(connection, "user_version")
+        _refuse_foreign(connection, name)
+        refuse_other_version(name, found)
+        if found == 0:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            for statement in filter(str.strip, tables_in(_IN_SQLITE).split(";")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Generator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _refuse_foreign(connection: sqlite3.Connection, name: str) -> None:
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and not _is_ours(connection):
+        raise Misconfigured(
+            Sentence("store.other_program", name=name), hint=Sentence("store.own_file")
+        )
+
+
+def _is_ours(connection: sqlite3.Connection) -> bool:
+    return _number(connection, "application_id") == APPLICATION_ID
+
+
+def _number(connection: sqlite3.Connection, setting: str) -> int:
+    return int(connection.execute(f"PRAGMA {setting}").fetchone()[0])

@@ -8,23 +8,22 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from plansmith.adapters.stores.claims import CLAIM_OF, POSTGRES_CLAIMS
-from plansmith.adapters.stores.commit import Append, Request, WriterTask, closed
+from plansmith.adapters.stores.claims import CLAIM_OF
+from plansmith.adapters.stores.commit import Append, Request, Settle, closed
 from plansmith.adapters.stores.database_store import Database, DatabaseStore
-from plansmith.adapters.stores.pg_connection import Connection, ConnectionPool
 from plansmith.adapters.stores.rows import day_of, sound_part, stale, taken_over
-from plansmith.adapters.stores.statements import (
+from plansmith.adapters.stores.statements import EVENTS, Change, Parameters
+from plansmith.ports import Sound
+from plansmith.postgres.connection import Connection, ConnectionPool
+from plansmith.postgres.statements import (
     APPEND,
-    EVENTS,
     HASH,
     POSTGRES,
-    Change,
-    Parameters,
+    POSTGRES_CLAIMS,
     columns_of,
     for_postgres,
     units_of,
 )
-from plansmith.ports import Sound
 
 _T = TypeVar("_T")
 
@@ -53,7 +52,7 @@ class PostgresStore(DatabaseStore):
         # A transaction has its connection for itself.
         self._changing = Connection(dsn, patience_s=patience_s)
         self._transacting = asyncio.Lock()
-        self._writer = WriterTask(self._commit, settle=self._settle)
+        self._writer = _WriterTask(self._commit, settle=self._settle)
         database = Database(
             dialect=POSTGRES,
             claims=POSTGRES_CLAIMS,
@@ -202,3 +201,44 @@ async def _finds(cursor: Any, asked: Sequence[tuple[str, Parameters]]) -> bool:
         if await cursor.fetchone() is None:
             return False
     return True
+
+
+class _WriterTask:
+    """Passes all requests since the last commit to `commit`, in a task while there is work."""
+
+    def __init__(
+        self, commit: Callable[[Sequence[Request]], Awaitable[None]], *, settle: Settle
+    ) -> None:
+        self._commit = commit
+        self._settle = settle
+        self._waiting: list[Request] = []
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def submit(self, request: Request) -> asyncio.Future[Any]:
+        """Queues a request; the future is done when its outcome is durable."""
+        if self._closed:
+            raise closed()
+        self._waiting.append(request)
+        if self._task is None:
+            self._task = request.future.get_loop().create_task(self._work())
+        return request.future
+
+    async def close(self) -> None:
+        """Finishes all requests."""
+        self._closed = True
+        if self._task is not None:
+            await self._task
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                try:
+                    await self._commit(batch)
+                except Exception as error:  # noqa: BLE001 - a caller must never wait for ever
+                    for request in batch:
+                        request.error = request.error or error
+                self._settle(batch)
+        finally:
+            self._task = None
