@@ -14,12 +14,12 @@ from tests.postgres import Server
 
 from plansmith import Plan, tool
 from plansmith.adapters.stores.database import open_database
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.statements import (
+from plansmith.adapters.stores.sql import (
     OVER_BEFORE,
     Change,
     Parameters,
 )
+from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.stores.summaries import OPEN, SummaryReads
 from plansmith.app import Plansmith
 from plansmith.plan.events import Event

@@ -20,7 +20,7 @@ from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
-from plansmith.plan.schedules import FireState
+from plansmith.plan.schedules import Fire, FireState
 from plansmith.ports import Call, Record
 from plansmith.postgres.store import PostgresStore
 
@@ -55,8 +55,8 @@ class DyingStore(SqliteStore):
 
     async def put_records(self, records: Sequence[Record]) -> bool:
         won = await super().put_records(records)
-        claimed = f'"state":"{FireState.CLAIMED.value}"'
-        if won and self.when == "claim" and any(claimed in each.body for each in records):
+        fires = [Fire.model_validate_json(each.body) for each in records if each.kind == "fire"]
+        if won and self.when == "claim" and any(each.state is FireState.CLAIMED for each in fires):
             die()
         return won
 

@@ -293,7 +293,6 @@ def then(text: str) -> str:
 
 async def main():
     store = SqliteStore(sys.argv[1], timeout_s=0.05)
-    from plansmith.schedules.store import ScheduleStore
 from plansmith.plan.limits import Limits
     smith = Plansmith(tools=[fill, then], store=store, limits=Limits(data="show"))
     steps = [{"id": "a", "tool": "fill"}, {"id": "b", "tool": "then", "inputs": {"text": "{{a}}"}}]

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from plansmith.adapters.stores.tables import VERSION, refuse_other_version, tables_in
+from plansmith.adapters.stores.sql import VERSION, refuse_other_version, tables_in
 from plansmith.errors import (
     JournalDamaged,
     JournalError,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from plansmith.adapters.stores.doctor import finding_of
-from plansmith.adapters.stores.tables import refuse_other_version
+from plansmith.adapters.stores.sql import refuse_other_version
 from plansmith.errors import PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Finding

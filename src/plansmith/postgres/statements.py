@@ -10,7 +10,7 @@ from typing import Final
 from plansmith.adapters.stores.claims import CLAIM, ClaimSql
 from plansmith.adapters.stores.commit import Append
 from plansmith.adapters.stores.rows import COLUMNS, SUMMARY_COLUMNS, Cells, SummaryCells
-from plansmith.adapters.stores.statements import PUT_AGAIN, SUM_UP_AGAIN, Dialect
+from plansmith.adapters.stores.sql import PUT_AGAIN, SUM_UP_AGAIN, Dialect
 
 POSTGRES: Final = Dialect(
     position="SELECT position FROM counter",

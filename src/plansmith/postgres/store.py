@@ -12,7 +12,7 @@ from plansmith.adapters.stores.claims import CLAIM_OF
 from plansmith.adapters.stores.commit import Append, Request, Settle, closed
 from plansmith.adapters.stores.database_store import Database, DatabaseStore
 from plansmith.adapters.stores.rows import day_of, sound_part, stale, taken_over
-from plansmith.adapters.stores.statements import EVENTS, Change, Parameters
+from plansmith.adapters.stores.sql import EVENTS, Change, Parameters
 from plansmith.ports import Sound
 from plansmith.postgres.connection import Connection, ConnectionPool
 from plansmith.postgres.statements import (

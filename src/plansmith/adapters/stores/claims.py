@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from plansmith.adapters.stores.statements import Parameters
+from plansmith.adapters.stores.sql import Parameters
 from plansmith.engine.claim_store import Beat, Claim
 
 # A process that has not been heard of for so long, and owns nothing, is forgotten.

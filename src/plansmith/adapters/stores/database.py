@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from plansmith.adapters.protected_files import SUFFIXES, hold, release
 from plansmith.adapters.stores.rows import DOCTOR
-from plansmith.adapters.stores.tables import prepare_sqlite
+from plansmith.adapters.stores.sql import VERSION, refuse_other_version, tables_in
 from plansmith.errors import (
     JournalDamaged,
     JournalError,
@@ -25,6 +25,16 @@ from plansmith.errors import (
 from plansmith.plan.sentence import Sentence
 
 _PRIVATE: Final = 0o600
+# "PLNS": distinguishes our files from those of other programs.
+APPLICATION_ID: Final = 0x504C4E53
+_IN_SQLITE: Final = {
+    "id": "id INTEGER PRIMARY KEY",
+    "position": "INTEGER",
+    "no_rowid": " WITHOUT ROWID",
+    "half_full": "",
+    "tenth_full": "",
+    "terms": "ALTER TABLE tally ADD COLUMN terms integer NOT NULL DEFAULT 0",
+}
 _PUT_BACK: Final = Sentence("store.put_back")
 Synchronous = Literal["full", "normal"]
 
@@ -101,7 +111,7 @@ def open_database(
                 _refuse_cut(connection, path)
             connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
             connection.execute("PRAGMA cell_size_check = ON")
-            prepare_sqlite(connection, str(path))
+            _prepare(connection, str(path))
         except BaseException:
             connection.close()
             raise
@@ -212,3 +222,46 @@ def _set_wal(connection: sqlite3.Connection, path: Path, timeout_s: float) -> No
             time.sleep(0.005)
     if mode != "wal":
         raise Misconfigured(Sentence("store.no_wal", path=path), hint=Sentence("store.local_disk"))
+
+
+def _prepare(connection: sqlite3.Connection, name: str) -> None:
+    """Makes the tables of a new file; refuses files of other programs and versions."""
+    if _number(connection, "user_version") == VERSION and _is_ours(connection):
+        return
+    with _transaction(connection):
+        # Checked again under the lock: another process may have made them meanwhile.
+        found = _number(connection, "user_version")
+        _refuse_foreign(connection, name)
+        refuse_other_version(name, found)
+        if found == 0:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            for statement in filter(str.strip, tables_in(_IN_SQLITE).split(";")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Generator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _refuse_foreign(connection: sqlite3.Connection, name: str) -> None:
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and not _is_ours(connection):
+        raise Misconfigured(
+            Sentence("store.other_program", name=name), hint=Sentence("store.own_file")
+        )
+
+
+def _is_ours(connection: sqlite3.Connection) -> bool:
+    return _number(connection, "application_id") == APPLICATION_ID
+
+
+def _number(connection: sqlite3.Connection, setting: str) -> int:
+    return int(connection.execute(f"PRAGMA {setting}").fetchone()[0])

@@ -6,11 +6,10 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from plansmith.adapters.stores import pruning
-from plansmith.adapters.stores import statements as sql
+from plansmith.adapters.stores import sql
 from plansmith.adapters.stores.claims import ClaimRecords, ClaimSql
 from plansmith.adapters.stores.commit import Append, Request, closed, settle
 from plansmith.adapters.stores.reading import ANY_RUN, Followers, ValueCache, apart, record_key
@@ -19,14 +18,16 @@ from plansmith.adapters.stores.rows import (
     COLUMNS,
     RunHead,
     day_of,
+    hashes_in,
     head_of,
     need_following,
     read_journal,
     rows_of,
     stale,
 )
-from plansmith.adapters.stores.statements import Change, Dialect, Parameters, Step
+from plansmith.adapters.stores.sql import Change, Dialect, Parameters, Step
 from plansmith.adapters.stores.summaries import OPEN, SummaryReads, cells_of
+from plansmith.plan.chain import moment
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
@@ -34,6 +35,7 @@ from plansmith.plan.summary import RunSummary
 from plansmith.ports import News, Sound
 
 _RUNS_AT_ONCE: Final = 50
+_BODIES_AT_ONCE: Final = 10_000
 _FAR: Final = 2**63
 _NO_DAY: Final = "9999-12-31"
 _NAMES: Final = COLUMNS.split(", ")
@@ -235,24 +237,51 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords):
 
     async def over_before(self, before: datetime) -> dict[str, int]:
         """Returns the runs that ended before a moment, with the bytes of their journals."""
-        old = await pruning.over_before(self._database, before)
-        return {run: await pruning.size_of(self._database, run) for run in old}
+        query = self._database.query
+        sizes = {run: await query(sql.RUN_SIZE, {"run": run}) for run in await self._over(before)}
+        return {run: int(rows[0][0] or 0) for run, rows in sizes.items()}
+
+    async def _over(self, before: datetime) -> dict[str, int]:
+        """Returns the runs that ended before a moment, with the number of their last event."""
+        given = {"before": moment(before.astimezone(UTC))}
+        rows = await self._database.query(sql.OVER_BEFORE, given)
+        return {str(run): int(number) for run, number in rows}
 
     async def prune(self, before: datetime, *, spared: Collection[str] = ()) -> Pruned:
         """Deletes runs that ended before a moment, then values that no event mentions."""
         self._values.forget()
-        old = list((await pruning.over_before(self._database, before, spared)).items())
+        old = [each for each in (await self._over(before)).items() if each[0] not in spared]
         runs = 0
         for start in range(0, len(old), _RUNS_AT_ONCE):  # others write in between
             runs += await self._delete(dict(old[start : start + _RUNS_AT_ONCE]))
         # A value put a moment ago may not have its event yet.
         day = min(day_of(before), day_of(self._database.now() - timedelta(days=1)))
-        swept = await pruning.sweep(self._database, day, await self._position())
-        return Pruned(runs, swept)
+        return Pruned(runs, await self._sweep(day, await self._position()))
 
     async def unmentioned(self) -> int:
         """Returns how many values no event mentions."""
-        return len(await pruning.unmentioned(self._database, _NO_DAY, await self._position()))
+        return len(await self._unmentioned(_NO_DAY, await self._position()))
+
+    async def _unmentioned(self, day: str, seen: int) -> set[str]:
+        """Returns the values last put before a day that no event up to a position mentions."""
+        rows = await self._database.query(sql.OLD_CONTENTS, {"day": day})
+        old = {str(row[0]) for row in rows}
+        for after in range(0, seen if old else 0, _BODIES_AT_ONCE):
+            window = {"after": after, "until": min(after + _BODIES_AT_ONCE, seen)}
+            bodies = await self._database.query(sql.BODIES, window)
+            old -= hashes_in(str(row[0]) for row in bodies)
+        return old
+
+    async def _sweep(self, day: str, seen: int) -> int:
+        """Deletes the values that no event mentions; returns how many there were."""
+        rows = [
+            {"hash": each, "day": day, "seen": seen, "pattern": f"%{each}%"}
+            for each in sorted(await self._unmentioned(day, seen))
+        ]
+        if not rows:
+            return 0
+        [done] = await self._database.transact([Change((), [(sql.DELETE_CONTENT, rows)])])
+        return sum(done or ())
 
     async def missing(self) -> Sequence[str]:
         """Describes the runs that were written and are no longer there."""

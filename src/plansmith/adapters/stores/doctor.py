@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.database import is_locked, named
-from plansmith.adapters.stores.tables import APPLICATION_ID, VERSION
+from plansmith.adapters.stores.database import APPLICATION_ID, is_locked, named
+from plansmith.adapters.stores.sql import VERSION
 from plansmith.adapters.stores.urls import open_store, sqlite_path, store_kind
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError

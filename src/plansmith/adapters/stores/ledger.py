@@ -30,7 +30,7 @@ from plansmith.adapters.stores.rows import (
     stale,
     taken_over,
 )
-from plansmith.adapters.stores.statements import PUT_AGAIN, SQLITE, SUM_UP_AGAIN, Change
+from plansmith.adapters.stores.sql import PUT_AGAIN, SQLITE, SUM_UP_AGAIN, Change
 from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence

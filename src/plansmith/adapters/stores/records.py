@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from plansmith.adapters.stores.reading import Followers, record_key
-from plansmith.adapters.stores.statements import Change, Parameters, Step
+from plansmith.adapters.stores.sql import Change, Parameters, Step
 from plansmith.ports import Record
 
 _CELLS: Final = "kind, name, version, body, label, place, state, run, hash"

@@ -23,7 +23,7 @@ from plansmith.adapters.stores.database import Synchronous, converting_errors, o
 from plansmith.adapters.stores.database_store import Database, DatabaseStore
 from plansmith.adapters.stores.ledger import Ledger
 from plansmith.adapters.stores.rows import COLUMNS, sound_part
-from plansmith.adapters.stores.statements import LAST, SQLITE, Change, Parameters
+from plansmith.adapters.stores.sql import LAST, SQLITE, Change, Parameters
 from plansmith.errors import JournalDamaged
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound

@@ -12,7 +12,7 @@ from string import ascii_lowercase
 from typing import Any, Final
 
 from plansmith.adapters.stores.rows import SUMMARY_COLUMNS, SummaryCells
-from plansmith.adapters.stores.statements import IS_AT, SUM_UP_AGAIN, Change, Parameters
+from plansmith.adapters.stores.sql import IS_AT, SUM_UP_AGAIN, Change, Parameters
 from plansmith.plan.chain import moment
 from plansmith.plan.estimate import Cost
 from plansmith.plan.planning_events import PlanningFigures

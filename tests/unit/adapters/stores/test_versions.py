@@ -8,8 +8,8 @@ import pytest
 
 from plansmith.adapters.stores.database import open_database
 from plansmith.adapters.stores.doctor import diagnose
+from plansmith.adapters.stores.sql import VERSION
 from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.tables import VERSION
 from plansmith.errors import Misconfigured
 from plansmith.testing.contracts import journal
 

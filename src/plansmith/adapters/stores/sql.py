@@ -1,4 +1,4 @@
-"""The SQL statements of stores over a database.
+"""The tables of stores over a database, and the statements about them.
 
 Parameters are written `:name`. Tables have no schema prefix: the connection sets it.
 """
@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from plansmith.adapters.stores.rows import COLUMNS
+from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
 
 Parameters = Mapping[str, object]
 Step = tuple[str, Sequence[Parameters]]
@@ -38,6 +40,101 @@ class Dialect(NamedTuple):
     notify: str = ""
 
 
+VERSION: Final = 14
+# One text for all databases. `last` tells a journal whose end was lost from a whole one,
+# `tally.runs` how many runs there should be, and `counter.position` is never smaller than a
+# position that was given, so that none comes twice.
+_COUNTS: Final = """
+    CREATE TABLE runs (
+        {id},
+        name text NOT NULL UNIQUE,
+        last integer NOT NULL,
+        status text NOT NULL DEFAULT ''
+    ){half_full};
+    CREATE TABLE tally (runs integer NOT NULL);
+    INSERT INTO tally VALUES (0);
+"""
+_COUNTER: Final = """
+    CREATE TABLE counter (position bigint NOT NULL){tenth_full};
+    INSERT INTO counter VALUES (0);
+"""
+# Who executes which run, and which processes live. Every claim gets a higher term.
+_CLAIMS: Final = """
+    CREATE TABLE claims (
+        run text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL
+    ){no_rowid};
+    CREATE TABLE processes (
+        name text PRIMARY KEY,
+        machine text NOT NULL,
+        pid integer NOT NULL,
+        kind text NOT NULL,
+        version text NOT NULL,
+        lease_s double precision NOT NULL,
+        beats bigint NOT NULL,
+        seen double precision NOT NULL
+    ){no_rowid};
+    {terms};
+"""
+# What lists and sums need of a run as of event `number`; an open run may have newer events.
+_SUMMARIES: Final = """
+    CREATE INDEX runs_status ON runs (status, id);
+    CREATE TABLE summaries (
+        run integer PRIMARY KEY,
+        number integer NOT NULL,
+        day text NOT NULL,
+        tokens bigint NOT NULL,
+        cost text NOT NULL,
+        planning text,
+        body text NOT NULL
+    );
+    CREATE INDEX summaries_day ON summaries (day, cost, tokens);
+    CREATE INDEX summaries_planned ON summaries (run) WHERE planning IS NOT NULL;
+"""
+# What was hashed of an event is in its row: `at` is a time in UTC, `by` and `body` are JSON.
+_EVENTS: Final = """
+    CREATE TABLE events (
+        position {position} PRIMARY KEY,
+        run text NOT NULL,
+        number integer NOT NULL,
+        at text NOT NULL,
+        by text NOT NULL,
+        type text NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL
+    );
+    CREATE UNIQUE INDEX events_number ON events (run, number);
+"""
+# Templates, schedules, conversations: named JSON documents, each with a version.
+_TABLES: Final = """
+    CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
+    CREATE TABLE records (
+        kind text NOT NULL,
+        name text NOT NULL,
+        version integer NOT NULL,
+        label text NOT NULL,
+        place text NOT NULL,
+        state text NOT NULL,
+        run text NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (kind, name)
+    ){no_rowid};
+    CREATE INDEX records_label ON records (kind, label, place, name);
+    CREATE INDEX records_state ON records (kind, state, place, name);
+    CREATE INDEX records_run ON records (run) WHERE run <> '';
+    CREATE TABLE set_aside (
+        {id},
+        run text NOT NULL,
+        number integer NOT NULL,
+        type text NOT NULL,
+        at text NOT NULL,
+        by text NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL
+    );
+    CREATE INDEX set_aside_run ON set_aside (run);
+"""
+_ALL: Final = _COUNTS + _CLAIMS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES
 SQLITE: Final = Dialect(
     position="""
         SELECT max(counter.position, (SELECT coalesce(max(position), 0) FROM events)) FROM counter
@@ -126,3 +223,22 @@ ADD: Final = f"""
 END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
 ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
 TOMBSTONES: Final = "SELECT body FROM set_aside WHERE type = 'tombstone' ORDER BY id"
+
+
+def tables_in(words: Mapping[str, str]) -> str:
+    """Returns the statements that make all tables, given the words that a database has for them."""
+    return _ALL.format(**words)
+
+
+def refuse_other_version(name: str, found: int) -> None:
+    """Refuses a store that another version of Plansmith wrote."""
+    if found > VERSION:
+        raise Misconfigured(
+            Sentence("store.newer", name=name, version=found, known=VERSION),
+            hint=Sentence("store.use_newer"),
+        )
+    if 0 < found < VERSION:
+        raise Misconfigured(
+            Sentence("store.older", name=name, version=found, known=VERSION),
+            hint=Sentence("store.use_new_store"),
+        )
