@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeGuard, TypeVar, Unpack, cast
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.ports import Closing
 from plansmith.runs.options import Options
+from plansmith.store.urls import open_store
 
 if TYPE_CHECKING:
     import difflib

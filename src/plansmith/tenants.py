@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from plansmith.adapters.stores.urls import is_postgres, sqlite_path
 from plansmith.config import Settings, merge_tables, parse_settings, read_table
 from plansmith.errors import Misconfigured, NotFound
 from plansmith.files import locked, replace_file
 from plansmith.folder_settings import Table, at, with_paths
 from plansmith.plan.data import Record
 from plansmith.plan.sentence import Sentence
+from plansmith.store.urls import is_postgres, sqlite_path
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _RECORD: Final = "tenant.json"

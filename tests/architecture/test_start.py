@@ -38,7 +38,7 @@ SELDOM = (
     "starlette",
     "yaml",
 )
-DATABASES = ("plansmith.adapters.stores.database", "psycopg", "sqlite3")
+DATABASES = ("plansmith.store.sqlite_file", "psycopg", "sqlite3")
 LIBRARIES = ("email", "jsonschema_rs", "msgspec", "pydantic", "pydantic_core", "importlib.metadata")
 
 ONE_RUN = """

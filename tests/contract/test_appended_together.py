@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from tests.postgres import Server
 
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.events import (
     Actor,
@@ -26,6 +24,8 @@ from plansmith.plan.events import (
     verify_chain,
 )
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import open_store
 
 Store = SqliteStore | PostgresStore
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)

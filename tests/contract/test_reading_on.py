@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Actor, AnyBody, Event, RunCreated, RunPaused, next_events
+from plansmith.store.sqlite import SqliteStore
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

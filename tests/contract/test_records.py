@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.postgres import Server
 
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.records_contracts import RecordsContract, record
 
 _numbers = itertools.count(1)

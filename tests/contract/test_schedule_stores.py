@@ -13,13 +13,13 @@ import pytest
 from tests.postgres import Server
 
 from plansmith import Plan
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing
 from plansmith.postgres.store import PostgresStore
 from plansmith.schedules.store import ScheduleStore
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 
 Store = MemoryStore | SqliteStore | PostgresStore
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.postgres import Server
 
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged, JournalError
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.templates.store import TemplateStore
 
 Store = MemoryStore | SqliteStore | PostgresStore

@@ -10,11 +10,11 @@ import pytest
 from tests.postgres import Server
 
 from plansmith import Plan
-from plansmith.adapters.stores.doctor import diagnose
-from plansmith.adapters.stores.urls import open_store
 from plansmith.app import Plansmith
 from plansmith.errors import Misconfigured
 from plansmith.postgres.connection import schema_of
+from plansmith.store.doctor import diagnose
+from plansmith.store.urls import open_store
 from plansmith.tenants import tenant_store
 
 _numbers = count()

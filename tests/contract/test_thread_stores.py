@@ -13,14 +13,14 @@ import pytest
 from tests.contract.threads import ThreadStoreContract, story
 from tests.postgres import Server
 
-from plansmith.adapters.stores.doctor import diagnose
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Actor, RunFinished, next_event
 from plansmith.ports import Finding
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.doctor import diagnose
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal
 from plansmith.threads.check import check_threads
 from plansmith.threads.store import ThreadStore

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from tests.postgres import Server
 
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Content, Json, content_hash, content_of
 from plansmith.plan.events import (
@@ -26,6 +25,7 @@ from plansmith.plan.events import (
     next_event,
 )
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.sqlite import SqliteStore
 
 Store = SqliteStore | PostgresStore
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Effect, Plan, ToolSpec
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
 from plansmith.plan.schedules import Fire, FireState
 from plansmith.ports import Call, Record
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.sqlite import SqliteStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN = Plan.model_validate({"goal": "mark", "steps": [{"id": "m", "tool": "mark"}]})

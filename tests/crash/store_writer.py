@@ -11,8 +11,6 @@ import resource
 import sys
 from datetime import UTC, datetime
 
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import JournalError, StaleWriter
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import (
@@ -27,6 +25,8 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.plan import Plan
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import open_store
 
 RUNS = 12
 RACE = 60

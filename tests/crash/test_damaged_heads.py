@@ -11,10 +11,10 @@ from tests.postgres import Server
 from tests.unit.server.house import serving, tool_step
 
 from plansmith import Plan, RunStatus, tool
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.sqlite import SqliteStore
 
 _numbers = itertools.count(1)
 PLAN = Plan.model_validate({"goal": "look", "steps": [{"id": "a", "tool": "look"}]})

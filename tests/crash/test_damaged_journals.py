@@ -19,14 +19,14 @@ from tests.postgres import Server
 from tests.unit.server.house import serving, tool_step
 
 from plansmith import Plan, RunStatus, StepStatus, tool
-from plansmith.adapters.stores.doctor import diagnose, verify
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.doctor import diagnose, verify
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 
 ADA = e.Actor(kind="person", name="ada")
 SYSTEM = e.Actor(kind="system")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.postgres import Server
 
-from plansmith.adapters.stores.doctor import diagnose, missing_runs
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.doctor import diagnose, missing_runs
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
 
 

@@ -20,14 +20,14 @@ from tests.unit.server.house import Tools, serving, tool_step
 from tests.waiting import until
 
 from plansmith import Plan, Run, RunStatus, tool
-from plansmith.adapters.stores.doctor import verify
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.errors import StoreAway
 from plansmith.plan.schedules import FireState
 from plansmith.plan.timing import Timing
 from plansmith.postgres.store import PostgresStore
 from plansmith.schedules.store import ScheduleStore
+from plansmith.store.doctor import verify
+from plansmith.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 HOLDER = """
@@ -272,7 +272,7 @@ FULL = """
 import asyncio, resource, sys
 from pathlib import Path
 from plansmith import Plan, tool
-from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.app import Plansmith
 
 whole = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -328,7 +328,7 @@ DYING = """
 import asyncio, sys
 from pathlib import Path
 from plansmith import Plan, tool
-from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.app import Plansmith
 
 @tool(effect="write")

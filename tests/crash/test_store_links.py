@@ -11,10 +11,10 @@ import pytest
 from tests.contract.threads import entry, story
 from tests.postgres import Server
 
-from plansmith.adapters.stores.doctor import diagnose, verify
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, StaleWriter
 from plansmith.plan.thread import MessageAdded
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.doctor import diagnose, verify
 from plansmith.testing.contracts import journal
 from plansmith.threads.store import ThreadStore
 

@@ -15,9 +15,9 @@ import pytest
 from tests import forked
 
 from plansmith import Plan, tool
-from plansmith.adapters.stores.doctor import diagnose
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
+from plansmith.store.doctor import diagnose
+from plansmith.store.sqlite import SqliteStore
 
 SUMMING = Path(__file__).parent / "summing.py"
 RUNS = 110

@@ -9,9 +9,9 @@ from pathlib import Path
 from tests import forked
 from tests.contract.threads import story
 
-from plansmith.adapters.stores.doctor import diagnose
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.plan.thread import fold_thread
+from plansmith.store.doctor import diagnose
+from plansmith.store.sqlite import SqliteStore
 from plansmith.threads.check import check_threads
 from plansmith.threads.store import ThreadStore
 

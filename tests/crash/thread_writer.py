@@ -9,9 +9,9 @@ import asyncio
 import sys
 from datetime import UTC, datetime
 
-from plansmith.adapters.stores.urls import open_store
 from plansmith.plan.events import Actor
 from plansmith.plan.thread import AnyThreadBody, MessageAdded, MessageRead, ThreadEntry
+from plansmith.store.urls import open_store
 from plansmith.threads.store import ThreadStore
 
 

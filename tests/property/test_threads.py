@@ -11,11 +11,11 @@ import pytest
 from tests.flow.looking_model import Desk, LookingModel
 
 from plansmith import Plansmith, RunStatus
-from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.errors import PlansmithError
 from plansmith.plan.events import Actor, PlanApproved, QuestionAnswered
 from plansmith.plan.thread import MessageAdded, MessageRead, fold_thread
 from plansmith.ports import PlanBrief
+from plansmith.store.memory import MemoryStore
 from plansmith.threads.store import ThreadStore
 
 SEEDS = 1000 if os.environ.get("PLANSMITH_LONG") else 12

@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from plansmith.adapters.stores.sql import VERSION, refuse_other_version, tables_in
 from plansmith.errors import (
     JournalDamaged,
     JournalError,
@@ -19,6 +18,7 @@ from plansmith.errors import (
     StoreAway,
 )
 from plansmith.plan.sentence import Sentence
+from plansmith.store.sql import VERSION, refuse_other_version, tables_in
 
 _T = TypeVar("_T")
 SCHEMA: Final = "plansmith"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from plansmith.adapters.stores.doctor import finding_of
-from plansmith.adapters.stores.sql import refuse_other_version
 from plansmith.errors import PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Finding
 from plansmith.postgres.connection import Connection, schema_version
+from plansmith.store.doctor import finding_of
+from plansmith.store.sql import refuse_other_version
 
 
 async def examine_server(url: str) -> list[Finding]:

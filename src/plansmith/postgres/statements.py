@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from plansmith.adapters.stores.claims import CLAIM, ClaimSql
-from plansmith.adapters.stores.commit import Append
-from plansmith.adapters.stores.rows import COLUMNS, SUMMARY_COLUMNS, Cells, SummaryCells
-from plansmith.adapters.stores.sql import PUT_AGAIN, SUM_UP_AGAIN, Dialect
+from plansmith.store.claims import CLAIM, ClaimSql
+from plansmith.store.commit import Append
+from plansmith.store.rows import COLUMNS, SUMMARY_COLUMNS, Cells, SummaryCells
+from plansmith.store.sql import PUT_AGAIN, SUM_UP_AGAIN, Dialect
 
 POSTGRES: Final = Dialect(
     position="SELECT position FROM counter",

@@ -8,11 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from plansmith.adapters.stores.claims import CLAIM_OF
-from plansmith.adapters.stores.commit import Append, Request, Settle, closed
-from plansmith.adapters.stores.database_store import Database, DatabaseStore
-from plansmith.adapters.stores.rows import day_of, sound_part, stale, taken_over
-from plansmith.adapters.stores.sql import EVENTS, Change, Parameters
 from plansmith.ports import Sound
 from plansmith.postgres.connection import Connection, ConnectionPool
 from plansmith.postgres.statements import (
@@ -24,6 +19,11 @@ from plansmith.postgres.statements import (
     for_postgres,
     units_of,
 )
+from plansmith.store.claims import CLAIM_OF
+from plansmith.store.commit import Append, Request, Settle, closed
+from plansmith.store.database_store import Database, DatabaseStore
+from plansmith.store.rows import day_of, sound_part, stale, taken_over
+from plansmith.store.sql import EVENTS, Change, Parameters
 
 _T = TypeVar("_T")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from plansmith.adapters.stores.urls import StoreKind, store_kind
 from plansmith.engine.ownership import Owners
 from plansmith.engine.process_kind import read_kind
 from plansmith.engine.run_queue import QueueLimits, RunQueue
@@ -13,6 +12,7 @@ from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
 from plansmith.server.ops.logs import Log
+from plansmith.store.urls import StoreKind, store_kind
 
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0

@@ -27,7 +27,6 @@ from plansmith.adapters.agents.a2a.registry import AgentRegistry
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.protected_files import protect
 from plansmith.adapters.secrets import SecretBox
-from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.config import Settings
 from plansmith.engine.process_kind import ProcessKind
 from plansmith.errors import Misconfigured
@@ -57,6 +56,7 @@ from plansmith.server.tokens import TokenFile
 from plansmith.server.upkeep import begin_upkeep
 from plansmith.server.waiting import telling
 from plansmith.server.worker import Left, Worker, working
+from plansmith.store.urls import sqlite_path
 from plansmith.tenants import Tenant, TenantBook, tenant_settings
 from plansmith.wiring import Parts, TeamSmiths, make_agents, make_smith
 

@@ -2,7 +2,7 @@
 
 from plansmith.adapters.models.recorded import RecordedModel, RecordingModel
 from plansmith.adapters.models.scripted import Answer, ScriptedModel
-from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.store.memory import MemoryStore
 from plansmith.testing.clock import FakeClock
 from plansmith.testing.modelserver import Gate, ModelServer, Page, Refusal, Reply
 from plansmith.testing.tools import FakeTool, FakeTools

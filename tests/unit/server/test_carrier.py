@@ -6,7 +6,6 @@ import asyncio
 import io
 from collections.abc import Awaitable, Sequence
 
-from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.engine.ownership import Owners
 from plansmith.engine.process_kind import ProcessKind, read_kind
 from plansmith.engine.processes import this_process
@@ -14,6 +13,7 @@ from plansmith.engine.run_queue import QueueLimits, RunTaker, Taken
 from plansmith.errors import StoreAway
 from plansmith.server.carrier import RunCarrier
 from plansmith.server.ops.logs import Log
+from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeClock
 
 

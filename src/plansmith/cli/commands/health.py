@@ -11,8 +11,6 @@ from pathlib import Path
 from plansmith.adapters.agents.sandbox import wall_findings
 from plansmith.adapters.models.choose import choose, choose_at, pull_hint
 from plansmith.adapters.models.local.files import ModelFolder, weights_path
-from plansmith.adapters.stores.doctor import diagnose, missing_runs, verify
-from plansmith.adapters.stores.urls import open_store
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, settings_of
@@ -24,6 +22,8 @@ from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.ports import Finding
+from plansmith.store.doctor import diagnose, missing_runs, verify
+from plansmith.store.urls import open_store
 from plansmith.text import padded, safe
 from plansmith.threads.check import check_threads
 

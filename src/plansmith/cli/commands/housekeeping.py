@@ -9,10 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plansmith.adapters.stores import backup
-from plansmith.adapters.stores.doctor import verify
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.urls import is_postgres, sqlite_path
 from plansmith.app import Plansmith
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
@@ -24,6 +20,10 @@ from plansmith.cli.ui.words import own, own_text
 from plansmith.errors import Misconfigured, Refused
 from plansmith.housekeeping import Old, find_old, hold_restored, prune, read_age, read_statuses
 from plansmith.plan.sentence import Sentence, joined
+from plansmith.store import backup
+from plansmith.store.doctor import verify
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import is_postgres, sqlite_path
 from plansmith.text import safe
 from plansmith.threads.store import needed_by_threads
 

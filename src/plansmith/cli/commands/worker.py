@@ -9,7 +9,6 @@ from pkgutil import resolve_name
 from typing import Any, Final
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.urls import is_postgres, open_store
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import install_hint
@@ -25,6 +24,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.server.carrier import need_server
 from plansmith.server.settings import address
+from plansmith.store.urls import is_postgres, open_store
 from plansmith.text import padded
 
 _MOST_S: Final = 3600.0

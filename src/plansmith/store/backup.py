@@ -12,9 +12,9 @@ from secrets import token_hex
 from typing import Final, NamedTuple
 
 from plansmith.adapters.protected_files import beside, may_write, protect
-from plansmith.adapters.stores.database import converting_errors, is_locked, open_database
 from plansmith.errors import JournalDamaged, Misconfigured, Refused
 from plansmith.plan.sentence import Sentence
+from plansmith.store.sqlite_file import converting_errors, is_locked, open_database
 
 Tell = Callable[[str], None]
 _PAGES: Final = 2000

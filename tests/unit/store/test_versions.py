@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.adapters.stores.database import open_database
-from plansmith.adapters.stores.doctor import diagnose
-from plansmith.adapters.stores.sql import VERSION
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import Misconfigured
+from plansmith.store.doctor import diagnose
+from plansmith.store.sql import VERSION
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.sqlite_file import open_database
 from plansmith.testing.contracts import journal
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from plansmith.adapters.stores.rows import COLUMNS
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
+from plansmith.store.rows import COLUMNS
 
 Parameters = Mapping[str, object]
 Step = tuple[str, Sequence[Parameters]]

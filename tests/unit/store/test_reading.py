@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from plansmith.adapters.stores import reading as module
-from plansmith.adapters.stores.reading import ValueCache
 from plansmith.errors import JournalDamaged, JournalError
 from plansmith.plan.data import Json, content_of
+from plansmith.store import reading as module
+from plansmith.store.reading import ValueCache
 
 
 class Shelf:

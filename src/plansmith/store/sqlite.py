@@ -11,22 +11,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from plansmith.adapters.stores.claims import CLAIM_OF, SQLITE_CLAIMS
-from plansmith.adapters.stores.commit import (
+from plansmith.errors import JournalDamaged
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import Sound
+from plansmith.store.claims import CLAIM_OF, SQLITE_CLAIMS
+from plansmith.store.commit import (
     BetweenCommits,
     ChangeClaim,
     WithCommit,
     WriterThread,
     closed,
 )
-from plansmith.adapters.stores.database import Synchronous, converting_errors, open_database
-from plansmith.adapters.stores.database_store import Database, DatabaseStore
-from plansmith.adapters.stores.ledger import Ledger
-from plansmith.adapters.stores.rows import COLUMNS, sound_part
-from plansmith.adapters.stores.sql import LAST, SQLITE, Change, Parameters
-from plansmith.errors import JournalDamaged
-from plansmith.plan.sentence import Sentence
-from plansmith.ports import Sound
+from plansmith.store.database_store import Database, DatabaseStore
+from plansmith.store.rows import COLUMNS, sound_part
+from plansmith.store.sql import LAST, SQLITE, Change, Parameters
+from plansmith.store.sqlite_file import Synchronous, converting_errors, open_database
+from plansmith.store.sqlite_writer import Ledger
 
 _T = TypeVar("_T")
 

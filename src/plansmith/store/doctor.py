@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.database import APPLICATION_ID, is_locked, named
-from plansmith.adapters.stores.sql import VERSION
-from plansmith.adapters.stores.urls import open_store, sqlite_path, store_kind
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
@@ -20,6 +17,9 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import Headline, RunSummary
 from plansmith.ports import Finding, PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
+from plansmith.store.sql import VERSION
+from plansmith.store.sqlite_file import APPLICATION_ID, is_locked, named
+from plansmith.store.urls import open_store, sqlite_path, store_kind
 
 _LITTLE_ROOM: Final = 100_000_000
 _LONG_LOG: Final = 64_000_000

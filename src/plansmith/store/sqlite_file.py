@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from plansmith.adapters.protected_files import SUFFIXES, hold, release
-from plansmith.adapters.stores.rows import DOCTOR
-from plansmith.adapters.stores.sql import VERSION, refuse_other_version, tables_in
 from plansmith.errors import (
     JournalDamaged,
     JournalError,
@@ -23,6 +21,8 @@ from plansmith.errors import (
     StoreAway,
 )
 from plansmith.plan.sentence import Sentence
+from plansmith.store.rows import DOCTOR
+from plansmith.store.sql import VERSION, refuse_other_version, tables_in
 
 _PRIVATE: Final = 0o600
 # "PLNS": distinguishes our files from those of other programs.

@@ -11,8 +11,6 @@ from functools import cache
 from string import ascii_lowercase
 from typing import Any, Final
 
-from plansmith.adapters.stores.rows import SUMMARY_COLUMNS, SummaryCells
-from plansmith.adapters.stores.sql import IS_AT, SUM_UP_AGAIN, Change, Parameters
 from plansmith.plan.chain import moment
 from plansmith.plan.estimate import Cost
 from plansmith.plan.planning_events import PlanningFigures
@@ -28,6 +26,8 @@ from plansmith.plan.summary import (
     StepCounts,
 )
 from plansmith.plan.times import Times
+from plansmith.store.rows import SUMMARY_COLUMNS, SummaryCells
+from plansmith.store.sql import IS_AT, SUM_UP_AGAIN, Change, Parameters
 
 _KEEP: Final = f"""
     INSERT INTO summaries (run, {SUMMARY_COLUMNS})

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
-from plansmith.adapters.stores.reading import Followers, record_key
-from plansmith.adapters.stores.sql import Change, Parameters, Step
 from plansmith.ports import Record
+from plansmith.store.reading import Followers, record_key
+from plansmith.store.sql import Change, Parameters, Step
 
 _CELLS: Final = "kind, name, version, body, label, place, state, run, hash"
 _ALL: Final = f"SELECT {_CELLS} FROM records WHERE kind = :kind"  # noqa: S608 - constants

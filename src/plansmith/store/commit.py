@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from plansmith.adapters.stores.rows import Cells, SummaryCells, rows_of
 from plansmith.errors import JournalDamaged, JournalError
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
+from plansmith.store.rows import Cells, SummaryCells, rows_of
 
 
 class Request:

@@ -9,12 +9,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from plansmith.adapters.stores import sql
-from plansmith.adapters.stores.claims import ClaimRecords, ClaimSql
-from plansmith.adapters.stores.commit import Append, Request, closed, settle
-from plansmith.adapters.stores.reading import ANY_RUN, Followers, ValueCache, apart, record_key
-from plansmith.adapters.stores.records import RecordRows
-from plansmith.adapters.stores.rows import (
+from plansmith.plan.chain import moment
+from plansmith.plan.data import Content, Json, content_of
+from plansmith.plan.events import Event
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.summary import RunSummary
+from plansmith.ports import News, Sound
+from plansmith.store import sql
+from plansmith.store.claims import ClaimRecords, ClaimSql
+from plansmith.store.commit import Append, Request, closed, settle
+from plansmith.store.reading import ANY_RUN, Followers, ValueCache, apart, record_key
+from plansmith.store.records import RecordRows
+from plansmith.store.rows import (
     COLUMNS,
     RunHead,
     day_of,
@@ -25,14 +31,8 @@ from plansmith.adapters.stores.rows import (
     rows_of,
     stale,
 )
-from plansmith.adapters.stores.sql import Change, Dialect, Parameters, Step
-from plansmith.adapters.stores.summaries import OPEN, SummaryReads, cells_of
-from plansmith.plan.chain import moment
-from plansmith.plan.data import Content, Json, content_of
-from plansmith.plan.events import Event
-from plansmith.plan.sentence import Sentence
-from plansmith.plan.summary import RunSummary
-from plansmith.ports import News, Sound
+from plansmith.store.sql import Change, Dialect, Parameters, Step
+from plansmith.store.summaries import OPEN, SummaryReads, cells_of
 
 _RUNS_AT_ONCE: Final = 50
 _BODIES_AT_ONCE: Final = 10_000

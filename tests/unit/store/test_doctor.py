@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from tests.contract.durable_stores import finished_run
 
-from plansmith.adapters.stores.doctor import diagnose, verify
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.ports import Finding
+from plansmith.store.doctor import diagnose, verify
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
 
 

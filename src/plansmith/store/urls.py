@@ -12,18 +12,18 @@ from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 
 if TYPE_CHECKING:
-    from plansmith.adapters.stores import memory, sqlite
-    from plansmith.adapters.stores.database import Synchronous
-    from plansmith.adapters.stores.database_store import DatabaseStore
     from plansmith.engine.run_queue import RunQueue
     from plansmith.plan import sentence
     from plansmith.ports import Finding
+    from plansmith.store import memory, sqlite
+    from plansmith.store.database_store import DatabaseStore
+    from plansmith.store.sqlite_file import Synchronous
 else:
     lazy_modules(
         globals(),
-        memory="plansmith.adapters.stores.memory",
+        memory="plansmith.store.memory",
         sentence="plansmith.plan.sentence",
-        sqlite="plansmith.adapters.stores.sqlite",
+        sqlite="plansmith.store.sqlite",
     )
 
 _SYNCHRONOUS: Final[dict[str, Synchronous]] = {"full": "full", "normal": "normal"}

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.urls import open_store, sqlite_path
 from plansmith.errors import Misconfigured
 from plansmith.postgres import connection as pg_connection
 from plansmith.postgres.store import PostgresStore
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import open_store, sqlite_path
 
 
 @pytest.mark.parametrize(

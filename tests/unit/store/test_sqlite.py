@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from plansmith.adapters.stores.commit import Request
-from plansmith.adapters.stores.database import named, open_database
-from plansmith.adapters.stores.ledger import Ledger, _in_powers_of_two
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured
 from plansmith.plan.data import Json
+from plansmith.store.commit import Request
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.sqlite_file import named, open_database
+from plansmith.store.sqlite_writer import Ledger, _in_powers_of_two
 from plansmith.testing.contracts import journal
 
 

@@ -12,17 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from plansmith.adapters.stores.claims import CLAIM_OF
-from plansmith.adapters.stores.commit import Append, ChangeClaim, Request, WithCommit
-from plansmith.adapters.stores.database import (
-    SameFile,
-    Synchronous,
-    converting_errors,
-    is_locked,
-    named,
-    open_database,
-)
-from plansmith.adapters.stores.rows import (
+from plansmith.errors import JournalDamaged
+from plansmith.plan.events import Event
+from plansmith.plan.sentence import Sentence
+from plansmith.store.claims import CLAIM_OF
+from plansmith.store.commit import Append, ChangeClaim, Request, WithCommit
+from plansmith.store.rows import (
     COLUMNS,
     DOCTOR,
     SUMMARY_COLUMNS,
@@ -30,10 +25,15 @@ from plansmith.adapters.stores.rows import (
     stale,
     taken_over,
 )
-from plansmith.adapters.stores.sql import PUT_AGAIN, SQLITE, SUM_UP_AGAIN, Change
-from plansmith.errors import JournalDamaged
-from plansmith.plan.events import Event
-from plansmith.plan.sentence import Sentence
+from plansmith.store.sql import PUT_AGAIN, SQLITE, SUM_UP_AGAIN, Change
+from plansmith.store.sqlite_file import (
+    SameFile,
+    Synchronous,
+    converting_errors,
+    is_locked,
+    named,
+    open_database,
+)
 
 # With eight cells a row still within what any SQLite takes in one statement.
 _LARGEST_INSERT: Final = 64

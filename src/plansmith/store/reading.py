@@ -8,10 +8,10 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from plansmith.adapters.stores.commit import closed
-from plansmith.adapters.stores.rows import no_value, read_value
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json, parse_json
+from plansmith.store.commit import closed
+from plansmith.store.rows import no_value, read_value
 
 MOST_BYTES: Final = 8_000_000
 LARGEST: Final = 100_000

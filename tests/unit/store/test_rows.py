@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from plansmith.adapters.stores import rows
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Json, content_hash, content_of
 from plansmith.plan.events import (
@@ -25,6 +24,7 @@ from plansmith.plan.events import (
     StepStarted,
     next_event,
 )
+from plansmith.store import rows
 from plansmith.testing.contracts import journal
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200) | st.sampled_from(
