@@ -15,11 +15,11 @@ from typing import Any
 from tests import forked
 from tests.waiting import until
 
-from plansmith.adapters.engines.dbos.queue import DbosQueue
-from plansmith.adapters.stores.urls import open_store
 from plansmith.app import Plansmith
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
+from plansmith.postgres.queue import DbosQueue
+from plansmith.store.urls import open_store
 from plansmith.wiring import python_tools
 
 TOOLS = '''

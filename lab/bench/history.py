@@ -26,9 +26,9 @@ from tests.postgres import Server, private_server
 
 from lab.bench.runner_figures import Spread, spread
 from plansmith import Plan, Plansmith, read_plan, tool
-from plansmith.adapters.stores.summaries import COUNTS, OPEN, TOTALS, page_query
 from plansmith.plan.events import Event, RunCreated, next_event
 from plansmith.plan.summary import RunSummary
+from plansmith.store.summaries import COUNTS, OPEN, TOTALS, page_query
 
 RESULT: Final = Path(__file__).parent / "results" / "history.md"
 SIZES: Final = (100, 5_000, 10_000, 100_000)

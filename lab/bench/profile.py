@@ -44,7 +44,7 @@ STAGES: Final[Mapping[str, str]] = {
     "plansmith.engine.journal": "events",
     "plansmith.plan.events": "events",
     "plansmith.plan.fold": "events",
-    "plansmith.adapters.stores": "store",
+    "plansmith.store": "store",
     "plansmith.engine.call": "tools",
     "plansmith.adapters.tools": "tools",
     "plansmith.runs.conclude": "report",

@@ -67,14 +67,15 @@ def _certain_failure() -> Planted:
 
 
 def _every_fire_won() -> Planted:
-    put = StoreServer.put_fire
+    put = StoreServer.put_records
 
-    async def put_fire(self: StoreServer, fire: Any) -> bool:
-        if not await put(self, fire):
-            self._fires[fire.key] = fire
-        return True
+    async def put_records(self: StoreServer, records: Any) -> bool:
+        won = await put(self, records)
+        if not won and records[0].kind == "fire":
+            self._records[records[0].kind, records[0].name] = records[0]
+        return won or records[0].kind == "fire"
 
-    return StoreServer, "put_fire", put_fire
+    return StoreServer, "put_records", put_records
 
 
 def _forgotten_needs() -> Planted:

@@ -9,20 +9,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lab.simulation.timeline import Timeline
-from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.engine.claim_store import Beat, Claim
 from plansmith.errors import StoreAway
+from plansmith.plan.schedules import Fire, Schedule
+from plansmith.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from plansmith.plan.events import Event
-    from plansmith.plan.schedules import Fire, Schedule
 
 NOBODY = Claim("", 0)
 WRITES = frozenset(
     {
         *("append", "put", "claim", "release", "beat", "set_aside", "delete_run"),
-        *("put_schedule", "put_fire", "keep_template", "drop_template", "keep_summaries"),
-        *("append_entries", "remove_thread"),
+        *("put_records", "remove_records", "keep_summaries"),
     }
 )
 
@@ -90,11 +89,13 @@ class StoreServer(MemoryStore):
 
     def all_fires(self, schedule: str) -> list[Fire]:
         """Returns the fires of a schedule."""
-        return [fire for fire in self._fires.values() if fire.schedule == schedule]
+        found = [each for each in self._records.values() if each.kind == "fire"]
+        return [Fire.model_validate_json(each.body) for each in found if each.label == schedule]
 
     def all_schedules(self) -> list[Schedule]:
         """Returns all schedules."""
-        return [*self._schedules.values()]
+        found = [each for each in self._records.values() if each.kind == "schedule"]
+        return [Schedule.model_validate_json(each.body) for each in found]
 
     def claim_now(self, run: str) -> Claim:
         """Returns the claim of a run; without an owner if there is none."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeGuard, T
 
 from plansmith import plugins
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.ports import Closing
 from plansmith.runs.options import Options
+from plansmith.store.urls import open_store
 
 if TYPE_CHECKING:
     import difflib

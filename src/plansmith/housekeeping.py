@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from plansmith.errors import JournalDamaged, Misconfigured, Refused, RunBusy
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.ports import PlanStore, Records
 from plansmith.runs.deletion import delete_run
-from plansmith.threads.store import ThreadStore
+from plansmith.schedules.store import ScheduleStore
 
 if TYPE_CHECKING:
     from plansmith.app import Plansmith
@@ -31,6 +32,10 @@ class PruningStore(Protocol):
     async def prune(self, before: datetime, *, spared: Collection[str] = ()) -> object:
         """Removes runs that ended before a moment, and values that nothing mentions."""
         ...
+
+
+# Given a store, runs and a moment: finds those of the runs that are needed after it.
+Needed = Callable[[PlanStore, Collection[str], datetime], Awaitable[set[str]]]
 
 
 class Old(NamedTuple):
@@ -65,26 +70,36 @@ def read_statuses(text: str) -> frozenset[str]:
     return wanted
 
 
-async def find_old(smith: Plansmith, before: datetime, statuses: Collection[str] = ()) -> Old:
+async def find_old(
+    smith: Plansmith,
+    before: datetime,
+    statuses: Collection[str] = (),
+    *,
+    needed: Needed | None = None,
+) -> Old:
     """Returns the runs that ended before a moment and that nobody needs any more.
 
-    A run of a conversation is needed as long as its conversation goes on: until its last message
-    is older, too, and all of its runs are over.
+    `needed` finds those that are still needed, such as by a conversation that goes on.
     """
-    store = _store_of(smith)
-    found = await store.over_before(before)
-    needed = await _needed_by_threads(smith, found, before)
+    found = await _store_of(smith).over_before(before)
+    kept = await needed(smith.store, found.keys(), before) if needed is not None else set()
     if statuses:
-        needed |= found.keys() - await _with_status(smith, statuses)
+        kept |= found.keys() - await _with_status(smith, statuses)
     return Old(
-        {run: size for run, size in found.items() if run not in needed},
-        frozenset(found.keys() & needed),
+        {run: size for run, size in found.items() if run not in kept},
+        frozenset(found.keys() & kept),
     )
 
 
-async def prune(smith: Plansmith, before: datetime, statuses: Collection[str] = ()) -> Old:
-    """Removes the runs that `find_old` finds, and values that nothing mentions any more."""
-    runs, spared = await find_old(smith, before, statuses)
+async def prune(
+    smith: Plansmith,
+    before: datetime,
+    statuses: Collection[str] = (),
+    *,
+    needed: Needed | None = None,
+) -> Old:
+    """Removes the runs that `find_old` finds, old fires, and values that nothing mentions."""
+    runs, spared = await find_old(smith, before, statuses, needed=needed)
     busy: set[str] = set()
     for run in runs:
         try:
@@ -93,6 +108,8 @@ async def prune(smith: Plansmith, before: datetime, statuses: Collection[str] = 
             busy.add(run)
     old = Old({run: runs[run] for run in runs.keys() - busy}, spared | busy)
     await _store_of(smith).prune(before, spared=old.spared)
+    if isinstance(smith.store, Records):
+        await ScheduleStore(smith.store).prune(before)
     return old
 
 
@@ -100,19 +117,6 @@ def _store_of(smith: Plansmith) -> PruningStore:
     if not hasattr(smith.store, "over_before"):
         raise Refused(Sentence("store.keeps_all"), hint=Sentence("error.use_other_store"))
     return cast("PruningStore", smith.store)
-
-
-async def _needed_by_threads(smith: Plansmith, found: Iterable[str], before: datetime) -> set[str]:
-    store = smith.store
-    if not isinstance(store, ThreadStore):
-        return set()
-    alive = {await store.thread_of(run) for run in await store.open_runs()}
-    page = ""
-    while heads := await smith.threads.list(before=page, limit=200):
-        alive |= {head.thread for head in heads if head.updated >= before}
-        page = heads[-1].thread
-    alive.discard("")
-    return {run for run in found if await store.thread_of(run) in alive} if alive else set()
 
 
 async def _with_status(smith: Plansmith, statuses: Collection[str]) -> set[str]:

@@ -18,11 +18,13 @@ from plansmith.plan.briefs import (
     Usage,
 )
 from plansmith.store_ports import (
+    Finding,
     JournalStore,
     News,
     PlanStore,
+    Record,
+    Records,
     RepairStore,
-    ScheduleStore,
     Sound,
     SummaryStore,
 )
@@ -42,14 +44,16 @@ if TYPE_CHECKING:
 __all__ = [
     "Brief",
     "ContextBlock",
+    "Finding",
     "JournalStore",
     "Message",
     "News",
     "PlanBrief",
     "PlanStore",
+    "Record",
+    "Records",
     "RepairStore",
     "ReplyBrief",
-    "ScheduleStore",
     "Sound",
     "SummaryStore",
     "TriageBrief",

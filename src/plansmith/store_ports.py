@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+
+from plansmith.errors import JournalDamaged
+from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
-    from plansmith.plan.schedules import Fire, Schedule
     from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
 
 
@@ -214,38 +217,109 @@ class RepairStore(Protocol):
         ...
 
 
-class ScheduleStore(Protocol):
-    """A store for schedules; if two write the same version, one wins."""
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check of a store."""
 
-    async def put_schedule(self, schedule: Schedule) -> bool:
-        """Stores the next version of a schedule; false if another one came first.
+    level: Literal["ok", "note", "warning", "error"]
+    subject: str
+    message: str
+    hint: str = ""
+
+
+class Record(NamedTuple):
+    """A named JSON document; its version grows by one with every change.
+
+    Lists choose by `label` and `state`, and sort by `place`. A record with a `run` is deleted
+    together with that run. `altered` says that the stored text is not the one that was put.
+    """
+
+    kind: str
+    name: str
+    version: int
+    body: str
+    label: str = ""
+    place: str = ""
+    state: str = ""
+    run: str = ""
+    altered: bool = False
+
+    @property
+    def checked_body(self) -> str:
+        """The body; `JournalDamaged` if it was altered."""
+        if self.altered:
+            altered = Sentence("journal.value_altered", digest=f"{self.kind} {self.name}")
+            raise JournalDamaged(altered, hint=Sentence("journal.doctor"))
+        return self.body
+
+
+@runtime_checkable
+class Records(Protocol):
+    """A store of named, versioned JSON documents; if two write the same version, one wins."""
+
+    async def put_records(self, records: Sequence[Record]) -> bool:
+        """Stores records of which each is the next version of its name, all or none.
 
         Args:
-            schedule: The schedule, with its new version.
+            records: The records; the first version of a name is 1.
+
+        Returns:
+            False if another writer came first.
         """
         ...
 
-    async def schedules(self) -> Sequence[Schedule]:
-        """Returns all schedules, also removed ones, oldest first."""
-        ...
-
-    async def put_fire(self, fire: Fire) -> bool:
-        """Stores a fire or its next version; false if another one came first.
+    async def record(self, kind: str, name: str) -> Record | None:
+        """Returns the present version of a record, if there is one.
 
         Args:
-            fire: The fire, with its new version.
+            kind: The kind of the record.
+            name: Its name, unique in its kind.
         """
         ...
 
-    async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
-        """Returns the newest fires of a schedule, newest first.
+    async def records(
+        self,
+        kind: str,
+        *,
+        label: str | None = None,
+        state: str | None = None,
+        after: tuple[str, str] | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[Record]:
+        """Returns records of a kind, sorted by place and name.
 
         Args:
-            schedule: The id of the schedule.
-            limit: How many at most.
+            kind: The kind of the records.
+            label: Only records with this label.
+            state: Only records in this state.
+            after: Place and name of the record behind which the list begins.
+            newest: Begins with the last place instead of the first.
+            limit: How many at most; None is all.
         """
         ...
 
-    async def open_fires(self) -> Sequence[Fire]:
-        """Returns the open fires of all schedules, oldest first."""
+    async def remove_records(
+        self, kind: str, names: Sequence[str], *, labelled: Sequence[str] = ()
+    ) -> int:
+        """Removes records, and those that are labelled with their names, all or none.
+
+        Args:
+            kind: The kind of the records.
+            names: Their names.
+            labelled: The kinds of which all records go that have one of the names as label.
+
+        Returns:
+            How many of the named records there were.
+        """
+        ...
+
+    async def wait_record(self, kind: str, name: str, *, version: int) -> None:
+        """Returns when a record has a later version than this, whoever wrote it.
+
+        Args:
+            kind: The kind of the record.
+            name: Its name.
+            version: The version that is known; 0 waits for the first.
+        """
         ...

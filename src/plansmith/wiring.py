@@ -15,7 +15,6 @@ from plansmith.adapters.approvals import ApprovalFile
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.protected_files import PROJECT_FILE, beside, protect
 from plansmith.adapters.secrets import SecretBox
-from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.adapters.tools.mcp.settings import ServerSettings, all_servers
 from plansmith.app import Plansmith
 from plansmith.config import Settings, load_settings
@@ -26,6 +25,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.models import make_model
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.options import Parts
+from plansmith.store.urls import sqlite_path
 from plansmith.trust import command_files
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from plansmith import Plansmith
 
 SOURCE = Path(__file__).parents[2] / "src" / "plansmith"
 # `testing` holds the contract that every store has to keep: it writes as a store is written to.
-WRITERS = ("runs/", "schedules/", "engine/", "replay/", "testing/", "adapters/stores/")
+WRITERS = ("runs/", "schedules/", "engine/", "replay/", "testing/", "store/")
 OF_INTEREST = re.compile(
     r"(journal|store)\s*\.\s*(append|set_aside)|RunCreated|run_created|\b_?smith\s*\."
 )

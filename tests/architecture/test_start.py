@@ -40,7 +40,7 @@ SELDOM = (
 )
 # Settings of a package without its code.
 RECORDS = {"plansmith.server", "plansmith.server.settings"}
-DATABASES = ("plansmith.adapters.stores.database", "psycopg", "sqlite3")
+DATABASES = ("plansmith.store.sqlite_file", "psycopg", "sqlite3")
 LIBRARIES = ("email", "jsonschema_rs", "msgspec", "pydantic", "pydantic_core", "importlib.metadata")
 
 ONE_RUN = """
@@ -117,7 +117,7 @@ def test_a_plansmith_in_memory_loads_no_other_store_no_library_and_nothing_that_
 def test_a_plansmith_on_sqlite_loads_no_other_store(tmp_path: Path) -> None:
     modules = modules_after(READY.replace("memory", "sqlite:///runs.db"), tmp_path)
     assert "sqlite3" in modules
-    assert not under(modules, "psycopg", "plansmith.adapters.stores.postgres", *MODEL_AND_TOOLS)
+    assert not under(modules, "psycopg", "plansmith.postgres", *MODEL_AND_TOOLS)
 
 
 def test_a_run_of_a_function_loads_no_planner_no_database_and_no_server(tmp_path: Path) -> None:

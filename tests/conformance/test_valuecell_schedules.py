@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from plansmith.dialects.dialect import dialect
 from plansmith.errors import PlansmithError, Refused, StaleDecision
 from plansmith.plan.events import Actor
 from plansmith.plan.schedules import Schedule
+from plansmith.ports import Record
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
 
 HOURLY = {"pattern": "recurring", "schedule_config": {"interval_minutes": 60}}
@@ -170,12 +172,14 @@ class Breaking(MemoryStore):
         super().__init__()
         self.left = 1
 
-    async def put_schedule(self, schedule: Schedule) -> bool:
+    async def put_records(self, records: Sequence[Record]) -> bool:
+        if records[0].kind != "schedule":
+            return await super().put_records(records)
         if self.left == 0:
             self.left = -1
             raise PlansmithError("the disk is full")
         self.left -= 1
-        return await super().put_schedule(schedule)
+        return await super().put_records(records)
 
 
 async def test_a_set_up_that_broke_off_creates_no_schedule_twice() -> None:

@@ -8,9 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from plansmith.adapters.stores.doctor import verify
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged, JournalError, StaleWriter
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import (
@@ -25,6 +22,9 @@ from plansmith.plan.events import (
     verify_chain,
 )
 from plansmith.plan.plan import Plan
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.doctor import verify
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
 
 Store = SqliteStore | PostgresStore

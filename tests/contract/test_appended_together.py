@@ -1,7 +1,4 @@
-"""Events without a time or a whole hash of their own in the store: all is read and checked.
-
-What is between two whole hashes is computed again, wherever somebody begins to read.
-"""
+"""Events that are appended together: all is read and checked, wherever somebody begins to read."""
 
 from __future__ import annotations
 
@@ -15,11 +12,6 @@ from pathlib import Path
 import pytest
 from tests.postgres import Server
 
-from plansmith.adapters.stores.doctor import diagnose
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.events import (
     Actor,
@@ -31,6 +23,9 @@ from plansmith.plan.events import (
     next_events,
     verify_chain,
 )
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import open_store
 
 Store = SqliteStore | PostgresStore
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -49,7 +44,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def opened(url: str) -> Store:
     store = open_store(url)
-    assert not isinstance(store, MemoryStore)
+    assert isinstance(store, SqliteStore | PostgresStore)
     return store
 
 
@@ -119,11 +114,11 @@ async def test_a_journal_that_is_cut_among_events_appended_together_goes_on_ther
 
 CHANGES = {
     "body": "body = replace(body, '6', '9')",
-    "hash": "hash = x'00112233'",
-    "time": "at = 1767268800000001",
-    "type": "type = 21",
+    "hash": f"hash = '{'0' * 64}'",
+    "time": "at = '2026-01-01T12:00:00.000001Z'",
+    "type": "type = 'run_resumed'",
     "actor": 'by = \'{"kind":"model"}\'',
-    "no hash at all": "hash = x''",
+    "no hash at all": "hash = ''",
 }
 
 
@@ -146,31 +141,11 @@ async def test_what_is_changed_among_events_appended_together_is_found_where_it_
     await again.close()
 
 
-async def test_a_change_that_fits_the_stored_beginnings_of_hashes_is_found_by_the_whole_one(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "store.db"
-    store, events = SqliteStore(path), together(20)
-    await store.append(events)
-    await store.close()
-    # As if every stored beginning happened to fit: up to the next whole hash, in row 16.
-    forged = together(13, last=events[6])
-    with closing(sqlite3.connect(path)) as file, file:
-        for event in forged:
-            row = event.body.canonical().decode(), bytes.fromhex(event.hash)[:4], event.number
-            file.execute(
-                "UPDATE events SET type = -type, body = ?, hash ="
-                " CASE WHEN length(hash) = 4 THEN ? ELSE hash END WHERE number = ?",
-                row,
-            )
-    assert "event 16 of run a was altered" in str(await diagnose(f"sqlite:///{path}"))
-
-
-async def test_the_view_of_a_store_shows_the_time_of_every_event(url: str) -> None:
+async def test_the_rows_of_a_store_can_be_read_by_a_person(url: str) -> None:
     store = opened(url)
     await store.append(together(5))
     await store.close()
-    query = "SELECT number, at FROM events_text ORDER BY number"
+    query = "SELECT number, at FROM events ORDER BY number"
     if isinstance(store, SqliteStore):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
             rows = file.execute(query).fetchall()

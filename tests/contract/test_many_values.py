@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from tests.postgres import Server
 
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.engine.values import ManyValuesStore, load_results
 from plansmith.errors import JournalDamaged, JournalError
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 
 Store = MemoryStore | SqliteStore | PostgresStore
 _numbers = itertools.count(1)

@@ -10,9 +10,9 @@ import pytest
 from tests.contract.durable_stores import START, DurableStoreContract
 from tests.postgres import Server
 
-from plansmith.adapters.stores.pg_connection import Connection
-from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.errors import Misconfigured
+from plansmith.postgres.connection import Connection
+from plansmith.postgres.store import PostgresStore
 from plansmith.testing.contracts import PlanStoreContract
 
 _numbers = itertools.count(1)

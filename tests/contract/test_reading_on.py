@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Actor, AnyBody, Event, RunCreated, RunPaused, next_events
+from plansmith.store.sqlite import SqliteStore
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -49,7 +49,6 @@ async def test_reading_on_finds_what_another_process_wrote(
     events = following(None, RunCreated(request="r"), *paused("1", "2"))
     await writer.append(events)
     assert await reader.events("a") == events
-    # All at the same time, which only the first row of an append has.
     for count in (1, 3, 20):
         more = following(events[-1], *paused(*map(str, range(count))))
         await writer.append(more)
@@ -91,7 +90,7 @@ async def test_reading_on_refuses_a_journal_whose_checked_event_has_another_hash
     reader, writer = stores
     await writer.append(following(None, RunCreated(request="r"), *paused("1")))
     await reader.events("a")
-    alter(tmp_path / "store.db", "UPDATE events SET hash = x'00000000' WHERE number = 2")
+    alter(tmp_path / "store.db", "UPDATE events SET hash = x'00' WHERE number = 2")
     with pytest.raises(JournalDamaged):
         await reader.events("a", after=2)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.contract.durable_stores import START, DurableStoreContract
 
-from plansmith.adapters.stores.database import Synchronous
-from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.sqlite_file import Synchronous
 from plansmith.testing.contracts import PlanStoreContract
 
 

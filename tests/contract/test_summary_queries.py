@@ -13,18 +13,18 @@ from typing import Any
 from tests.postgres import Server
 
 from plansmith import Plan, tool
-from plansmith.adapters.stores.database import open_database
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.statements import (
+from plansmith.app import Plansmith
+from plansmith.plan.events import Event
+from plansmith.postgres.statements import for_postgres
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.sql import (
     OVER_BEFORE,
     Change,
     Parameters,
-    for_postgres,
 )
-from plansmith.adapters.stores.summaries import OPEN, SummaryReads
-from plansmith.app import Plansmith
-from plansmith.plan.events import Event
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.sqlite_file import open_database
+from plansmith.store.summaries import OPEN, SummaryReads
 
 _numbers = itertools.count(1)
 # 20,000 runs in all statuses, as SQL that both databases take.

@@ -12,15 +12,15 @@ import pytest
 from tests.postgres import Server
 
 from plansmith import Plan, RunStatus, tool
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.plan.events import next_event
 from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.run import Run
 from plansmith.plan.summary import ModelUse, RunSummary
 from plansmith.ports import Call, Usage
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
 
 Store = MemoryStore | SqliteStore | PostgresStore

@@ -10,12 +10,12 @@ import pytest
 from tests.postgres import Server
 
 from plansmith import Plan
-from plansmith.adapters.stores.doctor import diagnose
-from plansmith.adapters.stores.pg_connection import schema_of
-from plansmith.adapters.stores.urls import open_store
 from plansmith.app import Plansmith
 from plansmith.errors import Misconfigured
+from plansmith.postgres.connection import schema_of
 from plansmith.server.tenant_book import tenant_store
+from plansmith.store.doctor import diagnose
+from plansmith.store.urls import open_store
 
 _numbers = count()
 LOOK = Plan.model_validate({"goal": "x", "steps": [{"id": "a", "kind": "ask", "question": "Why?"}]})

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Plan, tool
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.app import Plansmith
 from plansmith.errors import RunBusy
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.plan.limits import Limits
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import sqlite_path
 
 PLAN = Plan.model_validate(
     {

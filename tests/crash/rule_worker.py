@@ -27,7 +27,6 @@ from tests.crash.rule_stories import FAILING, STORIES, Shop, Story, order
 
 from plansmith import Plansmith, Run, RunStatus
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.plan.limits import Limits
@@ -36,6 +35,7 @@ from plansmith.plan.plan import Plan
 from plansmith.planner.draft import draft_schema
 from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 LIMITS = Limits(first_wait_s=0, data="show", grace_s=0.0)

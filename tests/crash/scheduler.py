@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Effect, Plan, ToolSpec
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event
 from plansmith.plan.schedules import Fire, FireState
-from plansmith.ports import Call
+from plansmith.ports import Call, Record
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.sqlite import SqliteStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN = Plan.model_validate({"goal": "mark", "steps": [{"id": "m", "tool": "mark"}]})
@@ -53,9 +53,10 @@ class DyingStore(SqliteStore):
 
     when = "never"
 
-    async def put_fire(self, fire: Fire) -> bool:
-        won = await super().put_fire(fire)
-        if won and self.when == "claim" and fire.state is FireState.CLAIMED:
+    async def put_records(self, records: Sequence[Record]) -> bool:
+        won = await super().put_records(records)
+        fires = [Fire.model_validate_json(each.body) for each in records if each.kind == "fire"]
+        if won and self.when == "claim" and any(each.state is FireState.CLAIMED for each in fires):
             die()
         return won
 

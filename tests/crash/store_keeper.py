@@ -16,13 +16,13 @@ from typing import Any
 
 from plansmith import Plan, tool
 from plansmith.adapters.context.documents import DocumentSource
-from plansmith.adapters.stores.doctor import diagnose, verify
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.files import FileTools
 from plansmith.adapters.tools.folder import Folder
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError
 from plansmith.ports import Call
+from plansmith.store.doctor import diagnose, verify
+from plansmith.store.sqlite import SqliteStore
 
 opened: list[str] = []
 
@@ -73,7 +73,7 @@ async def main(path: Path) -> None:
         "file tool": lambda: read_by_tool(path),
         "folder tool": lambda: read_by_folder(path),
         "documents": lambda: DocumentSource([path.parent]).gather("see", token_limit=100),
-        "schedules": store.schedules,
+        "schedules": lambda: store.records("schedule"),
         "news": lambda: store.wait_news(0),
     }
     for name, deed in deeds.items():

@@ -11,9 +11,6 @@ import resource
 import sys
 from datetime import UTC, datetime
 
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.urls import open_store
 from plansmith.errors import JournalError, StaleWriter
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import (
@@ -27,6 +24,9 @@ from plansmith.plan.events import (
     next_event,
 )
 from plansmith.plan.plan import Plan
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import open_store
 
 RUNS = 12
 RACE = 60

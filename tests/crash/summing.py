@@ -8,9 +8,9 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.plan.summary import RunSummary
+from plansmith.store.sqlite import SqliteStore
 
 
 class Mortal(SqliteStore):

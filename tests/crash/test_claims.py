@@ -18,15 +18,15 @@ from tests.postgres import Server
 from tests.waiting import until
 
 from plansmith import RunStatus
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.engine.claim_store import Beat
 from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import this_process
 from plansmith.errors import RunBusy, RunTakenOver, StaleWriter
 from plansmith.plan import events as e
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock
 from plansmith.testing.contracts import journal
 

@@ -11,23 +11,23 @@ from tests.postgres import Server
 from tests.unit.server.house import serving, tool_step
 
 from plansmith import Plan, RunStatus, tool
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.sqlite import SqliteStore
 
 _numbers = itertools.count(1)
 PLAN = Plan.model_validate({"goal": "look", "steps": [{"id": "a", "tool": "look"}]})
 # What a hand or a disk does to a row.
 DAMAGES = {
-    "a type that does not exist": "type = 99",
-    "a time beyond all calendars": "at = 9000000000000000000",
+    "a type that does not exist": "type = 'step_danced'",
+    "a time beyond all calendars": "at = '9000000000000000000'",
     "a row cut short": "body = substr(body, 1, 1)",
-    "an empty row": "type = 0, at = 0, by = '', hash = '', body = ''",
+    "an empty row": "type = '', at = '', by = '', hash = '', body = ''",
 }
 HAND = {
     **DAMAGES,
-    "a type that is none": "type = 'step_danced'",
+    "a type that is a number": "type = 99",
     "a time that is none": "at = 'noon'",
     "bytes in the place of text": "body = x'00ff'",
     "a byte that is no text": "body = CAST(x'7bff7d' AS TEXT)",
@@ -44,9 +44,8 @@ def look() -> str:
 def damage_file(path: Path, run: str, damage: str) -> None:
     """Change the last row of a run by hand."""
     file = sqlite3.connect(path, isolation_level=None)
-    where = "run = (SELECT id FROM runs WHERE name = ?)"
-    last = f"number = (SELECT max(number) FROM events WHERE {where})"
-    file.execute(f"UPDATE events SET {damage} WHERE {where} AND {last}", (run, run))
+    last = "number = (SELECT max(number) FROM events WHERE run = :run)"
+    file.execute(f"UPDATE events SET {damage} WHERE run = :run AND {last}", {"run": run})
     file.close()
 
 
@@ -97,7 +96,8 @@ async def test_a_damaged_last_row_in_postgres_keeps_no_other_run_from_going_on(
         damaged, other = await stopped_runs(smith)
         last = len(await smith.store.events(damaged))
     postgres_server.sql(
-        f"UPDATE plansmith.events SET {DAMAGES[damage]} WHERE run = 1 AND number = {last}",
+        f"UPDATE plansmith.events SET {DAMAGES[damage]}"
+        f" WHERE run = '{damaged}' AND number = {last}",
         database=name,
     )
     async with Plansmith(tools=[look], store=PostgresStore(url)) as smith:

@@ -19,14 +19,14 @@ from tests.postgres import Server
 from tests.unit.server.house import serving, tool_step
 
 from plansmith import Plan, RunStatus, StepStatus, tool
-from plansmith.adapters.stores.doctor import diagnose, verify
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.doctor import diagnose, verify
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 
 ADA = e.Actor(kind="person", name="ada")
 SYSTEM = e.Actor(kind="system")
@@ -187,7 +187,7 @@ async def test_a_repair_of_a_run_that_is_over_leaves_it_over(world: World) -> No
 
 DAMAGES: dict[str, str] = {
     "altered": "UPDATE events SET body = zeroblob(40) WHERE position = {last}",
-    "renamed": "UPDATE events SET type = 20 WHERE position = {last}",
+    "renamed": "UPDATE events SET type = 'run_paused' WHERE position = {last}",
     "missing": "DELETE FROM events WHERE position = {last}",
 }
 

@@ -12,18 +12,20 @@ from pathlib import Path
 from tests import forked
 
 from plansmith import Plansmith, RunStatus
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.plan import events as e
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.planner.settings import PlannerSettings
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 CHILD = """
 import asyncio, json, sys
 from pathlib import Path
 from plansmith import Effect, Plansmith, ToolSpec
-from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.planner.settings import PlannerSettings
+from plansmith.store.sqlite import SqliteStore
+from plansmith.config import Settings
 from plansmith.ports import TextDelta
 
 class Half:

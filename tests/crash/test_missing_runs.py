@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.postgres import Server
 
-from plansmith.adapters.stores.doctor import diagnose, missing_runs
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.doctor import diagnose, missing_runs
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
 
 
@@ -33,7 +33,7 @@ async def test_a_whole_run_that_was_deleted_by_hand_is_noticed_and_one_by_a_verb
     await store.close()
     assert await errors_of(path) == []
     with sqlite3.connect(path) as file:
-        file.execute("DELETE FROM events WHERE run = (SELECT id FROM runs WHERE name = 'b')")
+        file.execute("DELETE FROM events WHERE run = 'b'")
         file.execute("DELETE FROM runs WHERE name = 'b'")
     file.close()
     assert any("1 of 2 runs" in each for each in await errors_of(path))
@@ -49,14 +49,16 @@ async def test_postgres_notices_a_missing_end_and_a_missing_run(postgres_server:
         await store.append(journal(run, 20))
     assert await store.delete_run("c")
     assert await missing_runs(store) == []
-    postgres_server.sql("DELETE FROM plansmith.events WHERE run = 1 AND number = 20", database=name)
+    postgres_server.sql(
+        "DELETE FROM plansmith.events WHERE run = 'a' AND number = 20", database=name
+    )
     with pytest.raises(JournalDamaged, match="the end of run a is missing"):
         await store.events("a")
     with pytest.raises(JournalDamaged, match="the end of run a is missing"):
         await store.events("a", after=19)
     assert (await store.sound("a")).last == 20
     postgres_server.sql(
-        "DELETE FROM plansmith.events WHERE run = 2; DELETE FROM plansmith.runs WHERE id = 2",
+        "DELETE FROM plansmith.events WHERE run = 'b'; DELETE FROM plansmith.runs WHERE id = 2",
         database=name,
     )
     [found] = await missing_runs(store)

@@ -18,10 +18,10 @@ import pytest
 from tests import forked
 
 from plansmith import Plan, tool
-from plansmith.adapters.stores.doctor import diagnose, verify
 from plansmith.app import Plansmith
 from plansmith.plan.timing import Timing
 from plansmith.ports import Call
+from plansmith.store.doctor import diagnose, verify
 
 ROOT = Path(__file__).parents[2]
 SEED = int(os.environ.get("PLANSMITH_SEED", "12"))

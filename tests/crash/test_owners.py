@@ -20,12 +20,12 @@ from tests.postgres import Server
 from tests.waiting import until
 
 from plansmith import Plan, RunStatus, tool
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.engine.processes import lives_here, this_process
 from plansmith.errors import RunBusy
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 
 PLAN: dict[str, Any] = {
     "goal": "slow, then quick",

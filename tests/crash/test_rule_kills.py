@@ -13,10 +13,10 @@ import pytest
 from tests.crash.rule_stories import STORIES, Shop
 from tests.crash.rule_worker import Life, Worker
 
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.plan.events import StepDone, verify_chain
 from plansmith.plan.fold import fold
 from plansmith.plan.run import Run
+from plansmith.store.sqlite import SqliteStore
 
 LONG = bool(os.environ.get("PLANSMITH_LONG"))
 KILLED = -signal.SIGKILL

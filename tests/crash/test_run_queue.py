@@ -12,9 +12,8 @@ import pytest
 from tests.postgres import Server
 from tests.waiting import until
 
-from plansmith.adapters.engines.dbos.queue import SCHEMA, DbosQueue
-from plansmith.adapters.engines.dbos.taker import DbosTaker
 from plansmith.engine.run_queue import QueueLimits
+from plansmith.postgres.queue import SCHEMA, DbosQueue, DbosTaker
 
 
 class Advancing:

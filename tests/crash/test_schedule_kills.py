@@ -18,10 +18,10 @@ from tests.crash.scheduler import PLAN, START, DyingStore, FastClock, Service
 from tests.postgres import Server
 from tests.waiting import until
 
-from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.app import Plansmith
 from plansmith.plan.schedules import FireState, Schedule
 from plansmith.plan.timing import Timing
+from plansmith.postgres.store import PostgresStore
 
 ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)

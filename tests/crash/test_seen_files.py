@@ -14,12 +14,12 @@ from tests.e2e.test_server_files import asking, folder_of, write
 from tests.flow.test_given_values import plan
 from tests.unit.server.house import tool_step
 
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.adapters.tools.file_changes import FILE_WRITERS, SeenFiles, preview
 from plansmith.app import Plansmith
 from plansmith.plan.limits import Limits
 from plansmith.review.edits import change_step
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import MemoryStore
 
 READ = tool_step("read", "files.read", inputs={"path": "in.md"})

@@ -20,13 +20,14 @@ from tests.unit.server.house import Tools, serving, tool_step
 from tests.waiting import until
 
 from plansmith import Plan, Run, RunStatus, tool
-from plansmith.adapters.stores.doctor import verify
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.errors import StoreAway
 from plansmith.plan.schedules import FireState
 from plansmith.plan.timing import Timing
+from plansmith.postgres.store import PostgresStore
+from plansmith.schedules.store import ScheduleStore
+from plansmith.store.doctor import verify
+from plansmith.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 HOLDER = """
@@ -261,7 +262,7 @@ async def test_a_fire_whose_run_ends_while_the_store_is_away_is_done_once_when_i
                 await smith.schedules.fire_now(made.id)
             assert not keeping.done()
         await smith.schedules.carried()
-        [fire] = await store.fires(made.id, limit=9)
+        [fire] = await ScheduleStore(store).fires(made.id, limit=9)
         assert fire.state is FireState.DONE
         assert payments.paid == ["ann", "bob"]
         keeping.cancel()
@@ -271,7 +272,7 @@ FULL = """
 import asyncio, resource, sys
 from pathlib import Path
 from plansmith import Plan, tool
-from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.app import Plansmith
 
 whole = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -292,7 +293,7 @@ def then(text: str) -> str:
 
 async def main():
     store = SqliteStore(sys.argv[1], timeout_s=0.05)
-    from plansmith.plan.limits import Limits
+from plansmith.plan.limits import Limits
     smith = Plansmith(tools=[fill, then], store=store, limits=Limits(data="show"))
     steps = [{"id": "a", "tool": "fill"}, {"id": "b", "tool": "then", "inputs": {"text": "{{a}}"}}]
     plan = Plan.model_validate({"goal": "fill", "steps": steps})
@@ -327,7 +328,7 @@ DYING = """
 import asyncio, sys
 from pathlib import Path
 from plansmith import Plan, tool
-from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.app import Plansmith
 
 @tool(effect="write")

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.adapters.stores.doctor import diagnose
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, PlansmithError
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import Actor, Event, RunPaused, next_event
+from plansmith.store.doctor import diagnose
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
 
 TRIES = 2000 if os.environ.get("PLANSMITH_LONG") else 40

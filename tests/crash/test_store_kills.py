@@ -14,11 +14,11 @@ import pytest
 from tests import forked
 from tests.postgres import Server
 
-from plansmith.adapters.stores.doctor import verify
-from plansmith.adapters.stores.postgres import PostgresStore
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.urls import open_store
 from plansmith.plan.events import verify_chain
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.doctor import verify
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import open_store
 
 WRITER = Path(__file__).with_name("store_writer.py")
 KILLS = 40 if os.environ.get("PLANSMITH_LONG") else 3

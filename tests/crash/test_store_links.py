@@ -8,14 +8,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.contract.threads import entry, story
 from tests.postgres import Server
 
-from plansmith.adapters.stores.doctor import diagnose, verify
-from plansmith.adapters.stores.postgres import PostgresStore
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, StaleWriter
 from plansmith.plan.thread import MessageAdded
+from plansmith.postgres.store import PostgresStore
+from plansmith.store.doctor import diagnose, verify
 from plansmith.testing.contracts import journal
-from plansmith.testing.thread_contracts import entry, story
+from plansmith.threads.store import ThreadStore
 
 _numbers = itertools.count(1)
 
@@ -145,17 +146,17 @@ async def test_an_entry_of_a_thread_is_there_once_whichever_answer_of_the_server
 ) -> None:
     async with wire_to(postgres_server) as wire:
         store = PostgresStore(dsn.replace(f":{postgres_server.port}/", f":{wire.port}/"))
-        assert await store.append_entries(story("trip")[:1])
+        assert await ThreadStore(store).append_entries(story("trip")[:1])
         number, texts = 1, [""]
         while not wire.swallow:
             wire.swallow, wire.answers = True, number - 1
             number += 1
             said = MessageAdded(text=f"{number}")
-            assert await store.append_entries([entry("trip", number, said)])
-            assert not await store.append_entries([entry("trip", number, said)])
+            assert await ThreadStore(store).append_entries([entry("trip", number, said)])
+            assert not await ThreadStore(store).append_entries([entry("trip", number, said)])
             texts.append(f"{number}")
         assert number > 5, "a transaction has several answers, each of which was lost"
-        found = await store.thread_entries("trip")
+        found = await ThreadStore(store).thread_entries("trip")
         assert [getattr(each.body, "text", "") for each in found] == texts
         await store.close()
 
@@ -196,7 +197,7 @@ async def test_the_doctor_finds_an_altered_row(postgres_server: Server, dsn: str
     await store.append(journal("b", 20))
     await store.close()
     assert all(found.level == "ok" for found in await diagnose(dsn))
-    alter = "UPDATE plansmith.events SET body = body || ' ' WHERE number = 7 AND run = 1"
+    alter = "UPDATE plansmith.events SET body = body || ' ' WHERE number = 7 AND run = 'a'"
     postgres_server.sql(alter, database=database_of(dsn))
     levels = {found.subject: found.level for found in await diagnose(dsn)}
     assert levels["run a"] == "error"

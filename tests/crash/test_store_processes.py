@@ -14,8 +14,8 @@ import pytest
 from tests import forked
 from tests.e2e.test_server_restart import command
 
-from plansmith.adapters.stores.doctor import diagnose, verify
-from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.store.doctor import diagnose, verify
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
 
 ROOT = Path(__file__).parents[2]

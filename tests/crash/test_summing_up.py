@@ -15,9 +15,9 @@ import pytest
 from tests import forked
 
 from plansmith import Plan, tool
-from plansmith.adapters.stores.doctor import diagnose
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
+from plansmith.store.doctor import diagnose
+from plansmith.store.sqlite import SqliteStore
 
 SUMMING = Path(__file__).parent / "summing.py"
 RUNS = 110
@@ -122,7 +122,7 @@ async def test_a_list_tells_of_a_damaged_run_once_somebody_has_found_it(
     assert summing(path).wait() == 0
     file = sqlite3.connect(path)
     [[run]] = file.execute("SELECT name FROM runs WHERE id = 2")
-    file.execute("UPDATE events SET body = body || ' ' WHERE run = 2 AND number = 4")
+    file.execute("UPDATE events SET body = body || ' ' WHERE run = ? AND number = 4", [run])
     file.commit()
     file.close()
     if finder == "the doctor":

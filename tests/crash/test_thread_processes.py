@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 from tests import forked
+from tests.contract.threads import story
 
-from plansmith.adapters.stores.doctor import diagnose
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.plan.thread import fold_thread
-from plansmith.testing.thread_contracts import story
+from plansmith.store.doctor import diagnose
+from plansmith.store.sqlite import SqliteStore
+from plansmith.threads.check import check_threads
+from plansmith.threads.store import ThreadStore
 
 ROOT = Path(__file__).parents[2]
 MANY = 1_000_000
@@ -30,8 +32,8 @@ async def test_processes_that_write_one_thread_at_once_keep_it_in_order_and_lose
 ) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     store = SqliteStore(tmp_path / "runs.db")
-    assert await store.append_entries(story("trip")[:1])
-    follower = asyncio.ensure_future(store.wait_thread("trip", after=40))
+    assert await ThreadStore(store).append_entries(story("trip")[:1])
+    follower = asyncio.ensure_future(ThreadStore(store).wait_thread("trip", after=40))
     killed = await writer(url, "killed", MANY)
     others = [await writer(url, name, 15) for name in ("ann", "bob")]
     assert killed.stdout is not None
@@ -40,7 +42,7 @@ async def test_processes_that_write_one_thread_at_once_keep_it_in_order_and_lose
     acknowledged += (await killed.stdout.read()).splitlines()
     told = [(await each.communicate())[0].splitlines() for each in others]
     await asyncio.wait_for(follower, 60)
-    state = fold_thread("trip", await store.thread_entries("trip"))
+    state = fold_thread("trip", await ThreadStore(store).thread_entries("trip"))
     said = {each.number: each.text for each in state.messages}
     names = ["killed", "ann", "bob"]
     for name, lines in zip(names, (acknowledged, *told), strict=True):
@@ -51,8 +53,8 @@ async def test_processes_that_write_one_thread_at_once_keep_it_in_order_and_lose
     assert sum(text.startswith("bob") for text in said.values()) == 15
     # All or none: no message without what it was taken for.
     assert all(each.run == each.text.replace(" ", "-") for each in state.messages)
-    assert await store.thread_of("bob-14") == "trip"
-    [listed] = await store.threads(limit=2)
+    assert await ThreadStore(store).thread_of("bob-14") == "trip"
+    [listed] = await ThreadStore(store).threads(limit=2)
     assert (listed.messages, listed.last) == (len(said), state.last)
     await store.close()
-    assert "error" not in {each.level for each in await diagnose(url)}
+    assert "error" not in {each.level for each in await diagnose(url, checks=[check_threads])}

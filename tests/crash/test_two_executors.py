@@ -14,9 +14,9 @@ from tests import forked
 from tests.crash.worker import Service, twenty_steps
 
 from plansmith import RunStatus
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.plan.events import RunFinished, StepDone, verify_chain
+from plansmith.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 20 if os.environ.get("PLANSMITH_LONG") else 2

@@ -9,24 +9,26 @@ import asyncio
 import sys
 from datetime import UTC, datetime
 
-from plansmith.adapters.stores.urls import open_store
 from plansmith.plan.events import Actor
 from plansmith.plan.thread import AnyThreadBody, MessageAdded, MessageRead, ThreadEntry
+from plansmith.store.urls import open_store
+from plansmith.threads.store import ThreadStore
 
 
 async def main(url: str, thread: str, name: str, count: int) -> None:
     """Says a message and what it was taken for in one append, and begins again if it lost."""
     store = open_store(url)
+    threads = ThreadStore(store)
     for turn in range(count):
         done, last = False, 0
         while not done:
-            last = len(await store.thread_entries(thread))
+            last = len(await threads.thread_entries(thread))
             by, at = Actor(kind="person", name=name), datetime.now(UTC)
             bodies: tuple[AnyThreadBody, ...] = (
                 MessageAdded(text=f"{name} {turn}"),
                 MessageRead(message=last + 1, kind="request", run=f"{name}-{turn}"),
             )
-            done = await store.append_entries(
+            done = await threads.append_entries(
                 [
                     ThreadEntry(thread=thread, number=number, at=at, by=by, body=body)
                     for number, body in enumerate(bodies, start=last + 1)

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Effect, Plan, ToolSpec
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.errors import RunBusy
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
+from plansmith.store.sqlite import SqliteStore
 
 KINDS = ("read", "keyed", "write", "read")
 

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from tests import forked
 
-from plansmith.adapters.stores.doctor import diagnose
+from plansmith.store.doctor import diagnose
 
 TOOLS = """
 import pathlib

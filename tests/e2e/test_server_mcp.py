@@ -24,9 +24,9 @@ from tests import forked
 from tests.unit.server.house import House, plan, serving, tool_step
 from tests.unit.server.trip import FLIGHT, TripModel, TripTools
 
-from plansmith.adapters.stores.urls import open_store
 from plansmith.plan.events import Actor
 from plansmith.server.handshake import handshake_answer
+from plansmith.store.urls import open_store
 from plansmith.testing import ScriptedModel
 
 TOOLS = {

@@ -19,12 +19,12 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.unit.server.house import House, plan, serving
 from tests.unit.server.tenancy import Client, browser, look, note, notes, secret, tenant, user
 
-from plansmith.adapters.stores.urls import open_store
 from plansmith.app import Plansmith
 from plansmith.server.openapi import Route
 from plansmith.server.route_table import ROUTES
 from plansmith.server.tenant_book import TenantBook
 from plansmith.server.tokens import Member
+from plansmith.store.urls import open_store
 
 DEMO = {"models": {"plan": "demo"}}
 # Streams do not end: they have tests of their own.

@@ -14,7 +14,6 @@ from typing import Any, cast
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.engine.budget import BudgetLimits
@@ -33,6 +32,7 @@ from plansmith.plan.origin import Origin
 from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.review.edits import change_step, remove_step
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

@@ -104,7 +104,7 @@ async def test_the_start_of_a_step_is_in_the_file_before_its_function_begins(
     @tool(effect="read")
     async def look(x: int) -> int:
         reader = sqlite3.connect(path)
-        [[begun]] = reader.execute("SELECT count(*) FROM events_text WHERE type = 'step_started'")
+        [[begun]] = reader.execute("SELECT count(*) FROM events WHERE type = 'step_started'")
         reader.close()
         assert begun == x + 1
         return x + 1

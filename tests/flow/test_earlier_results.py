@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import PlanInvalid, PlansmithError, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import content_of
@@ -29,6 +27,8 @@ from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.review.render import plan_lines
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plansmith, Run, RunStatus, ToolSpec
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.errors import ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -26,6 +24,8 @@ from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.review.settings import ReviewPolicy
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools
 
 NO_TRIAGE = PlannerSettings(triage=False)

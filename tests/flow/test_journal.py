@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.engine.journal import Journal
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json
+from plansmith.store.memory import MemoryStore
 
 
 class ReadAtOnce(MemoryStore):

@@ -7,7 +7,6 @@ from typing import Any, get_args
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.cli.ui.progress import line_of
 from plansmith.cli.ui.words import words_for
 from plansmith.errors import JournalDamaged, PlansmithError, Refused
@@ -17,6 +16,7 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.timing import Timing
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
+from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeClock, FakeTool, FakeTools
 
 BOT = e.Actor(kind="program", name="MCP client bot")

@@ -14,14 +14,14 @@ from tests.unit.server.house import House, serving, tool_step
 from tests.unit.server.tenancy import user
 
 from plansmith.adapters.protected_files import may_write
-from plansmith.adapters.stores.backup import back_up
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.adapters.tools.file_changes import FILE_WRITERS, preview
 from plansmith.cli.commands.report import write_file
 from plansmith.config import Settings
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.ports import Call, ToolSource
+from plansmith.store.backup import back_up
+from plansmith.store.sqlite import SqliteStore
 from plansmith.wiring import make_smith
 
 FILES = "/v1/folder/files"

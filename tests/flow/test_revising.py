@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, RunStatus
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.engine.budget import Budget, BudgetLimits, Reservation
@@ -23,6 +22,7 @@ from plansmith.ports import Usage
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import coverage
 from plansmith.review.edits import add_step, change_step, disable_step, move_step, remove_step
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from plansmith import Plan, RunStatus, tool
-from plansmith.adapters.stores.urls import open_store
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan import events as e
@@ -17,6 +16,7 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.plan.timing import Timing
 from plansmith.review.settings import ReviewPolicy
+from plansmith.store.urls import open_store
 from plansmith.testing import FakeClock
 
 ANN = e.Actor(kind="person", name="ann")

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.app import Plansmith
 from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import EventMisfit, Refused, StaleDecision, ToolFailed
@@ -25,6 +24,7 @@ from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.replay.player import replay
 from plansmith.runs.deletion import delete_run
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import MemoryStore
 
 LIMITS = Limits(first_wait_s=0, grace_s=0.05)

@@ -347,7 +347,7 @@ async def test_a_store_that_keeps_no_templates_says_so(monkeypatch: pytest.Monke
     class Bare(MemoryStore):
         """A store of somebody's own."""
 
-    monkeypatch.delattr(MemoryStore, "keep_template")
+    monkeypatch.delattr(MemoryStore, "put_records")
     with pytest.raises(Misconfigured, match="cannot keep templates"):
         await smith(store=Bare()).templates.all()
 

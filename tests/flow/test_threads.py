@@ -21,6 +21,7 @@ from plansmith.replay.player import replay
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeClock
 from plansmith.threads.judging import JUDGING_S
+from plansmith.threads.store import ThreadStore
 
 PROGRAM = Actor(kind="program", name="bot")
 
@@ -386,7 +387,7 @@ async def test_messages_of_two_clients_at_once_stay_in_order(tmp_path: Path, des
     thread = await threads[0].refresh()
     assert [each.number for each in thread.history] == sorted(each.number for each in turns)
     assert len({each.run for each in thread.history}) == 8 == len(thread.runs)
-    entries = await smiths[0].store.thread_entries("both")  # type: ignore[attr-defined]
+    entries = await ThreadStore(smiths[0].store).thread_entries("both")
     assert [isinstance(each.body, ThreadOpened) for each in entries].count(True) == 1
     for turn in turns:
         said = thread.state.message(turn.number)

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from plansmith import NotFound, PlanInvalid, Plansmith, Run, StepStatus, read_plan, tool
-from plansmith.adapters.stores.memory import MemoryStore
+from plansmith.store.memory import MemoryStore
 
 
 class Colour(StrEnum):

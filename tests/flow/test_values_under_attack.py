@@ -14,7 +14,6 @@ import pytest
 from tests.flow.test_given_values import ALL, BILLS, LOOK, SCHEMA, Bank, plan
 
 from plansmith import Effect, Plan, RunStatus
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.cli import consent
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan.data import Json
@@ -24,6 +23,7 @@ from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.review.edits import change_step
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool
 
 ASK = {"id": "ask", "question": "Go on?", "after": ["all"]}

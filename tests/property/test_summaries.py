@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from tests.property.test_running import MortalStore, stories, tell
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.engine.journal import Journal
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
@@ -20,6 +19,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.summary import Headline
 from plansmith.plan.times import times_of
 from plansmith.ports import JournalStore
+from plansmith.store.sqlite import SqliteStore
 
 
 async def summary_of(store: JournalStore, run: str) -> Any:

@@ -11,11 +11,12 @@ import pytest
 from tests.flow.looking_model import Desk, LookingModel
 
 from plansmith import Plansmith, RunStatus
-from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.errors import PlansmithError
 from plansmith.plan.events import Actor, PlanApproved, QuestionAnswered
 from plansmith.plan.thread import MessageAdded, MessageRead, fold_thread
 from plansmith.ports import PlanBrief
+from plansmith.store.memory import MemoryStore
+from plansmith.threads.store import ThreadStore
 
 SEEDS = 1000 if os.environ.get("PLANSMITH_LONG") else 12
 MESSAGES = (
@@ -93,7 +94,7 @@ class Talk:
                 continue  # refused, with a reason: that is fine
 
     async def check(self) -> None:
-        entries = await self.store.thread_entries("talk")
+        entries = await ThreadStore(self.store).thread_entries("talk")
         state = fold_thread("talk", entries)
         said = [each for each in entries if isinstance(each.body, MessageAdded)]
         read = [each.body.message for each in entries if isinstance(each.body, MessageRead)]

@@ -21,7 +21,7 @@ FINDS = {
     "a call is made before its intent is stored": 0,
     "a call of unknown end is repeated": 16,
     "a claim stays when the store loses an answer": 80,
-    "a living process on another machine counts as dead": 13,
+    "a living process on another machine counts as dead": 12,
     "a living process on this machine counts as dead": 5,
     "a new plan is not compared with the approved one": 69,
     "a process that wakes does not look at its lease": 10,

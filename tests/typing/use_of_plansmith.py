@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import assert_type
 
 from plansmith import Plan, Plansmith, Problem, Run, RunStatus, StepStatus, tool
-from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.adapters.tools.files import FileTools
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, QuestionAsked, StepDone
 from plansmith.plan.fold import fold
 from plansmith.plan.run import StepState
 from plansmith.plan.thread import ThreadMessage
+from plansmith.store.memory import MemoryStore
 from plansmith.testing import ScriptedModel
 from plansmith.threads.thread import Thread
 from plansmith.threads.turn import Turn

@@ -13,9 +13,9 @@ from typing import Any, cast
 import pytest
 
 from plansmith import Plan, Plansmith, tool
-from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules, lazy_pattern, made_once
+from plansmith.store.memory import MemoryStore
 
 
 @tool(effect="read")

@@ -18,6 +18,7 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence, in_language
+from plansmith.ports import Records
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 from plansmith.threads.situation import ASKED_BY_PLANS
@@ -114,11 +115,7 @@ async def _last_asked(session: Session) -> Run | None:
 
 def thread_store(session: Session) -> ThreadStore:
     """Returns the store, which must be able to keep threads."""
-    store = session.smith.store
-    if not isinstance(store, ThreadStore):
-        hint = Sentence("error.use_other_store")
-        raise Misconfigured(Sentence("error.threads_unkept"), hint=hint)
-    return store
+    return ThreadStore(session.smith.store)
 
 
 async def headlines(store: ThreadStore) -> AsyncIterator[ThreadHeadline]:
@@ -133,9 +130,9 @@ async def headlines(store: ThreadStore) -> AsyncIterator[ThreadHeadline]:
 async def thread_of(session: Session, run: Run) -> str:
     """Returns the thread that a run belongs to; empty if none."""
     store = session.smith.store
-    if run.options.thread or not isinstance(store, ThreadStore):
+    if run.options.thread or not isinstance(store, Records):
         return run.options.thread
-    return await store.thread_of(run.id)
+    return await ThreadStore(store).thread_of(run.id)
 
 
 def turn_json(turn: Turn) -> dict[str, Json]:

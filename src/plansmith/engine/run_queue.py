@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol
 
 
 class QueueLimits(NamedTuple):
@@ -26,12 +26,28 @@ class Taken(NamedTuple):
     worker: str
 
 
+class RunTaker(Protocol):
+    """Takes runs from the queue and has each of them executed in this process."""
+
+    async def start(self) -> None:
+        """Begins to take runs."""
+        ...
+
+    async def stop(self, seconds: float) -> None:
+        """Takes no more runs from now on; waits for those taken, for so many seconds at most."""
+        ...
+
+
 class RunQueue(Protocol):
     """The queue on which the runs of one store and folder wait for a worker."""
 
     @property
     def name(self) -> str:
         """The name of the queue, which tells the store and the folder."""
+        ...
+
+    def taker(self, *, name: str, advance: Callable[[str], Coroutine[Any, Any, None]]) -> RunTaker:
+        """Returns what takes runs for the process of a name; `advance` goes on with one of them."""
         ...
 
     async def open(self, limits: QueueLimits | None = None) -> None:
@@ -63,16 +79,4 @@ class RunQueue(Protocol):
 
     async def close(self) -> None:
         """Closes the queue."""
-        ...
-
-
-class RunTaker(Protocol):
-    """Takes runs from the queue and has each of them executed in this process."""
-
-    async def start(self) -> None:
-        """Begins to take runs."""
-        ...
-
-    async def stop(self, seconds: float) -> None:
-        """Takes no more runs from now on; waits for those taken, for so many seconds at most."""
         ...

@@ -24,13 +24,13 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OVER_STATUSES, Headline, RunSummary
-from plansmith.ports import Agent, Clock, PlanStore, Secrets, SummaryStore, ToolSource
+from plansmith.ports import Agent, Clock, PlanStore, Records, Secrets, SummaryStore, ToolSource
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions
 from plansmith.review.policy import acting_steps, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
 from plansmith.runs.plan_facts import PlanFacts, PlansKnown
-from plansmith.templates.book import every_template, keeps_templates, usable_templates
+from plansmith.templates.book import every_template, usable_templates
 from plansmith.templates.pinning import contents, pinned
 from plansmith.templates.template import (
     Template,
@@ -197,7 +197,7 @@ class PlanIntake:
 
     async def load_templates(self) -> Mapping[str, Template]:
         """Returns the present templates; keeps removed ones for runs that still use them."""
-        if not keeps_templates(self.store):
+        if not isinstance(self.store, Records):
             return {name: given_template(name, plan) for name, plan in self.templates.items()}
         every = await every_template(self.store, self.templates)
         self.templates |= {name: each.plan for name, each in every.items()}

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from plansmith.errors import Misconfigured, Refused
+from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.second_person import applies, same_user
 from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import redefined
 from plansmith.runs.approvers import need_second_person
+from plansmith.schedules.store import ScheduleStore
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Entry
     from plansmith.plan.plan import Plan
     from plansmith.plan.run import Run
     from plansmith.plan.schedules import Schedule
-    from plansmith.ports import PlanStore, ScheduleStore
     from plansmith.review.settings import ReviewPolicy
     from plansmith.runs.intake import PlanIntake
-
-
-def keeps_schedules(store: PlanStore) -> bool:
-    """Tells whether a store can keep schedules."""
-    return hasattr(store, "put_schedule")
-
-
-def schedule_store(store: PlanStore) -> ScheduleStore:
-    """Returns the store as a `ScheduleStore`; raises `Misconfigured` if it keeps no schedules."""
-    if not keeps_schedules(store):
-        raise Misconfigured(Sentence("schedule.not_kept"), hint=Sentence("error.use_other_store"))
-    return cast("ScheduleStore", store)
 
 
 class StandingApproval:
@@ -44,7 +32,7 @@ class StandingApproval:
         """Returns the same for the new plan of a run; None if no schedule started the run."""
         if run.origin.kind != "schedule":
             return None
-        schedules = {each.id: each for each in await schedule_store(self._intake.store).schedules()}
+        schedules = {each.id: each for each in await ScheduleStore(self._intake.store).schedules()}
         schedule = schedules.get(run.origin.id)
         return None if schedule is None else await self.of(schedule, plan)
 

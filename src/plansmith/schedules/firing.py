@@ -31,10 +31,10 @@ from plansmith.plan.schedules import (
     pending,
 )
 from plansmith.plan.sentence import Sentence, joined, with_hint
-from plansmith.ports import ScheduleStore
 from plansmith.runs.journals import SUBMITTED
 from plansmith.runs.service import RunService
-from plansmith.schedules.approval import StandingApproval, schedule_store
+from plansmith.schedules.approval import StandingApproval
+from plansmith.schedules.store import ScheduleStore
 from plansmith.templates.book import TemplateBook
 
 HEARTBEAT_S: Final = 30.0
@@ -86,7 +86,7 @@ class Firing:
     @property
     def store(self) -> ScheduleStore:
         """Returns the store of schedules."""
-        return schedule_store(self._runs.store)
+        return ScheduleStore(self._runs.store)
 
     async def tick(self, now: datetime | None = None) -> list[Fire]:
         """Starts all that is due now; returns the fires that this process started.

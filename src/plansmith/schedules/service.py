@@ -21,7 +21,6 @@ from plansmith.plan.schedules import (
 )
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.timing import Timing, next_fires
-from plansmith.ports import ScheduleStore
 from plansmith.runs.service import RunService
 from plansmith.schedules.approval import StandingApproval, need_second_scheduler, requester
 from plansmith.schedules.firing import Firing
@@ -29,6 +28,7 @@ from plansmith.schedules.names import free_name
 from plansmith.schedules.parts import refuse_parts, schedule_parts, set_aside, source_run
 from plansmith.schedules.scope import reasons_attended
 from plansmith.schedules.settings import NewSettings, ScheduleSettings
+from plansmith.schedules.store import ScheduleStore
 from plansmith.schedules.times import check_times, first_of, past_times, replace_missed
 from plansmith.templates.book import TemplateBook
 

@@ -12,7 +12,7 @@ from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import check_timing, due, next_fires
-from plansmith.ports import ScheduleStore
+from plansmith.schedules.store import ScheduleStore
 
 MAX_BACKFILLED: Final = 1000
 _AHEAD: Final = 50

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from pkgutil import resolve_name
-from typing import Any, Final
+from typing import Final
 
-from plansmith.adapters.stores.urls import is_postgres
 from plansmith.engine.ownership import Owners
 from plansmith.engine.process_kind import read_kind
 from plansmith.engine.run_queue import QueueLimits, RunQueue
@@ -14,6 +12,7 @@ from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
 from plansmith.server.ops.logs import Log
+from plansmith.store.urls import StoreKind, store_kind
 
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
@@ -113,17 +112,13 @@ class RunCarrier:
 
 def make_carrier(url: str, folder: str, *, clock: Clock, log: Log) -> RunCarrier:
     """Makes what sends runs to workers; they share a PostgreSQL database."""
-    if not is_postgres(url):
+    return RunCarrier(need_server(url).run_queue(url, folder), clock=clock, log=log)
+
+
+def need_server(url: str) -> StoreKind:
+    """Returns what the package of a store brings that several machines share."""
+    kind = store_kind(url)
+    if kind is None:
         hint = Sentence("worker.all_reach")
         raise Misconfigured(Sentence("worker.store_needed"), hint=hint)
-    queue: RunQueue = load_engine("queue:DbosQueue")(url, folder)
-    return RunCarrier(queue, clock=clock, log=log)
-
-
-def load_engine(dotted: str) -> Any:
-    """Loads a part of the engine that carries runs to workers; says what is missing."""
-    try:
-        return resolve_name(f"plansmith.adapters.engines.dbos.{dotted}")
-    except ModuleNotFoundError as error:
-        hint = "pip install 'plansmith[scale]'"
-        raise Misconfigured(Sentence("worker.needs_package", name=error.name), hint=hint) from None
+    return kind

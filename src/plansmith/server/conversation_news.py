@@ -10,6 +10,7 @@ from typing import Final
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
+from plansmith.ports import Records
 from plansmith.server.serialize import moment
 from plansmith.threads.store import ThreadHeadline, ThreadStore
 
@@ -55,8 +56,8 @@ class ConversationNews:
             _put(queue, conversation_row(head))
         self._listeners.add(queue)
         idle = self._watching is None or self._watching.done()
-        if idle and isinstance(self._store, ThreadStore):
-            self._watching = asyncio.create_task(self._watch(self._store))
+        if idle and isinstance(self._store, Records):
+            self._watching = asyncio.create_task(self._watch(ThreadStore(self._store)))
         try:
             yield queue
         finally:

@@ -16,7 +16,7 @@ from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, find
 from plansmith.plan.steps import AnyStep, MapStep, ToolStep
-from plansmith.templates.book import keeps_templates
+from plansmith.ports import Records
 
 PERSON: Final = "person"
 REQUEST: Final = "request"
@@ -111,7 +111,7 @@ async def _earlier(
 
 async def _template(smith: Plansmith, origin: Origin, tools: Mapping[str, ToolSpec]) -> Known:
     """Returns the values of the template; others were put in as parameters."""
-    if origin.kind != "template" or not keeps_templates(smith.store):
+    if origin.kind != "template" or not isinstance(smith.store, Records):
         return Known()
     try:
         template = await smith.templates.get(origin.id)

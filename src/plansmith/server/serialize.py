@@ -24,6 +24,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
 from plansmith.plan.summary import RunSummary
 from plansmith.plan.times import times_of
+from plansmith.ports import Records
 from plansmith.review.policy import active_steps, effects
 from plansmith.runs.rerun import carried_over, everything_done
 from plansmith.server.errors import not_found, problem_json
@@ -86,9 +87,9 @@ def _times(events: Sequence[e.Event]) -> Json:
 async def conversation_of(smith: Plansmith, run: Run) -> str:
     """Returns the conversation that a run belongs to; empty if it belongs to none."""
     store = smith.store
-    if run.options.thread or not isinstance(store, ThreadStore):
+    if run.options.thread or not isinstance(store, Records):
         return run.options.thread
-    return await store.thread_of(run.id)
+    return await ThreadStore(store).thread_of(run.id)
 
 
 async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:

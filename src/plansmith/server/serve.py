@@ -26,7 +26,6 @@ from starlette.types import ASGIApp
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.protected_files import protect
 from plansmith.adapters.secrets import SecretBox
-from plansmith.adapters.stores.urls import sqlite_path
 from plansmith.engine.process_kind import ProcessKind
 from plansmith.errors import Misconfigured
 from plansmith.models import make_model
@@ -58,6 +57,7 @@ from plansmith.server.tokens import TokenFile
 from plansmith.server.upkeep import begin_upkeep
 from plansmith.server.waiting import telling
 from plansmith.server.worker import Left, Worker, working
+from plansmith.store.urls import sqlite_path
 
 if TYPE_CHECKING:
     from plansmith.adapters.oidc.client import OidcClient

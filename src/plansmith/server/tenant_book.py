@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from plansmith.adapters.stores.urls import is_postgres, sqlite_path
 from plansmith.errors import Misconfigured, NotFound
 from plansmith.files import locked, replace_file
 from plansmith.plan.data import Record
 from plansmith.plan.sentence import Sentence
+from plansmith.store.urls import is_postgres, sqlite_path
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _RECORD: Final = "tenant.json"

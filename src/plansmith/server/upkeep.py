@@ -14,6 +14,7 @@ from plansmith.plan.next_move import goes_on
 from plansmith.ports import News
 from plansmith.server.carrier import RunCarrier
 from plansmith.server.state import ServerState
+from plansmith.threads.store import needed_by_threads
 
 _DAY_S: Final = 86_400.0
 _BATCH: Final = 500
@@ -243,7 +244,7 @@ async def _prune_each_day(server_state: ServerState) -> None:
     age, clock = read_age(server_state.settings.keep_runs), server_state.smith.runs.clock
     while True:
         try:
-            old = await prune(server_state.smith, clock.now() - age)
+            old = await prune(server_state.smith, clock.now() - age, needed=needed_by_threads)
             server_state.log.info("pruned", runs=len(old.runs), bytes=old.bytes)
         except PlansmithError as error:
             server_state.log.warning("not_pruned", error=str(error))

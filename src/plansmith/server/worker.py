@@ -10,12 +10,11 @@ from typing import Final, NamedTuple
 from plansmith.engine.journal import SYSTEM
 from plansmith.engine.process_kind import read_kind
 from plansmith.engine.processes import this_process
-from plansmith.engine.run_queue import QueueLimits, RunTaker
+from plansmith.engine.run_queue import QueueLimits
 from plansmith.errors import PlansmithError
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.server.carrier import load_engine
 from plansmith.server.state import ServerState
 
 # A run that this worker cannot take now waits so long before it is offered again.
@@ -60,8 +59,7 @@ class Worker:
         self._offered: dict[str, int] = {}
         self._draining = False
         self._given_back: set[str] = set()
-        take = load_engine("taker:DbosTaker")
-        self._taker: RunTaker = take(self.carrier.queue, name=this_process(), advance=self._advance)
+        self._taker = self.carrier.queue.taker(name=this_process(), advance=self._advance)
 
     async def start(self, limits: QueueLimits) -> None:
         """Tells the others that this worker lives, and begins to take runs."""

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from plansmith.check.check_plan import check_plan
 from plansmith.check.names import Names
-from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused
+from plansmith.errors import NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -22,6 +22,7 @@ from plansmith.plan.sentence import LANGUAGES, Sentence
 from plansmith.ports import PlanStore
 from plansmith.templates.parameters import bind, parameter_names, parametrise
 from plansmith.templates.services import HasRuns
+from plansmith.templates.store import Kept, TemplateStore
 from plansmith.templates.template import (
     REQUEST,
     Template,
@@ -38,25 +39,6 @@ else:
     lazy_modules(globals(), dialect_text="plansmith.dialects.text")
 
 __all__ = ["Template", "TemplateBook", "exported"]
-
-# A version: name, number, whether it was removed (it is kept for runs that use it), and content.
-Kept = tuple[str, int, bool, Json]
-
-
-class TemplateStore(Protocol):
-    """A store that also keeps templates."""
-
-    async def keep_template(self, name: str, value: Json) -> int:
-        """Stores a new version and returns its number; content equal to the last adds none."""
-        ...
-
-    async def kept_templates(self) -> Sequence[Kept]:
-        """Returns all versions of all names, also removed ones, by name and version."""
-        ...
-
-    async def drop_template(self, name: str, version: int | None = None) -> int:
-        """Removes one version or all; returns how many. Their numbers are not used again."""
-        ...
 
 
 class TemplateBook:
@@ -78,7 +60,7 @@ class TemplateBook:
 
     @property
     def _store(self) -> TemplateStore:
-        return _template_store(self._intake.store)
+        return TemplateStore(self._intake.store)
 
     async def all(self) -> dict[str, Template]:
         """Returns every usable template: `name` is its newest version, `name@2` exactly that."""
@@ -187,7 +169,7 @@ class TemplateBook:
             version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
         )
         value = {key: each for key, each in signed.to_json().items() if key != "version"}
-        version = await self._store.keep_template(template.name, value)
+        version = await self._store.keep(template.name, value)
         return signed.replace(version=version)
 
     async def remove(self, name: str) -> int:
@@ -206,7 +188,7 @@ class TemplateBook:
         if template.saved_at is None:
             raise Refused(Sentence("error.given_template", name=template.name))
         version = template.version if "@" in name else None
-        return await self._store.drop_template(template.name, version)
+        return await self._store.drop(template.name, version)
 
     async def problems(self, template: Template) -> list[Problem]:
         """Returns the problems of a template, given the present tools, agents and templates.
@@ -282,25 +264,14 @@ class TemplateBook:
         )
 
 
-def keeps_templates(store: PlanStore) -> bool:
-    """Tells whether a store can keep templates."""
-    return hasattr(store, "keep_template")
-
-
-def _template_store(store: PlanStore) -> TemplateStore:
-    if not keeps_templates(store):
-        raise Misconfigured(Sentence("template.not_kept"), hint=Sentence("error.use_other_store"))
-    return cast("TemplateStore", store)
-
-
 async def usable_templates(store: PlanStore, given: Mapping[str, Plan]) -> dict[str, Template]:
     """Returns every template that is not removed: the stored ones, and those in `given`."""
-    return _by_name(await _template_store(store).kept_templates(), given)
+    return _by_name(await TemplateStore(store).kept(), given)
 
 
 async def every_template(store: PlanStore, given: Mapping[str, Plan]) -> dict[str, Template]:
     """Returns every template, also removed versions, for runs that were planned with them."""
-    kept = await _template_store(store).kept_templates()
+    kept = await TemplateStore(store).kept()
     return _by_name([(each[0], each[1], False, each[3]) for each in kept], given)
 
 

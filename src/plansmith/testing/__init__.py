@@ -1,7 +1,7 @@
 """Fakes and contract tests for programs that build on Plansmith."""
 
-from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.replay.recorded import RecordedModel, RecordingModel
+from plansmith.store.memory import MemoryStore
 from plansmith.testing.clock import FakeClock
 from plansmith.testing.modelserver import Gate, ModelServer, Page, Refusal, Reply
 from plansmith.testing.scripted import Answer, ScriptedModel

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from plansmith.engine.journal import SYSTEM
-from plansmith.errors import Misconfigured
-from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import (
     AnyThreadBody,
     MessageRead,
@@ -35,11 +33,8 @@ class ThreadBook:
 
     @property
     def store(self) -> ThreadStore:
-        """The store, which must be able to keep threads."""
-        if not isinstance(self._store, ThreadStore):
-            hint = Sentence("thread.use_store")
-            raise Misconfigured(Sentence("error.threads_unkept"), hint=hint)
-        return self._store
+        """The threads of the store, which must be able to keep them."""
+        return ThreadStore(self._store)
 
     async def read(self, thread: str) -> ThreadState:
         """Returns the present state of a thread; an unknown one is empty."""

@@ -1,13 +1,35 @@
-"""What a store does to keep threads."""
+"""Keeps threads in a store: their entries, a headline of each, and the thread of each run.
+
+All are records. An entry is one of kind `thread_entry`, labelled with its thread; the headline
+(`thread`) is labelled with the owner; `thread_run` tells to which thread a run belongs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+import json
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from plansmith.plan.thread import ThreadEntry
+from plansmith.errors import JournalDamaged, Misconfigured, StaleWriter
+from plansmith.plan.chain import moment
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.thread import (
+    MessageAdded,
+    ThreadEntry,
+    ThreadOpened,
+    entry_text,
+    read_entry,
+    runs_named,
+    short_title,
+)
+from plansmith.ports import PlanStore, Record, Records
+
+_THREAD: Final = "thread"
+_ENTRY: Final = "thread_entry"
+_RUN: Final = "thread_run"
+_PAGE: Final = 200
 
 
 class ThreadHeadline(NamedTuple):
@@ -22,35 +44,220 @@ class ThreadHeadline(NamedTuple):
     updated: datetime
 
 
-@runtime_checkable
-class ThreadStore(Protocol):
-    """A store that keeps threads; if two write the same number, one wins."""
+class ThreadStore:
+    """The threads of a store; if two write the same number, one wins."""
+
+    def __init__(self, store: PlanStore) -> None:
+        if not isinstance(store, Records):
+            hint = Sentence("error.use_other_store")
+            raise Misconfigured(Sentence("error.threads_unkept"), hint=hint)
+        self._records: Records = store
 
     async def append_entries(self, entries: Sequence[ThreadEntry]) -> bool:
         """Stores entries that follow the last one of their thread, all or none.
 
         False if another one came first.
         """
-        ...
+        if not entries:
+            return True
+        _need_following(entries)
+        thread = entries[0].thread
+        found = await self._records.record(_THREAD, thread)
+        head = await self._headline(found) if found else None
+        if entries[0].number != (head.last if head else 0) + 1:
+            return False
+        runs = dict.fromkeys(filter(None, map(runs_named, entries)))
+        return await self._records.put_records(
+            [
+                *(_entry_record(each) for each in entries),
+                # The first thread that names a run keeps it.
+                *[_run_record(run, thread) for run in runs if not await self.thread_of(run)],
+                _head_record(grown(head, entries), (found.version if found else 0) + 1),
+            ]
+        )
 
     async def thread_entries(self, thread: str, *, after: int = 0) -> Sequence[ThreadEntry]:
         """Returns the entries of a thread after a number; none for an unknown thread."""
-        ...
+        after = max(after, 0)
+        head = await self._records.record(_THREAD, thread)
+        if head is None:
+            return []
+        # The head first: an entry that comes meanwhile is one more, never one that is missing.
+        place = (_place(after), _name(thread, after)) if after else None
+        found = await self._records.records(_ENTRY, label=thread, after=place)
+        last = 0 if head.altered else _last(head)
+        return _read_entries(thread, found, after=after, last=last)
 
     async def threads(
         self, *, owner: str | None = None, before: str = "", limit: int
     ) -> Sequence[ThreadHeadline]:
-        """Returns threads, newest activity first; `before` is the last one of the page before."""
-        ...
+        """Returns threads, newest activity first; `before` is the last one of the page before.
+
+        If that one was removed meanwhile, the list begins anew.
+        """
+        place = await self._records.record(_THREAD, before) if before else None
+        found = await self._records.records(
+            _THREAD,
+            label=owner,
+            state="",
+            after=(place.place, place.name) if place else None,
+            newest=True,
+            limit=limit,
+        )
+        return [await self._headline(each) for each in found]
 
     async def thread_of(self, run: str) -> str:
         """Returns the thread that a run belongs to; empty if it belongs to none."""
-        ...
+        found = await self._records.record(_RUN, run)
+        return found.label if found else ""
 
     async def remove_thread(self, thread: str) -> bool:
         """Removes all entries of a thread; false if there is none."""
-        ...
+        return bool(await self._records.remove_records(_THREAD, [thread], labelled=[_ENTRY, _RUN]))
 
     async def wait_thread(self, thread: str, *, after: int) -> None:
         """Returns when the thread has an entry after the number, whoever wrote it."""
-        ...
+        while True:
+            head = await self._records.record(_THREAD, thread)
+            if head is not None and (await self._headline(head)).last > after:
+                return
+            await self._records.wait_record(_THREAD, thread, version=head.version if head else 0)
+
+    async def put_right(self, thread: str, entries: Sequence[ThreadEntry]) -> bool:
+        """Makes the headline of a thread anew if it does not agree with its entries.
+
+        True if it was wrong.
+        """
+        found = await self._records.record(_THREAD, thread)
+        right = grown(None, entries)
+        if found is None or (not found.altered and _last(found) != right.last):
+            return False  # it went on meanwhile
+        record = _head_record(right, found.version)
+        if found == record:
+            return False
+        await self._records.put_records([record._replace(version=found.version + 1)])
+        return True
+
+    async def _headline(self, record: Record) -> ThreadHeadline:
+        """Reads a headline; one that was altered is made of its entries again."""
+        if not record.altered:
+            return _read_headline(record)
+        found = await self._records.records(_ENTRY, label=record.name)
+        sound = [read_entry(each.body) for each in found if not each.altered]
+        empty = ThreadHeadline(record.name, record.label, "", "", 0, 0, _moment(record.place))
+        return grown(None, sound) if sound else empty
+
+
+async def needed_by_threads(store: PlanStore, runs: Collection[str], before: datetime) -> set[str]:
+    """Returns those of the runs that belong to a conversation that goes on.
+
+    It does until its last message is older than `before`, and all of its runs are over.
+    """
+    if not isinstance(store, Records):
+        return set()
+    threads = ThreadStore(store)
+    alive = {await threads.thread_of(run) for run in await store.open_runs()}
+    page = ""
+    while heads := await threads.threads(before=page, limit=_PAGE):
+        alive |= {head.thread for head in heads if head.updated >= before}
+        page = heads[-1].thread
+    alive.discard("")
+    return {run for run in runs if await threads.thread_of(run) in alive} if alive else set()
+
+
+def grown(before: ThreadHeadline | None, entries: Sequence[ThreadEntry]) -> ThreadHeadline:
+    """Returns the headline of a thread after more entries; None stands for no entry at all."""
+    last = entries[-1]
+    said = [each.body.text for each in entries if isinstance(each.body, MessageAdded)]
+    opened = next((each.body for each in entries if isinstance(each.body, ThreadOpened)), None)
+    head = before or ThreadHeadline(last.thread, "", "", "", 0, 0, last.at)
+    if opened is not None:
+        title = opened.title or head.title
+        head = head._replace(owner=opened.owner, title=title, folder=opened.folder)
+    if said and not head.title and not head.messages:
+        head = head._replace(title=short_title(said[0]))
+    return head._replace(
+        messages=head.messages + len(said), last=last.number, updated=last.at.astimezone(UTC)
+    )
+
+
+def _need_following(entries: Sequence[ThreadEntry]) -> None:
+    """Refuses entries of which one does not follow the one before it."""
+    for before, entry in pairwise(entries):
+        if (entry.thread, entry.number) != (before.thread, before.number + 1):
+            raise StaleWriter(
+                Sentence("journal.entry_misfit", number=entry.number, thread=entry.thread),
+                hint=Sentence("journal.read_thread_again"),
+            )
+
+
+def _place(number: int) -> str:
+    return f"{number:09}"
+
+
+def _name(thread: str, number: int) -> str:
+    return f"{thread} {number}"
+
+
+def _entry_record(entry: ThreadEntry) -> Record:
+    name = _name(entry.thread, entry.number)
+    return Record(
+        _ENTRY, name, 1, entry_text(entry), label=entry.thread, place=_place(entry.number)
+    )
+
+
+def _run_record(run: str, thread: str) -> Record:
+    return Record(_RUN, run, 1, "{}", label=thread, run=run)
+
+
+def _head_record(head: ThreadHeadline, version: int) -> Record:
+    told = {"title": head.title, "folder": head.folder, "messages": head.messages}
+    body = json.dumps({**told, "last": head.last})
+    updated = moment(head.updated)
+    return Record(_THREAD, head.thread, version, body, label=head.owner, place=updated)
+
+
+def _read_headline(record: Record) -> ThreadHeadline:
+    told = json.loads(record.body)
+    return ThreadHeadline(
+        record.name,
+        record.label,
+        told["title"],
+        told["folder"],
+        told["messages"],
+        told["last"],
+        _moment(record.place),
+    )
+
+
+def _last(record: Record) -> int:
+    return int(json.loads(record.body)["last"])
+
+
+def _moment(text: str) -> datetime:
+    """Returns a stored time; that of a damaged row sorts behind all others."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _read_entries(
+    thread: str, records: Sequence[Record], *, after: int, last: int
+) -> list[ThreadEntry]:
+    """Reads the entries after a number, each checked; none may be missing."""
+    entries: list[ThreadEntry] = []
+    for number, record in enumerate(records, start=after + 1):
+        if record.place != _place(number):
+            raise _damaged("journal.entry_missing", thread=thread, number=number)
+        entry = None if record.altered else read_entry(record.body)
+        if entry is None or (entry.thread, entry.number) != (thread, number):
+            raise _damaged("journal.entry_altered", thread=thread, number=number)
+        entries.append(entry)
+    if after + len(entries) < last:
+        raise _damaged("journal.thread_end", thread=thread)
+    return entries
+
+
+def _damaged(code: str, **fields: Any) -> JournalDamaged:
+    return JournalDamaged(Sentence(code, **fields), hint=Sentence("journal.doctor"))

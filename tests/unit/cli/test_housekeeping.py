@@ -17,7 +17,7 @@ import pytest
 from tests.unit.cli.conftest import Cli, Write
 
 from plansmith import Plan, Plansmith, tool
-from plansmith.adapters.stores.sqlite import SqliteStore
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock
 
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}

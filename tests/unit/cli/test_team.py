@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli
 
-from plansmith.adapters.stores.urls import open_store
 from plansmith.engine.running import RunningCalls
+from plansmith.store.urls import open_store
 from plansmith.testing.modelserver import ModelServer, Refusal, Reply, Request
 
 BY_CITY = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city ORDER BY n DESC"

@@ -6,14 +6,14 @@ import asyncio
 import io
 from collections.abc import Awaitable, Sequence
 
-from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.engine.ownership import Owners
 from plansmith.engine.process_kind import ProcessKind, read_kind
 from plansmith.engine.processes import this_process
-from plansmith.engine.run_queue import QueueLimits, Taken
+from plansmith.engine.run_queue import QueueLimits, RunTaker, Taken
 from plansmith.errors import StoreAway
 from plansmith.server.carrier import RunCarrier
 from plansmith.server.ops.logs import Log
+from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeClock
 
 
@@ -29,6 +29,9 @@ class Queue:
         self.back: list[Taken] = []
         self.left: list[str] = []
         self.hold: asyncio.Event | None = None
+
+    def taker(self, **given: object) -> RunTaker:
+        raise NotImplementedError(given)
 
     async def open(self, limits: QueueLimits | None = None) -> None:
         self._answer()

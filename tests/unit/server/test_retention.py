@@ -11,7 +11,6 @@ import pytest
 from tests.waiting import until
 
 from plansmith import Plan, tool
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.cli.server_wiring import ServerWiring
 from plansmith.config import Settings
 from plansmith.errors import PlansmithError
@@ -19,6 +18,7 @@ from plansmith.server.ops.logs import Log
 from plansmith.server.serve import make_state
 from plansmith.server.state import ServerState
 from plansmith.server.upkeep import prune_daily
+from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,7 +8,6 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from plansmith.adapters.stores.urls import open_store
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_store, settings_of
@@ -17,6 +16,7 @@ from plansmith.cli.ui.words import own_text
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.audit import AuditQuery, altered, audit_lines
+from plansmith.store.urls import open_store
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -12,8 +12,6 @@ from plansmith.adapters.agents.sandbox import wall_findings
 from plansmith.adapters.models.choose import choose, choose_at
 from plansmith.adapters.models.local.files import ModelFolder, weights_path
 from plansmith.adapters.models.local.shelf import EmbeddedShelf
-from plansmith.adapters.stores.doctor import Finding, diagnose, missing_runs, verify
-from plansmith.adapters.stores.urls import open_store
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, settings_of
@@ -24,7 +22,11 @@ from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.planner.settings import ModelSettings
+from plansmith.ports import Finding
+from plansmith.store.doctor import diagnose, missing_runs, verify
+from plansmith.store.urls import open_store
 from plansmith.text import padded, safe
+from plansmith.threads.check import check_threads
 
 
 def _configure_verify(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +86,7 @@ def _doctor(args: argparse.Namespace) -> int:
     settings = settings_of(args, warnings.append)
     findings = [
         *(Finding("warning", "folder", each) for each in warnings),
-        *asyncio.run(diagnose(settings.store_url(), sample=args.sample)),
+        *asyncio.run(diagnose(settings.store_url(), sample=args.sample, checks=[check_threads])),
         *asyncio.run(_model_findings(settings.models.plan)),
         *(
             Finding(each.level, "sandbox", each.text, each.hint)

@@ -9,10 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plansmith.adapters.stores import backup
-from plansmith.adapters.stores.doctor import verify
-from plansmith.adapters.stores.sqlite import SqliteStore
-from plansmith.adapters.stores.urls import is_postgres, sqlite_path
 from plansmith.app import Plansmith
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
@@ -24,7 +20,12 @@ from plansmith.cli.ui.words import own, own_text
 from plansmith.errors import Misconfigured, Refused
 from plansmith.housekeeping import Old, find_old, hold_restored, prune, read_age, read_statuses
 from plansmith.plan.sentence import Sentence, joined
+from plansmith.store import backup
+from plansmith.store.doctor import verify
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import is_postgres, sqlite_path
 from plansmith.text import safe
+from plansmith.threads.store import needed_by_threads
 
 
 def _configure_prune(parser: argparse.ArgumentParser) -> None:
@@ -43,11 +44,11 @@ def _prune(args: argparse.Namespace) -> int:
     statuses = read_statuses(args.status) if args.status else ()
 
     async def work(session: Session) -> int:
-        old = await find_old(session.smith, before, statuses)
+        old = await find_old(session.smith, before, statuses, needed=needed_by_threads)
         if not args.dry_run and old.runs and not args.yes:
             _ask(session, own_text("store.ask_remove", **_amount(old)))
         if not args.dry_run:
-            old = await prune(session.smith, before, statuses)
+            old = await prune(session.smith, before, statuses, needed=needed_by_threads)
         if args.json:
             fields = {"runs": len(old.runs), "bytes": old.bytes, "kept": len(old.spared)}
             print_json({"removed": not args.dry_run, **fields})

@@ -6,10 +6,9 @@ import argparse
 import asyncio
 import sys
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.urls import is_postgres, open_store
 from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import install_hint
@@ -24,7 +23,9 @@ from plansmith.errors import Misconfigured, StoreAway
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.server.carrier import need_server
 from plansmith.server.shown_settings import address
+from plansmith.store.urls import is_postgres, open_store
 from plansmith.text import padded
 
 if TYPE_CHECKING:
@@ -123,11 +124,11 @@ async def _read(settings: Settings) -> tuple[list[LiveProcess], list[str] | None
 async def _waiting(url: str, folder: str) -> list[str] | None:
     """Returns the runs on the queue of a folder; None if there is no queue."""
     try:
-        queue = resolve_name("plansmith.adapters.engines.dbos.queue:DbosQueue")(url, folder)
-    except ModuleNotFoundError:
+        queue = need_server(url).run_queue(url, folder)
+    except Misconfigured:
         return None
     try:
-        return cast("list[str]", await queue.waiting())
+        return [*await queue.waiting()]
     except StoreAway:
         return None
     finally:

@@ -10,8 +10,6 @@ from typing import Any, Final, cast
 from pydantic import Field, PrivateAttr
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.adapters.stores.memory import MemoryStore
-from plansmith.adapters.stores.urls import open_store
 from plansmith.compat.openmanus.book import AGENT, Kept, PlanBook
 from plansmith.compat.openmanus.rendering import (
     COMMANDS,
@@ -31,6 +29,8 @@ from plansmith.compat.openmanus.views import (
 from plansmith.errors import StaleWriter
 from plansmith.plan.events import Actor
 from plansmith.ports import Clock, PlanStore
+from plansmith.store.memory import MemoryStore
+from plansmith.store.urls import open_store
 
 _TRIES: Final = 5
 _NO_ACTIVE: Final = "No active plan. Please specify a plan_id or set an active plan."

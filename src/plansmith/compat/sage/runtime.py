@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, Final, Literal, Protocol, cast
 
-from plansmith.adapters.stores.memory import MemoryStore
 from plansmith.app import Plansmith
 from plansmith.compat.sage.drafting import PlanStep
 from plansmith.compat.sage.model import GeneratorLike, need_generator, wording_model
@@ -31,6 +30,7 @@ from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, StepStatus
 from plansmith.ports import ChatModel, PlanStore
 from plansmith.review.policy import acting_steps
+from plansmith.store.memory import MemoryStore
 
 Review = Callable[[Run], bool | Awaitable[bool | None] | None]
 _REPLANS: Final = 2

@@ -42,6 +42,7 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language
+from plansmith.ports import Records
 from plansmith.server.conversations import ANSWERED
 from plansmith.server.errors import HttpProblem
 from plansmith.server.protocols.a2a_context import (
@@ -54,7 +55,7 @@ from plansmith.server.protocols.a2a_context import (
 )
 from plansmith.server.protocols.programs import ProgramAccess
 from plansmith.server.state import ServerState
-from plansmith.templates.book import Template, keeps_templates
+from plansmith.templates.book import Template
 from plansmith.threads.turn import Turn
 
 PATH: Final = "/a2a"
@@ -138,7 +139,7 @@ def _with_skills(card: AgentCard, templates: Sequence[Template]) -> AgentCard:
 
 
 async def _templates(server_state: ServerState) -> list[Template]:
-    if not keeps_templates(server_state.smith.store):
+    if not isinstance(server_state.smith.store, Records):
         return []
     known = await server_state.smith.templates.all()
     return [each for name, each in known.items() if "@" not in name]

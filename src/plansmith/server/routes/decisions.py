@@ -14,10 +14,10 @@ from plansmith.plan.fold import FOR_PROGRAMS
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.sentence import Sentence
+from plansmith.ports import Records
 from plansmith.runs.answering import open_question
 from plansmith.runs.changed_values import changed_values, consent_values, may_change_values
 from plansmith.runs.stopping import stale_hash
-from plansmith.schedules.approval import keeps_schedules
 from plansmith.server.auth import need_scope
 from plansmith.server.errors import not_found
 from plansmith.server.openapi import Answer, Ask, Nothing
@@ -135,7 +135,7 @@ def _waiting(run: Run, goal: Json) -> Iterator[Json]:
 async def _failed_schedules(server_state: ServerState) -> AsyncIterator[Json]:
     """Yields the schedules that were paused after failures, not those a person paused."""
     smith = server_state.smith
-    for each in await smith.schedules.all() if keeps_schedules(smith.store) else ():
+    for each in await smith.schedules.all() if isinstance(smith.store, Records) else ():
         if not each.paused:
             continue
         fires = await smith.schedules.shelf.fires(each.id, limit=each.max_failures)

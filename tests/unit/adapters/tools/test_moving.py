@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from plansmith import Plan, Plansmith, RunStatus
-from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.adapters.tools.moving import MovingTools
 from plansmith.adapters.tools.workspace import WorkspaceTools
@@ -19,6 +18,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.review.settings import ReviewPolicy
+from plansmith.store.sqlite import SqliteStore
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-"""Engines that carry runs to the processes that execute them."""

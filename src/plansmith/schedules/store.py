@@ -1,0 +1,87 @@
+"""Keeps schedules and their fires in a store, as records of the kinds `schedule` and `fire`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.chain import moment
+from plansmith.plan.data import canonical_json, parse_json
+from plansmith.plan.schedules import Fire, Schedule
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import PlanStore, Record, Records
+
+_SCHEDULE: Final = "schedule"
+_FIRE: Final = "fire"
+_OPEN: Final = "open"
+# However rare a schedule is, failures in a row are counted in what is left of its fires.
+_SPARED: Final = 100
+
+
+class ScheduleStore:
+    """The schedules of a store; if two write the same version, one wins."""
+
+    def __init__(self, store: PlanStore) -> None:
+        if not isinstance(store, Records):
+            hint = Sentence("error.use_other_store")
+            raise Misconfigured(Sentence("schedule.not_kept"), hint=hint)
+        self._records: Records = store
+
+    async def put_schedule(self, schedule: Schedule) -> bool:
+        """Stores the next version of a schedule; false if another one came first."""
+        body = canonical_json(schedule.to_json()).decode()
+        return await self._put(Record(_SCHEDULE, schedule.id, schedule.version, body))
+
+    async def schedules(self) -> Sequence[Schedule]:
+        """Returns all schedules, also removed ones, oldest first."""
+        return [_schedule(each.checked_body) for each in await self._records.records(_SCHEDULE)]
+
+    async def put_fire(self, fire: Fire) -> bool:
+        """Stores a fire or its next version; false if another one came first."""
+        due, body = moment(fire.due), canonical_json(fire.to_json()).decode()
+        state = _OPEN if fire.state.open else "over"
+        name = f"{fire.schedule} {due}"
+        record = Record(_FIRE, name, fire.version, body, fire.schedule, due, state)
+        return await self._put(record)
+
+    async def fires(self, schedule: str, *, limit: int) -> Sequence[Fire]:
+        """Returns the newest fires of a schedule, newest first."""
+        found = await self._records.records(_FIRE, label=schedule, newest=True, limit=limit)
+        return [_fire(each.checked_body) for each in found]
+
+    async def open_fires(self) -> Sequence[Fire]:
+        """Returns the open fires of all schedules, those of one schedule oldest first."""
+        found = await self._records.records(_FIRE, state=_OPEN)
+        return [_fire(each.checked_body) for each in found]
+
+    async def prune(self, before: datetime) -> int:
+        """Removes fires that were due before a moment and are over; spares the newest ones."""
+        seen: Counter[str] = Counter()
+        old: list[str] = []
+        for fire in await self._records.records(_FIRE, newest=True):
+            seen[fire.label] += 1
+            over = fire.state != _OPEN and fire.place < moment(before)
+            old += [fire.name] if over and seen[fire.label] > _SPARED else []
+        return await self._records.remove_records(_FIRE, old)
+
+    async def _put(self, record: Record) -> bool:
+        if await self._records.put_records([record]):
+            return True
+        # This very one may be there: its writer may have lost the answer, and tried again.
+        found = await self._records.record(record.kind, record.name)
+        return found == record
+
+
+# Whoever keeps schedules reads all of them again and again, and few have changed.
+@lru_cache(maxsize=4096)
+def _schedule(body: str) -> Schedule:
+    return Schedule.model_validate(parse_json(body))
+
+
+@lru_cache(maxsize=4096)
+def _fire(body: str) -> Fire:
+    return Fire.model_validate(parse_json(body))

@@ -1,0 +1,349 @@
+"""A store in memory, for tests, trials and one-off scripts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
+from plansmith.lazy import lazy_modules
+from plansmith.ports import News, Record, Sound
+
+if TYPE_CHECKING:
+    from plansmith.engine import claim_store
+    from plansmith.engine.claim_store import Claim
+    from plansmith.plan import data, sentence
+    from plansmith.plan import summary as summaries
+    from plansmith.plan.data import Content, Json
+    from plansmith.plan.events import Event
+    from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
+else:
+    lazy_modules(
+        globals(),
+        claim_store="plansmith.engine.claim_store",
+        data="plansmith.plan.data",
+        sentence="plansmith.plan.sentence",
+        summaries="plansmith.plan.summary",
+    )
+
+_ANY_RUN: Final = ""  # the name that no run has
+
+
+class MemoryStore:
+    """Journals and results in dictionaries.
+
+    Examples:
+        >>> from plansmith import Plansmith
+        >>> from plansmith.testing import MemoryStore
+        >>> smith = Plansmith(store=MemoryStore())
+    """
+
+    def __init__(self) -> None:
+        self._events: dict[str, list[Event]] = {}
+        self._news: list[Event | None] = []  # None: its run was deleted
+        self._values: dict[str, bytes] = {}
+        self._waiting: dict[str, list[asyncio.Event]] = {}
+        self._aside: dict[str, list[Event]] = {}
+        self._tombstones: list[Json] = []
+        self._claims: dict[str, Claim] = {}
+        self._terms = 0
+        self._statuses: dict[str, str] = {}
+        self._summaries: dict[str, RunSummary] = {}
+        self._records: dict[tuple[str, str], Record] = {}
+
+    async def append(
+        self,
+        events: Sequence[Event],
+        values: Sequence[Json | Content] = (),
+        *,
+        status: str = "",
+        summary: RunSummary | None = None,
+        term: int = 0,
+    ) -> None:
+        """Stores events that follow the last one of their run, and values; all or none."""
+        if not events:
+            return
+        run = events[0].run
+        if term and (run not in self._claims or self._claims[run].term != term):
+            raise RunTakenOver(sentence.Sentence("journal.taken_over", run=run))
+        journal = self._events.get(run, [])
+        for number, event in enumerate(events, start=len(journal) + 1):
+            if event.run != run or event.number != number:
+                raise StaleWriter(
+                    sentence.Sentence(
+                        "journal.misfit", number=event.number, run=event.run, before=number - 1
+                    ),
+                    hint=sentence.Sentence("journal.read_again"),
+                )
+        # Kept as text, so that nobody can change it through a shared dictionary.
+        for value in values:
+            digest, text = value if type(value) is data.Content else data.content_of(value)
+            self._values[digest] = text
+        journal += events
+        self._events[run], self._statuses[run] = journal, status
+        if summary is not None:
+            self._summaries[run] = summary
+        self._news += events
+        if self._waiting:
+            self._wake(run)
+
+    def _wake(self, run: str) -> None:
+        for waiting in [*self._waiting.pop(run, ()), *self._waiting.pop(_ANY_RUN, ())]:
+            waiting.set()
+
+    async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
+        """Returns the events of a run after a number; none for an unknown run."""
+        return self._events.get(run, [])[max(after, 0) :]
+
+    async def wait(self, run: str, *, after: int = 0) -> None:
+        """Returns when the run has an event after the number."""
+        while len(self._events.get(run, ())) <= after:
+            news = asyncio.Event()
+            self._waiting.setdefault(run, []).append(news)
+            await news.wait()
+
+    async def open_runs(self) -> Sequence[str]:
+        """Returns the ids of the runs that are not over, oldest first."""
+        over = "run_finished"
+        return [run for run, events in self._events.items() if events[-1].body.type != over]
+
+    async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
+        """Returns the events of all runs after a position, in the order of their appending."""
+        start = max(after, 0)
+        some = enumerate(islice(self._news, start, None), start=start + 1)
+        kept = (News(at, each.run, each.number) for at, each in some if each is not None)
+        return list(islice(kept, limit))
+
+    async def wait_news(self, after: int) -> int:
+        """Returns the newest position once it is after the given one."""
+        while self._newest() <= after:
+            news = asyncio.Event()
+            self._waiting.setdefault(_ANY_RUN, []).append(news)
+            await news.wait()
+        return len(self._news)
+
+    def _newest(self) -> int:
+        """Returns the position of the newest event whose run was not deleted."""
+        last = len(self._news)
+        while last and self._news[last - 1] is None:
+            last -= 1
+        return last
+
+    async def runs(self) -> Sequence[str]:
+        """Returns the ids of all runs, oldest first."""
+        return list(self._events)
+
+    async def headlines(
+        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
+    ) -> Sequence[Headline]:
+        """Returns the newest runs, newest first; only these statuses, only older than `before`."""
+        found: list[Headline] = []
+        older = before not in self._events
+        for run in reversed(self._events):
+            wanted = older and (before in self._events or not before or run < before)
+            if wanted and (not statuses or self._statuses[run] in statuses):
+                summary = self._summaries.get(run)
+                if not text or summary is None or summary.has(text):
+                    found.append(self._headline(run))
+            older = older or run == before
+            if len(found) == limit:
+                break
+        return found
+
+    def _headline(self, run: str) -> Headline:
+        last, summary = len(self._events[run]), self._summaries.get(run)
+        current = summary if summary is not None and summary.number == last else None
+        return summaries.Headline(run, last, self._statuses[run], current)
+
+    async def unsummed(self) -> Sequence[Headline]:
+        """Returns the open runs with no summary of their last event."""
+        found = map(self._headline, self._events)
+        return [each for each in found if each.summary is None]
+
+    async def status_counts(self) -> Mapping[str, int]:
+        """Returns how many runs have each status."""
+        return Counter(self._statuses.values())
+
+    async def day_totals(self) -> Sequence[DayTotal]:
+        """Returns the sums of all summaries, by the day when the run was created."""
+        return [
+            summaries.DayTotal(each.day, str(each.money), 1, each.tokens)
+            for each in self._summaries.values()
+        ]
+
+    async def planned(self) -> Sequence[PlanningFacts]:
+        """Returns how the runs were planned that a planner made a plan for."""
+        return [
+            summaries.PlanningFacts(each.figures, each.models)
+            for each in self._summaries.values()
+            if each.planned
+        ]
+
+    async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
+        """Stores summaries and statuses of runs whose last event still has the given number."""
+        for last, each in summaries:
+            if len(self._events.get(each.run, ())) == last:
+                self._summaries[each.run] = each
+                if not each.damage:
+                    self._statuses[each.run] = each.status.value
+
+    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
+        """Returns the ids that come right before and after each of these when sorted."""
+        ordered = sorted(self._events)
+        places = [ordered.index(run) for run in runs]
+        return [*{each for at in places for each in ordered[max(at - 1, 0) : at + 2]}]
+
+    async def put(self, value: Json) -> str:
+        """Stores a value once and returns its content hash."""
+        digest, self._values[digest] = data.content_of(value)
+        return digest
+
+    async def get(self, digest: str) -> Json:
+        """Returns the value of a content hash."""
+        if digest not in self._values:
+            raise JournalDamaged(sentence.Sentence("journal.no_value", digest=digest))
+        return data.parse_json(self._values[digest])
+
+    async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
+        """Returns the values of content hashes, in this order."""
+        return [await self.get(each) for each in digests]
+
+    async def sound(self, run: str) -> Sound:
+        """Returns the events of a run: none is ever altered here."""
+        events = self._events.get(run, [])
+        return Sound(list(events), len(events))
+
+    async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
+        """Moves the events after a number aside and appends these instead; all or none."""
+        journal = self._events.get(run, [])
+        before = journal[after - 1].hash if 0 < after <= len(journal) else None
+        if before is None or (events and events[0].before != before):
+            raise StaleWriter(sentence.Sentence("journal.event_changed", number=after, run=run))
+        moved = journal[after:]
+        self._aside.setdefault(run, []).extend(moved)
+        del journal[after:]
+        self._statuses[run] = ""
+        self._summaries.pop(run, None)
+        await self.append(events)
+        return len(moved)
+
+    async def aside(self, run: str) -> Sequence[tuple[int, bytes]]:
+        """Returns the events of a run that were set aside, oldest first."""
+        moved = self._aside.get(run, ())
+        return [(each.number, data.canonical_json(each.to_json())) for each in moved]
+
+    async def claim(self, run: str, owner: str, *, instead_of: int = 0, beats: int = -1) -> Claim:
+        """Claims a run that nobody owns, or that is claimed under a term; returns the claim."""
+        del beats  # no other machine has this store
+        found = self._claims.get(run)
+        if found is None or not found.owner or found.term == instead_of:
+            self._terms += 1
+            found = self._claims[run] = claim_store.Claim(owner, self._terms)
+        return found
+
+    async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
+        """Ends the claim with a term, if it still holds; an `unfinished` run keeps its row."""
+        if run in self._claims and self._claims[run].term == term:
+            if unfinished:
+                self._claims[run] = claim_store.Claim("", term)
+            else:
+                del self._claims[run]
+
+    async def claim_of(self, run: str) -> Claim | None:
+        """Returns the claim of a run, if there is one."""
+        return self._claims.get(run)
+
+    async def claims(self, *, owner: str = "") -> Sequence[tuple[str, Claim]]:
+        """Returns every claimed run with its claim, or those of one owner."""
+        return [each for each in self._claims.items() if owner in ("", each[1].owner)]
+
+    async def delete_run(
+        self, run: str, *, last: int | None = None, tombstones: Sequence[Json] = ()
+    ) -> bool:
+        """Deletes a run's journal, if it ends with `last`; positions of other news stay."""
+        found = self._events.get(run)
+        if found is None or last not in (None, len(found)):
+            return False
+        del self._events[run]
+        self._tombstones += tombstones
+        self._news = [None if each and each.run == run else each for each in self._news]
+        for kept in (self._statuses, self._summaries, self._claims, self._aside):
+            kept.pop(run, None)
+        self._records = {key: each for key, each in self._records.items() if each.run != run}
+        return True
+
+    async def tombstones(self) -> Sequence[Json]:
+        """Returns the tombstones of deleted runs, oldest first."""
+        return [*self._tombstones]
+
+    async def put_records(self, records: Sequence[Record]) -> bool:
+        """Stores records of which each is the next version of its name, all or none."""
+        for each in records:
+            found = self._records.get((each.kind, each.name))
+            if each.version != (found.version if found else 0) + 1:
+                return False
+        for each in records:
+            self._records[each.kind, each.name] = each
+            for waiting in self._waiting.pop(_record_key(each.kind, each.name), ()):
+                waiting.set()
+        return True
+
+    async def record(self, kind: str, name: str) -> Record | None:
+        """Returns the present version of a record, if there is one."""
+        return self._records.get((kind, name))
+
+    async def records(
+        self,
+        kind: str,
+        *,
+        label: str | None = None,
+        state: str | None = None,
+        after: tuple[str, str] | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[Record]:
+        """Returns records of a kind, sorted by place and name."""
+        found = [
+            each
+            for each in self._records.values()
+            if each.kind == kind and label in (None, each.label) and state in (None, each.state)
+        ]
+        found.sort(key=_place, reverse=newest)
+        if after is not None:
+            found = [e for e in found if (_place(e) < after if newest else _place(e) > after)]
+        return found[:limit]
+
+    async def remove_records(
+        self, kind: str, names: Sequence[str], *, labelled: Sequence[str] = ()
+    ) -> int:
+        """Removes records, and those that are labelled with their names, all or none."""
+        gone = [key for key in self._records if key[0] == kind and key[1] in names]
+        also = [
+            key
+            for key, each in self._records.items()
+            if each.kind in labelled and each.label in names
+        ]
+        for key in [*gone, *also]:
+            del self._records[key]
+        return len(gone)
+
+    async def wait_record(self, kind: str, name: str, *, version: int) -> None:
+        """Returns when a record has a later version than this."""
+        while (found := self._records.get((kind, name))) is None or found.version <= version:
+            news = asyncio.Event()
+            self._waiting.setdefault(_record_key(kind, name), []).append(news)
+            await news.wait()
+
+    async def close(self) -> None:
+        """Does nothing: nothing is open."""
+
+
+def _record_key(kind: str, name: str) -> str:
+    return f"\n{kind} {name}"  # no run's name starts so
+
+
+def _place(record: Record) -> tuple[str, str]:
+    return record.place, record.name

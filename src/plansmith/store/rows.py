@@ -1,0 +1,184 @@
+"""Converts events and values to stored rows of JSON text, and checks their hashes.
+
+The text that was hashed can be put together from a row of the table `events`:
+`{"at":"AT","before":"HASH OF THE ROW BEFORE","body":BODY,"by":BY,"number":NUMBER,"run":"RUN"}`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
+from plansmith.plan.chain import hash_of, moment_text, run_text
+from plansmith.plan.data import Json, parse_json
+from plansmith.plan.events import Event, stored_event
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import Sound
+
+DOCTOR: Final = Sentence("journal.doctor")
+COLUMNS: Final = "number, at, by, type, hash, body"
+SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_HASH: Final = re.compile("[0-9a-f]{64}")
+
+# The cells of `COLUMNS`.
+Cells = tuple[int, str, str, str, str, str]
+
+
+class SummaryCells(NamedTuple):
+    """A summary as a database row, without its run: the cells of `SUMMARY_COLUMNS`."""
+
+    number: int
+    day: str
+    tokens: int
+    cost: str
+    planning: str | None
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """Number, type and time of a run's last event, and when the run was created."""
+
+    run: str
+    number: int
+    type: str
+    at: datetime
+    created: datetime
+
+    @property
+    def over(self) -> bool:
+        """Whether the run is over."""
+        return self.type == "run_finished"
+
+
+def need_following(events: Sequence[Event]) -> None:
+    """Refuses events of which one does not follow the one before it."""
+    last = None
+    for event in events:
+        if last is not None and not (
+            event.number == last.number + 1 and event.before == last.hash and event.run == last.run
+        ):
+            raise stale(event.run, event.number)
+        last = event
+
+
+def rows_of(events: Sequence[Event]) -> list[Cells]:
+    """Converts events to the cells of rows; refuses an event whose text is not the one hashed."""
+    rows: list[Cells] = []
+    for event in events:
+        at, by, body, number = moment_text(event.at), event.by_text, event.body_text, event.number
+        digest = hash_of(at, event.before.encode(), body, by, number, run_text(event.run))
+        if digest != event.hash:
+            raise _altered(event.run, number)
+        rows.append((number, at.decode(), by.decode(), event.body.type, digest, body.decode()))
+    return rows
+
+
+def stale(run: str, number: int) -> StaleWriter:
+    """Returns the error for an event that does not follow the stored ones."""
+    return StaleWriter(
+        Sentence("journal.not_last", number=number, run=run),
+        hint=Sentence("journal.read_again"),
+    )
+
+
+def taken_over(run: str) -> RunTakenOver:
+    """Returns the error for an append under a term that no longer holds."""
+    return RunTakenOver(
+        Sentence("journal.taken_over", run=run), hint=Sentence("journal.nothing_written")
+    )
+
+
+def read_journal(run: str, rows: Sequence[Sequence[Any]], *, after: int) -> list[Event]:
+    """Returns the events after a number, each checked.
+
+    `rows` begin with the event of that number. Each starts with the number of the run's last
+    event; one without any other cell says that there are no events.
+    """
+    cells = [row[1:] for row in rows if row[1] is not None]
+    last, found = rows[-1][0] if rows else 0, cells[-1][0] if cells else 0
+    if found != last and after <= last:
+        raise JournalDamaged(Sentence("journal.end_missing", run=run), hint=DOCTOR)
+    return list(_read(run, cells, after=after))
+
+
+def sound_part(run: str, rows: Iterable[Sequence[Any]], *, last: int) -> Sound:
+    """Returns the events up to the first that is missing or altered."""
+    events: list[Event] = []
+    try:
+        events.extend(_read(run, rows, after=0))
+    except JournalDamaged as damage:
+        return Sound(events, last, damage.message)
+    if len(events) < last:
+        return Sound(events, last, Sentence("journal.end_missing", run=run))
+    return Sound(events, len(events))
+
+
+def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Event]:
+    before, expected = "", after or 1
+    for cells in rows:
+        if cells[0] != expected:
+            raise JournalDamaged(Sentence("journal.missing", number=expected, run=run), hint=DOCTOR)
+        if not all(isinstance(cell, str) for cell in cells[1:]):
+            raise _altered(run, expected)
+        if expected > after:
+            yield _event(run, cells, before)
+        before, expected = cells[4], expected + 1
+
+
+def _event(run: str, cells: Sequence[Any], before: str) -> Event:
+    number, at, by, kind, digest, body = cells
+    try:
+        texts = at.encode(), before.encode(), body.encode(), by.encode()
+    except UnicodeEncodeError:  # a byte of it is no text any more
+        raise _altered(run, number) from None
+    if hash_of(*texts, number, run_text(run)) != digest:
+        raise _altered(run, number)
+    event = stored_event(
+        run=run, number=number, at=at, by=texts[3], body=texts[2], before=before, hash=digest
+    )
+    if event.body.type != kind:
+        raise _altered(run, number)
+    return event
+
+
+def _altered(run: str, number: int) -> JournalDamaged:
+    return JournalDamaged(Sentence("journal.altered", number=number, run=run), hint=DOCTOR)
+
+
+def head_of(run: str, number: int, kind: Any, at: Any, created: Any) -> RunHead:
+    """Makes a run's head of its last and first row; an unreadable one counts as not over."""
+    try:
+        times = [datetime.fromisoformat(each).astimezone(UTC) for each in (at, created)]
+        return RunHead(run, number, str(kind), *times)
+    except (OverflowError, TypeError, ValueError):
+        return RunHead(run, number, "", _EPOCH, _EPOCH)
+
+
+def hashes_in(bodies: Iterable[str]) -> set[str]:
+    """Returns all content hashes in the bodies of events."""
+    return {found for body in bodies for found in _HASH.findall(body)}
+
+
+def read_value(digest: str, text: object) -> Json:
+    """Parses a stored value and checks its content hash."""
+    data = text.encode(errors="replace") if isinstance(text, str) else b""
+    if sha256(data).hexdigest() != digest:
+        raise JournalDamaged(Sentence("journal.value_altered", digest=digest), hint=DOCTOR)
+    return parse_json(data)
+
+
+def day_of(moment: datetime) -> str:
+    """Returns the day on which a value was last put, for `prune`."""
+    return moment.astimezone(UTC).date().isoformat()
+
+
+def no_value(digest: str) -> JournalDamaged:
+    """Returns the error for a content hash under which nothing is stored."""
+    return JournalDamaged(Sentence("journal.no_value", digest=digest), hint=DOCTOR)

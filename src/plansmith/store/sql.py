@@ -1,0 +1,244 @@
+"""The tables of stores over a database, and the statements about them.
+
+Parameters are written `:name`. Tables have no schema prefix: the connection sets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
+from plansmith.store.rows import COLUMNS
+
+Parameters = Mapping[str, object]
+Step = tuple[str, Sequence[Parameters]]
+
+
+class Change(NamedTuple):
+    """Steps of one transaction; none is done unless each of `needs` finds a row.
+
+    Each of `made` finds a row if they were done by an earlier try whose answer was lost.
+    """
+
+    needs: Sequence[tuple[str, Parameters]]
+    steps: Sequence[Step]
+    made: Sequence[tuple[str, Parameters]] = ()
+
+
+class Dialect(NamedTuple):
+    """What differs between databases.
+
+    `take` reserves `count` positions and blocks all other writers until the transaction ends.
+    `among` are the texts of the JSON list `:keys`.
+    """
+
+    position: str
+    take: str
+    among: str
+    notify: str = ""
+
+
+VERSION: Final = 14
+# One text for all databases. `last` tells a journal whose end was lost from a whole one,
+# `tally.runs` how many runs there should be, and `counter.position` is never smaller than a
+# position that was given, so that none comes twice.
+_COUNTS: Final = """
+    CREATE TABLE runs (
+        {id},
+        name text NOT NULL UNIQUE,
+        last integer NOT NULL,
+        status text NOT NULL DEFAULT ''
+    ){half_full};
+    CREATE TABLE tally (runs integer NOT NULL);
+    INSERT INTO tally VALUES (0);
+"""
+_COUNTER: Final = """
+    CREATE TABLE counter (position bigint NOT NULL){tenth_full};
+    INSERT INTO counter VALUES (0);
+"""
+# Who executes which run, and which processes live. Every claim gets a higher term.
+_CLAIMS: Final = """
+    CREATE TABLE claims (
+        run text PRIMARY KEY, owner text NOT NULL, term bigint NOT NULL
+    ){no_rowid};
+    CREATE TABLE processes (
+        name text PRIMARY KEY,
+        machine text NOT NULL,
+        pid integer NOT NULL,
+        kind text NOT NULL,
+        version text NOT NULL,
+        lease_s double precision NOT NULL,
+        beats bigint NOT NULL,
+        seen double precision NOT NULL
+    ){no_rowid};
+    {terms};
+"""
+# What lists and sums need of a run as of event `number`; an open run may have newer events.
+_SUMMARIES: Final = """
+    CREATE INDEX runs_status ON runs (status, id);
+    CREATE TABLE summaries (
+        run integer PRIMARY KEY,
+        number integer NOT NULL,
+        day text NOT NULL,
+        tokens bigint NOT NULL,
+        cost text NOT NULL,
+        planning text,
+        body text NOT NULL
+    );
+    CREATE INDEX summaries_day ON summaries (day, cost, tokens);
+    CREATE INDEX summaries_planned ON summaries (run) WHERE planning IS NOT NULL;
+"""
+# What was hashed of an event is in its row: `at` is a time in UTC, `by` and `body` are JSON.
+_EVENTS: Final = """
+    CREATE TABLE events (
+        position {position} PRIMARY KEY,
+        run text NOT NULL,
+        number integer NOT NULL,
+        at text NOT NULL,
+        by text NOT NULL,
+        type text NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL
+    );
+    CREATE UNIQUE INDEX events_number ON events (run, number);
+"""
+# Templates, schedules, conversations: named JSON documents, each with a version.
+_TABLES: Final = """
+    CREATE TABLE contents (hash text PRIMARY KEY, day text NOT NULL, body text NOT NULL){no_rowid};
+    CREATE TABLE records (
+        kind text NOT NULL,
+        name text NOT NULL,
+        version integer NOT NULL,
+        label text NOT NULL,
+        place text NOT NULL,
+        state text NOT NULL,
+        run text NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL,
+        PRIMARY KEY (kind, name)
+    ){no_rowid};
+    CREATE INDEX records_label ON records (kind, label, place, name);
+    CREATE INDEX records_state ON records (kind, state, place, name);
+    CREATE INDEX records_run ON records (run) WHERE run <> '';
+    CREATE TABLE set_aside (
+        {id},
+        run text NOT NULL,
+        number integer NOT NULL,
+        type text NOT NULL,
+        at text NOT NULL,
+        by text NOT NULL,
+        hash text NOT NULL,
+        body text NOT NULL
+    );
+    CREATE INDEX set_aside_run ON set_aside (run);
+"""
+_ALL: Final = _COUNTS + _CLAIMS + _COUNTER + _EVENTS + _TABLES + _SUMMARIES
+SQLITE: Final = Dialect(
+    position="""
+        SELECT max(counter.position, (SELECT coalesce(max(position), 0) FROM events)) FROM counter
+    """,
+    # Appends count in the table of events alone, which is one page less to write.
+    take="""
+        UPDATE counter SET position = :count
+            + max(position, (SELECT coalesce(max(position), 0) FROM events))
+    """,
+    among="(SELECT value FROM json_each(:keys))",
+)
+RUNS: Final = "SELECT name FROM runs ORDER BY id"
+# The event before comes too: it has the hash that the first one follows.
+EVENTS: Final = f"""
+    SELECT last, {COLUMNS} FROM runs
+    LEFT JOIN events ON events.run = runs.name AND number >= :after
+    WHERE name = :run ORDER BY number
+"""  # noqa: S608 - constants
+VALUES: Final = "SELECT hash, body FROM contents WHERE hash IN {among}"
+LASTS: Final = "SELECT name, last FROM runs WHERE name IN {among}"
+VERSIONS: Final = "SELECT name, version FROM records WHERE kind = :kind AND name IN {among}"
+HEADS: Final = """
+    SELECT name, last, newest.type, newest.at, oldest.at FROM runs
+    LEFT JOIN events AS oldest ON oldest.run = name AND oldest.number = 1
+    LEFT JOIN events AS newest ON newest.run = name AND newest.number = last
+    ORDER BY runs.id
+"""
+# A cross join keeps SQLite from reading all events.
+OVER_BEFORE: Final = """
+    SELECT name, last FROM runs CROSS JOIN events
+    WHERE events.run = name AND number = last AND type = 'run_finished' AND at < :before
+"""
+RUN_SIZE: Final = "SELECT sum(length(body) + 200) FROM events WHERE run = :run"
+NEWS: Final = """
+    SELECT position, run, number FROM events WHERE position > :after ORDER BY position LIMIT :most
+"""
+TALLY: Final = "SELECT runs FROM tally"
+OLD_CONTENTS: Final = "SELECT hash FROM contents WHERE day < :day"
+BODIES: Final = "SELECT body FROM events WHERE position > :after AND position <= :until"
+# What was appended since the events were looked through may mention the value again.
+DELETE_CONTENT: Final = """
+    DELETE FROM contents WHERE hash = :hash AND day < :day AND NOT EXISTS (
+        SELECT 1 FROM events WHERE position > :seen AND body LIKE :pattern
+    )
+"""
+SUM_UP_AGAIN: Final = """
+    ON CONFLICT (run) DO UPDATE SET number = excluded.number, day = excluded.day,
+        tokens = excluded.tokens, cost = excluded.cost, planning = excluded.planning,
+        body = excluded.body
+"""
+IS_AT: Final = "SELECT 1 FROM runs WHERE name = :run AND last = :number"
+LAST: Final = "SELECT last FROM runs WHERE name = :run"
+FORGET_SUMMARY: Final = (
+    "DELETE FROM summaries WHERE run = (SELECT id FROM runs WHERE name = :run)",
+)
+DELETE_RUN: Final = (
+    *FORGET_SUMMARY,
+    "DELETE FROM events WHERE run = :run",
+    "DELETE FROM claims WHERE run = :run",
+    "DELETE FROM records WHERE run = :run AND run <> ''",
+    "DELETE FROM set_aside WHERE run = :run AND type <> 'tombstone'",
+    "UPDATE tally SET runs = runs - 1",
+    "DELETE FROM runs WHERE name = :run",
+)
+
+ENDS_WITH: Final = """
+    SELECT 1 FROM runs JOIN events ON events.run = name AND number = :after
+    WHERE name = :run AND last = :last AND hash = :hash
+"""
+SET_ASIDE: Final = f"""
+    INSERT INTO set_aside (run, {COLUMNS})
+    SELECT run, {COLUMNS} FROM events WHERE run = :run AND number > :after ORDER BY number
+"""  # noqa: S608 - constants
+BURY: Final = f"""
+    INSERT INTO set_aside (run, {COLUMNS}) VALUES (:run, 0, '', '', 'tombstone', '', :body)
+"""  # noqa: S608 - constants
+# A value put again is young again, so that retention does not take it from its new user.
+PUT_AGAIN: Final = (
+    "ON CONFLICT (hash) DO UPDATE SET day = excluded.day WHERE contents.day < excluded.day"
+)
+CUT: Final = "DELETE FROM events WHERE run = :run AND number > :after"
+ADD: Final = f"""
+    INSERT INTO events (position, run, {COLUMNS})
+    SELECT position - :back, :run, :number, :at, :by, :type, :hash, :body FROM counter
+"""  # noqa: S608 - constants
+END: Final = "UPDATE runs SET last = :last, status = '' WHERE name = :run"
+ASIDE: Final = "SELECT number, body FROM set_aside WHERE run = :run ORDER BY id"
+TOMBSTONES: Final = "SELECT body FROM set_aside WHERE type = 'tombstone' ORDER BY id"
+
+
+def tables_in(words: Mapping[str, str]) -> str:
+    """Returns the statements that make all tables, given the words that a database has for them."""
+    return _ALL.format(**words)
+
+
+def refuse_other_version(name: str, found: int) -> None:
+    """Refuses a store that another version of Plansmith wrote."""
+    if found > VERSION:
+        raise Misconfigured(
+            Sentence("store.newer", name=name, version=found, known=VERSION),
+            hint=Sentence("store.use_newer"),
+        )
+    if 0 < found < VERSION:
+        raise Misconfigured(
+            Sentence("store.older", name=name, version=found, known=VERSION),
+            hint=Sentence("store.use_new_store"),
+        )

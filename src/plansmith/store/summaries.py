@@ -1,0 +1,281 @@
+"""Lists, counts and sums up the runs of a database by their summaries, never by their journals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from string import ascii_lowercase
+from typing import Any, Final
+
+from plansmith.plan.chain import moment
+from plansmith.plan.estimate import Cost
+from plansmith.plan.planning_events import PlanningFigures
+from plansmith.plan.run import RunStatus
+from plansmith.plan.summary import (
+    OPEN_STATUSES,
+    OVER_STATUSES,
+    DayTotal,
+    Headline,
+    ModelUse,
+    PlanningFacts,
+    RunSummary,
+    StepCounts,
+)
+from plansmith.plan.times import Times
+from plansmith.store.rows import SUMMARY_COLUMNS, SummaryCells
+from plansmith.store.sql import IS_AT, SUM_UP_AGAIN, Change, Parameters
+
+_KEEP: Final = f"""
+    INSERT INTO summaries (run, {SUMMARY_COLUMNS})
+    SELECT id, :number, :day, :tokens, :cost, :planning, :body FROM runs WHERE name = :run
+    {SUM_UP_AGAIN}
+"""  # noqa: S608 - constants
+_SET_STATUS: Final = "UPDATE runs SET status = :status WHERE name = :run"
+
+
+def _quoted(statuses: Sequence[str]) -> str:
+    return ", ".join(f"'{each}'" for each in statuses)
+
+
+OPEN: Final = f"""
+    SELECT name FROM (
+        SELECT id, name FROM runs WHERE status IN ({_quoted(OPEN_STATUSES)})
+        UNION ALL
+        SELECT id, name FROM runs LEFT JOIN events ON events.run = name AND events.number = last
+        WHERE status = '' AND (type IS NULL OR type <> 'run_finished')
+    ) AS found ORDER BY id
+"""  # noqa: S608 - constants
+_CELLS: Final = "runs.id, name, last, status, summaries.number, tokens, cost, planning, body"
+_RUNS: Final = f"SELECT {_CELLS} FROM runs LEFT JOIN summaries ON summaries.run = runs.id"  # noqa: S608 - constants
+_PLACE: Final = """
+    SELECT coalesce(
+        (SELECT id FROM runs WHERE name = :run),
+        (SELECT id + 1 FROM runs WHERE name < :run ORDER BY name DESC LIMIT 1), 0
+    )
+"""
+COUNTS: Final = "SELECT status, count(*) FROM runs GROUP BY status"
+TOTALS: Final = "SELECT day, cost, count(*), sum(tokens) FROM summaries GROUP BY day, cost"
+_PLANNED: Final = "SELECT planning FROM summaries WHERE planning IS NOT NULL"
+_BESIDE: Final = """
+    SELECT (SELECT max(name) FROM runs WHERE name < :run),
+        (SELECT min(name) FROM runs WHERE name > :run)
+"""
+_NEWEST: Final = 2**31 - 1
+_UNTOLD: Final = ""
+_SEARCHED: Final = 2000
+# `json.dumps` would make a new encoder for every summary.
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# A callee may claim any number; the sum over thousands of runs must fit a database's integer.
+_MOST_TOKENS: Final = 2**50
+# What a row that somebody changed by hand leads to.
+_ALTERED: Final = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+_STATUSES: Final = (*OPEN_STATUSES, *OVER_STATUSES)
+
+
+def cells_of(summary: RunSummary) -> SummaryCells:
+    """Returns the row of a summary."""
+    planning: dict[str, Any] = {}
+    if summary.figures is not None:
+        planning["figures"] = summary.figures.to_json()
+    if summary.models:
+        planning["models"] = summary.models
+    return SummaryCells(
+        number=summary.number,
+        day=summary.day,
+        tokens=min(summary.tokens, _MOST_TOKENS),
+        cost=str(summary.money),
+        planning=_text(planning) if planning else None,
+        body=_text({name: value for name, value in _body(summary).items() if value}),
+    )
+
+
+def _body(summary: RunSummary) -> dict[str, Any]:
+    times, created, updated = summary.times, summary.created_at, summary.updated_at
+    return {
+        "request": summary.request,
+        "goal": summary.goal if summary.goal != summary.request else None,
+        "no_goal": not summary.goal,
+        "folder": summary.folder,
+        "locale": summary.locale if summary.locale != "en" else None,
+        "origin": summary.origin,
+        "reason": summary.reason,
+        "created": created and moment(created),
+        "updated": updated and moment(updated),
+        "steps": summary.steps,
+        "questions": summary.questions,
+        "times": (times.planning, times.running, times.waiting),
+        "working": summary.working,
+        "calls": summary.calls,
+    }
+
+
+def _text(value: object) -> str:
+    return _encode(value)
+
+
+def _summary(run: str, status: str, number: int, cells: Sequence[Any]) -> RunSummary:
+    tokens, cost, planning, text = cells
+    body, planned = json.loads(text), _planned(planning)
+    request = str(body.get("request", ""))
+    return RunSummary(
+        run=run,
+        number=number,
+        status=RunStatus(status),
+        request=request,
+        goal="" if body.get("no_goal") else str(body.get("goal", request)),
+        folder=str(body.get("folder", "")),
+        locale=str(body.get("locale", "en")),
+        origin=str(body.get("origin", "")),
+        reason=str(body.get("reason", "")),
+        created_at=_moment(body.get("created")),
+        updated_at=_moment(body.get("updated")),
+        steps=StepCounts(*map(int, body["steps"])),
+        questions=tuple(body.get("questions", ())),
+        tokens=int(tokens),
+        money=Decimal(cost),
+        times=Times(*map(float, body["times"])),
+        working=bool(body.get("working")),
+        figures=planned.figures,
+        calls={
+            name: [Cost(*call) for call in calls] for name, calls in body.get("calls", {}).items()
+        },
+        models=planned.models,
+    )
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _planned(text: str | None) -> PlanningFacts:
+    found: Any = json.loads(text or "{}")
+    figures = found.get("figures")
+    models = {name: ModelUse(*map(int, use)) for name, use in found.get("models", {}).items()}
+    return PlanningFacts(
+        PlanningFigures.model_validate(figures) if figures is not None else None, models
+    )
+
+
+def _headline(row: Sequence[Any]) -> Headline:
+    _, run, last, status, number, *cells = row
+    summary: RunSummary | None = None
+    if status and number == last:
+        try:
+            summary = _summary(str(run), status, number, cells)
+        except _ALTERED:
+            summary = None  # whoever needs it makes it of the journal again
+    return Headline(str(run), int(last), str(status), summary)
+
+
+def _having(rows: Sequence[Sequence[Any]], text: str) -> list[Sequence[Any]]:
+    """Returns the rows that may have a casefolded text, without taking them apart."""
+    # In the body the text stands as JSON writes it.
+    written = _text(text)[1:-1]
+    return [
+        row
+        for row in rows
+        if row[-1] is None or written in str(row[-1]).casefold() or text in str(row[1]).casefold()
+    ]
+
+
+@cache
+def page_query(statuses: tuple[str, ...], *, unsummed: bool) -> str:
+    """Returns the query of a page of runs, newest first: one index range for each status."""
+    more = " AND (summaries.number IS NULL OR summaries.number <> last)" if unsummed else ""
+    end = "ORDER BY runs.id DESC LIMIT :most"
+    if not statuses:
+        return f"{_RUNS} WHERE runs.id < :before{more} {end}"
+    # Constants, checked by the caller.
+    parts = [
+        f"SELECT * FROM ({_RUNS} WHERE status = '{each}' AND runs.id < :before{more} {end}) AS {at}"  # noqa: S608
+        for at, each in zip(ascii_lowercase, statuses, strict=False)
+    ]
+    return f"{' UNION ALL '.join(parts)} ORDER BY 1 DESC LIMIT :most"
+
+
+class SummaryReads:
+    """The part of a store that lists and counts runs."""
+
+    def __init__(
+        self,
+        query: Callable[[str, Parameters], Awaitable[list[Any]]],
+        transact: Callable[[Sequence[Change]], Awaitable[list[list[int] | None]]],
+    ) -> None:
+        self._query_rows = query
+        self._make_changes = transact
+
+    async def headlines(
+        self, *, statuses: Collection[str] = (), before: str = "", text: str = "", limit: int
+    ) -> Sequence[Headline]:
+        """Returns the newest runs, newest first; only these statuses, only older than `before`."""
+        place = _NEWEST
+        if before:
+            [[place]] = await self._query_rows(_PLACE, {"run": before})
+        known = tuple(each for each in (_UNTOLD, *_STATUSES) if each in statuses)
+        if statuses and not known:
+            return []
+        query = page_query(known, unsummed=False)
+        found: list[Sequence[Any]] = []
+        size, full = _SEARCHED if text else limit, True
+        while full and len(found) < limit:
+            rows = await self._query_rows(query, {"before": place, "most": size})
+            found += _having(rows, text) if text else rows
+            place, full = rows[-1][0] if rows else 0, len(rows) == size
+        return [_headline(row) for row in found[:limit]]
+
+    async def unsummed(self) -> Sequence[Headline]:
+        """Returns the open runs with no summary of their last event."""
+        query = page_query((_UNTOLD, *OPEN_STATUSES), unsummed=True)
+        rows = await self._query_rows(query, {"before": _NEWEST, "most": _NEWEST})
+        return [_headline(row) for row in rows]
+
+    async def status_counts(self) -> Mapping[str, int]:
+        """Returns how many runs have each status."""
+        return {str(status): int(n) for status, n in await self._query_rows(COUNTS, {})}
+
+    async def day_totals(self) -> Sequence[DayTotal]:
+        """Returns the sums of all summaries, by the day when the run was created."""
+        rows = await self._query_rows(TOTALS, {})
+        return [DayTotal(str(day), str(cost), int(n), int(spent)) for day, cost, n, spent in rows]
+
+    async def planned(self) -> Sequence[PlanningFacts]:
+        """Returns how the runs were planned that a planner made a plan for."""
+        found: list[PlanningFacts] = []
+        for row in await self._query_rows(_PLANNED, {}):
+            with suppress(*_ALTERED):  # the doctor finds it
+                found.append(_planned(row[0]))
+        return found
+
+    async def keep_summaries(self, summaries: Sequence[tuple[int, RunSummary]]) -> None:
+        """Stores summaries and statuses of runs whose last event still has the given number."""
+        changes = [_kept(last, summary) for last, summary in summaries]
+        if changes:
+            await self._make_changes(changes)
+
+    async def beside(self, runs: Sequence[str]) -> Sequence[str]:
+        """Returns the ids that come right before and after each of these when sorted."""
+        found: set[str] = set()
+        for run in runs:
+            [row] = await self._query_rows(_BESIDE, {"run": run})
+            found.update(str(each) for each in row if each is not None)
+        return sorted(found)
+
+
+def _kept(last: int, summary: RunSummary) -> Change:
+    row = {"run": summary.run, **cells_of(summary)._asdict()}
+    status = {"run": summary.run, "status": summary.status.value}
+    # What a damaged journal says may differ from what was told when it was whole.
+    told = [] if summary.damage else [(_SET_STATUS, [status])]
+    need = IS_AT, {"run": summary.run, "number": last}
+    return Change([need], [(_KEEP, [row]), *told])

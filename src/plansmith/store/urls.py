@@ -1,0 +1,103 @@
+"""Opens the store at an address: `memory`, `sqlite:///path` or `postgresql://…`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from plansmith import plugins
+from plansmith.errors import Misconfigured
+from plansmith.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from plansmith.engine.run_queue import RunQueue
+    from plansmith.plan import sentence
+    from plansmith.ports import Finding
+    from plansmith.store import memory, sqlite
+    from plansmith.store.database_store import DatabaseStore
+    from plansmith.store.sqlite_file import Synchronous
+else:
+    lazy_modules(
+        globals(),
+        memory="plansmith.store.memory",
+        sentence="plansmith.plan.sentence",
+        sqlite="plansmith.store.sqlite",
+    )
+
+_SYNCHRONOUS: Final[dict[str, Synchronous]] = {"full": "full", "normal": "normal"}
+
+
+class StoreKind(Protocol):
+    """What a package brings for the addresses of a scheme (entry point `plansmith.stores`)."""
+
+    def open_store(self, url: str) -> DatabaseStore:
+        """Returns the store at an address; opens nothing before its first use."""
+        ...
+
+    async def examine(self, url: str) -> list[Finding]:
+        """Checks the server of the store."""
+        ...
+
+    def run_queue(self, url: str, folder: str) -> RunQueue:
+        """Returns the queue on which the runs of a folder wait for a worker."""
+        ...
+
+
+def store_kind(url: str) -> StoreKind | None:
+    """Returns what another package brings for an address; None for those of the kernel itself."""
+    if not is_postgres(url):
+        return None
+    kind: StoreKind = plugins.load("stores", "postgresql")
+    return kind
+
+
+def open_store(url: str) -> memory.MemoryStore | DatabaseStore:
+    """Returns the store at an address; opens nothing before its first use."""
+    if url in ("memory", "memory:", "memory://"):
+        return memory.MemoryStore()
+    kind = store_kind(url)
+    if kind is not None:
+        return kind.open_store(url)
+    return sqlite.SqliteStore(sqlite_path(url), **_settings(url))
+
+
+def is_postgres(url: str) -> bool:
+    """Whether an address is one of PostgreSQL."""
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def sqlite_path(url: str) -> Path:
+    """Returns the file of a `sqlite:///` address."""
+    if not url.startswith("sqlite:"):
+        scheme = url.partition(":")[0]
+        raise Misconfigured(
+            sentence.Sentence("store.no_kind", scheme=scheme),
+            hint=sentence.Sentence("store.address_hint"),
+        )
+    path = unquote(urlsplit(url).path)
+    if not url.startswith("sqlite:///") or path in ("", "/"):
+        raise Misconfigured(
+            sentence.Sentence("store.needs_file"), hint=sentence.Sentence("store.address_hint")
+        )
+    # Three slashes and a path relative to here; a fourth one makes it absolute.
+    return Path(path[1:]).expanduser()
+
+
+def _settings(url: str) -> dict[str, Any]:
+    given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    chosen, seconds = given.pop("synchronous", "full"), given.pop("timeout", "10")
+    if given:
+        name = next(iter(given))
+        hint = sentence.Sentence("store.sqlite_settings")
+        raise Misconfigured(sentence.Sentence("store.no_setting", name=name), hint=hint)
+    if chosen not in _SYNCHRONOUS:
+        raise Misconfigured(
+            sentence.Sentence("store.bad_synchronous", chosen=chosen),
+            hint=sentence.Sentence("store.synchronous_hint"),
+        )
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,3})?", seconds):
+        hint = sentence.Sentence("store.timeout_hint")
+        raise Misconfigured(sentence.Sentence("store.bad_timeout", seconds=seconds), hint=hint)
+    return {"synchronous": _SYNCHRONOUS[chosen], "timeout_s": float(seconds)}

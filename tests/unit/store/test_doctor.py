@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.contract.durable_stores import finished_run
+
+from plansmith.errors import JournalDamaged, PlansmithError
+from plansmith.ports import Finding
+from plansmith.store.doctor import diagnose, verify
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
+from plansmith.testing.contracts import journal
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+async def filled(path: Path) -> None:
+    store = SqliteStore(path)
+    for run in ("a", "b"):
+        await store.append(journal(run, 20))
+    await store.put("nobody mentions this")
+    await store.close()
+
+
+async def findings_of(path: Path, sample: int | None = None) -> dict[str, Finding]:
+    return {found.subject: found for found in await diagnose(f"sqlite:///{path}", sample=sample)}
+
+
+async def test_a_sound_store_is_sound_on_every_side(path: Path) -> None:
+    await filled(path)
+    findings = await findings_of(path)
+    assert {found.level for found in findings.values()} == {"ok"}
+    sides = [
+        "file",
+        "disk",
+        "schema",
+        "log",
+        "lock",
+        "integrity",
+        "journals",
+        "summaries",
+        "values",
+    ]
+    assert list(findings) == sides
+    assert findings["journals"].message.startswith("2 of 2 runs")
+    assert findings["values"].message.startswith("1 values")
+    assert (await findings_of(path, sample=1))["journals"].message.startswith("1 of 2 runs")
+
+
+async def test_an_altered_event_is_found_in_its_run(path: Path) -> None:
+    await filled(path)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE events SET body = body || ' ' WHERE position = 7")
+    connection.commit()
+    connection.close()
+    findings = await findings_of(path)
+    assert findings["run a"].level == "error"
+    assert "event 7" in findings["run a"].message
+    assert "run b" not in findings
+
+
+async def test_a_store_that_is_not_there_is_only_noted(path: Path) -> None:
+    findings = await findings_of(path)
+    assert [found.level for found in findings.values()] == ["note"]
+
+
+async def test_memory_needs_no_doctor() -> None:
+    assert [found.level for found in await diagnose("memory")] == ["ok"]
+
+
+async def test_a_run_is_verified_with_the_results_it_mentions() -> None:
+    store = MemoryStore()
+    events = finished_run("a", result="result")[:3]
+    await store.append(events)
+    with pytest.raises(JournalDamaged):
+        await verify(store, "a")
+    await store.put("result")
+    assert await verify(store, "a") == 3
+    with pytest.raises(PlansmithError, match="no run"):
+        await verify(store, "unknown")
