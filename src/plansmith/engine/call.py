@@ -47,7 +47,6 @@ from plansmith.plan.steps import (
     StepFields,
     ToolStep,
 )
-from plansmith.planner.check.names import DROPPED
 from plansmith.planner.check.schemas import validator
 from plansmith.ports import Advice, Agent, Call, Clock, Secrets, ToolSource
 
@@ -302,9 +301,7 @@ class Callees:
         match unit.step:
             case ToolStep(tool=name):
                 if name not in self.tools:
-                    gone = ToolFailed(
-                        Sentence("step.no_tool", name=name), hint=DROPPED.get(name, "")
-                    )
+                    gone = ToolFailed(Sentence("step.no_tool", name=name))
                     raise failure_of_call(gone, sent=was_called)
                 return await self.tools[name].call(name, inputs, call)
             case AgentStep(agent=name):

@@ -51,7 +51,6 @@ from plansmith.plan.run_events import (
     QuestionWithdrawn,
     ReplanStarted,
     ReportMade,
-    ReportStarted,
     ReviewAsked,
     RunCreated,
     RunFinished,
@@ -99,7 +98,6 @@ __all__ = [
     "QuestionWithdrawn",
     "ReplanStarted",
     "ReportMade",
-    "ReportStarted",
     "ReviewAsked",
     "RunCreated",
     "RunFinished",
@@ -156,7 +154,6 @@ AnyBody = (
     | RunRepaired
     | CancelAsked
     | ReplanStarted
-    | ReportStarted
     | ReportMade
     | RunFinished
 )

@@ -312,20 +312,20 @@ class RunFold(StepsFold):
         if body.step is not None:
             step = self._step(event, body.step, OPEN_OR_UNSURE)
             if step.status is not StepStatus.UNKNOWN:
-                again = step.asked + (body.asks == "consent")
+                again = step.asked + (body.kind == "consent")
                 self.changed[body.step] = step.replace(status=StepStatus.ASKING, asked=again)
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
         asked = self.questions.get(body.question)
         timed_out = body.no_answer and event.by.kind == "system"
-        only_persons = asked is not None and asked.asks not in FOR_PROGRAMS and not timed_out
+        only_persons = asked is not None and asked.kind not in FOR_PROGRAMS and not timed_out
         if only_persons and event.by.kind != "person":
             raise misfit(event, f"a {event.by.kind} cannot answer this question")
         if only_persons and self.run.options.second_person != "never":
             self._need_second_person(event, asked, body.answer)
         self._close(event, body.question)
-        if asked is not None and asked.limit_asked and not body.no_answer:
-            self._lift(asked.limit_asked, goes_on=body.answer == GO_ON)
+        if asked is not None and asked.limit and not body.no_answer:
+            self._lift(asked.limit, goes_on=body.answer == GO_ON)
 
     def _lift(self, limit: e.LimitName, *, goes_on: bool) -> None:
         """Grants a limit once more if the person agreed; else a planning limit closes the run."""
@@ -377,9 +377,6 @@ class RunFold(StepsFold):
             iterations=self.run.iterations + (body.kind == "iteration"),
             advice=None,
         )
-
-    def report_started(self, _: e.Event, __: e.ReportStarted) -> None:
-        self._set(phase=RunStatus.REPORTING)
 
     def report_made(self, _: e.Event, body: e.ReportMade) -> None:
         self._set(report_hash=body.result)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Self
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
+from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run_options import (
     EarlierMessage,
     Mode,
     Replan,
-    RunBudget,
     RunOptions,
     read_options,
 )
@@ -71,7 +71,7 @@ class PlanRequest:
     feedback: str = ""
     top_k: int | None = None
     max_steps: int | None = None
-    budget: RunBudget | Mapping[str, Json] | None = None
+    budget: BudgetLimits | Mapping[str, Json] | None = None
     mode: Mode = ""
     dialect: str = ""
     replan: Replan = ""

@@ -20,7 +20,7 @@ def person_texts(bodies: Sequence[e.AnyBody]) -> Iterator[str]:
         match body:
             case e.RunCreated(request=text) | e.ChangesAsked(text=text):
                 yield text
-            case e.QuestionAsked() if body.asks == "request":
+            case e.QuestionAsked() if body.kind == "request":
                 about_request.add(body.question)
             case e.QuestionAnswered(question=name, answer=str(text)) if name in about_request:
                 yield text

@@ -179,7 +179,7 @@ async def preview(root: Path, spec: ToolSpec, values: Mapping[str, Json]) -> Pre
 
 async def consent_values(store: PlanStore, asked: QuestionAsked) -> dict[str, Json] | None:
     """Returns the values of the call that a question asks consent for; None for other ones."""
-    if asked.asks != "consent" or not asked.values:
+    if asked.kind != "consent" or not asked.values:
         return None
     values = await store.get(asked.values)
     return values if isinstance(values, dict) else None
