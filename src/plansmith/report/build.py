@@ -71,8 +71,6 @@ def _text_of(run: Run, events: Sequence[e.Event], results: Mapping[str, Json]) -
 
 def _as_written(event: e.Event) -> e.Event:
     """Reads an event again: whoever gave or got its plan or answer may have changed it in place."""
-    if event.body.only_texts:
-        return event
     return e.stored_event(
         run=event.run,
         number=event.number,
