@@ -151,7 +151,7 @@ class Person:
     def _word(self, run: Run, asked: e.QuestionAsked) -> Any:
         """Returns her answer; None if she would rather wait."""
         rng = self.world.rng
-        match asked.asks:
+        match asked.kind:
             case "unknown":
                 return self._what_became(run.id, cast("str", asked.step))
             case "step":

@@ -172,8 +172,9 @@ class World:
         if not events:
             return None
         fold, taken = self._views.setdefault(run, (RunFold(Run(id=run)), []))
-        if len(taken) < len(events):
-            fold.take_all(events[len(taken) :], taken)
+        for event in events[len(taken) :]:
+            fold.take(event)
+            taken.append(event)
         return fold.result()
 
     def value(self, digest: str) -> Any:

@@ -341,7 +341,7 @@ async def test_no_message_of_a_valuecell_conversation_consents_to_what_old_data_
     await smith.decide(run.id, approve=run.plan.hash, by="ada")
     run = await smith.run(run.id)
     [question] = run.questions.values()
-    assert question.asks == "consent"
+    assert question.kind == "consent"
     for words in (*question.options, "yes", "I consent"):
         told = await said(desk, asked(words))
         assert told[-2][0] == "plan_require_user_input"

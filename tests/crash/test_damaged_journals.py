@@ -91,7 +91,7 @@ async def test_an_event_that_does_not_fold_is_not_stored_and_the_journal_stays_u
     bad: list[tuple[e.AnyBody, ...]] = [
         (e.StepDone(step="nowhere", result="0" * 64),),
         (e.RunPaused(), e.QuestionWithdrawn(question="none")),
-        (e.QuestionAsked(question="q", text="?"), e.QuestionAsked(question="q", text="?")),
+        (e.QuestionAsked(question="q", text="?", kind="request"),) * 2,
         (e.PlanApproved(hash="0" * 64),),
         (e.Triaged(decision="plan", cost="much"),),
     ]

@@ -403,7 +403,7 @@ async def test_a_map_over_what_a_tool_found_asks_before_it_acts_on_more_than_it_
     assert run.status is RunStatus.ASKING
     assert effects(source) == []
     [question] = run.questions.values()
-    assert question.asks == "consent"
+    assert question.kind == "consent"
     assert "25 times" in question.text
     again = Plansmith(tools=[source], store=app.store, limits=LIMITS)
     await again.runs.resume_all()
@@ -509,11 +509,11 @@ async def test_changes_keep_a_step_of_which_nobody_knows_whether_it_took_effect(
     app, tools = smith(scripted(first, second), pay)
     run = await approved(app)
     [question] = run.questions.values()
-    assert question.asks == "unknown"
+    assert question.kind == "unknown"
     run = await app.request_changes(run.id, "send it differently", by="ada")
     assert run.plan is not None
     assert "s" in run.plan.by_id
-    assert [each.asks for each in run.questions.values()] == ["unknown"]
+    assert [each.kind for each in run.questions.values()] == ["unknown"]
     assert run.status is not RunStatus.RUNNING
     assert 'send(to="alice") was made already' in await reasons(app, run)
     await app.run(run.id)

@@ -20,7 +20,7 @@ from plansmith.plan.limits import Limits
 from plansmith.ports import ToolSource
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
+from plansmith.testing import FakeClock
 
 
 def plan(*steps: dict[str, Any]) -> Plan:
@@ -110,24 +110,6 @@ async def test_a_plan_with_wrong_arguments_is_refused_before_anything_runs(folde
                 step("b", "note.tell", text=ref("a", "sum")),
             )
         )
-
-
-async def test_an_approved_plan_of_an_earlier_release_is_told_what_took_its_tools_place(
-    folder: Path,
-) -> None:
-    store = MemoryStore()
-    old = FakeTools(FakeTool("tables.query", []))
-    run = await Plansmith(tools=[old], store=store).submit(
-        wanted := plan(step("a", "tables.query", table="sales.csv"))
-    )
-    smith = Plansmith(tools=builtin_sources(folder), store=store)
-    assert (await smith.runs.run(run.id)).status is RunStatus.REVIEWING
-    await smith.decide(run.id, approve=wanted.hash, by="ada")
-    failed = (await smith.run(run.id)).steps["a"]
-    assert "use tables.sql with one SELECT" in str(failed.error)
-    with pytest.raises(PlanInvalid) as refused:
-        await smith.submit(wanted)
-    assert "use tables.sql with one SELECT" in str(refused.value.problems[0])
 
 
 async def test_databases_and_the_web_come_when_they_are_named(folder: Path) -> None:

@@ -190,7 +190,7 @@ async def test_a_programs_answer_reaches_an_effect_like_data_from_a_tool(restart
     if restarts:
         bank.again()
     run = await bank.smith.run(run_id)
-    consent = [each for each in run.questions.values() if each.asks == "consent"]
+    consent = [each for each in run.questions.values() if each.kind == "consent"]
     assert len(consent) == 1
     assert "mallory" in consent[0].text
     assert "answered by the program 'MCP client bot'" in consent[0].text
@@ -227,7 +227,7 @@ async def test_a_repeated_run_remembers_that_a_program_answered() -> None:
         assert again.plan is not None
         await bank.smith.decide(again.id, approve=again.plan.hash, by="ann")
         run = await bank.smith.run(again.id)
-        assert [each.asks for each in run.questions.values()] == ["consent"]
+        assert [each.kind for each in run.questions.values()] == ["consent"]
         assert bank.paid == []
         await bank.smith.cancel(again.id, by="ann")
         run_id = again.id

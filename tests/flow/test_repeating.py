@@ -11,9 +11,9 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.errors import ModelRefused, Refused, ToolFailed
 from plansmith.plan import events as e
-from plansmith.plan.limits import Limits
+from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.planning_events import PlanningFailed
-from plansmith.plan.run_options import RunBudget, RunOptions
+from plansmith.plan.run_options import RunOptions
 from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Usage
 from plansmith.replay.player import replay
@@ -81,13 +81,13 @@ async def test_continue_refuses_a_run_in_which_everything_is_done() -> None:
 
 async def test_a_continued_run_keeps_the_limits_and_the_wish_to_see_plans_first() -> None:
     app, _ = smith(FakeTool("flaky", [ToolFailed("no"), "ok"]))
-    options = RunOptions(mode="review", budget=RunBudget(steps=9))
+    options = RunOptions(mode="review", budget=BudgetLimits(steps=9))
     wanted = plan(step("a"), step("f", "flaky"))
     journal = await app.runs.create("r", plan=wanted, options=options, by="ada")
     first = await through(app, await app.get(journal.id))
     again = await app.retry(first.id, by="ada")
     assert again.status is RunStatus.REVIEWING
-    assert again.options == RunOptions(mode="review", budget=RunBudget(steps=9))
+    assert again.options == RunOptions(mode="review", budget=BudgetLimits(steps=9))
 
 
 class Calendar:

@@ -160,7 +160,7 @@ async def test_a_question_whose_schema_points_elsewhere_fails_and_waits_for_nobo
 
 def test_a_terminal_reads_an_answer_without_fetching_the_schema(listener: Listener) -> None:
     for schema in linked(listener.url):
-        asked = QuestionAsked(question="q", step="s", text="?", answer_schema=schema)
+        asked = QuestionAsked(question="q", step="s", text="?", answer_schema=schema, kind="step")
         assert read_answer(asked, '{"a": 1}') == {"a": 1}
 
 

@@ -173,7 +173,7 @@ async def test_consent_is_given_by_another_user_and_refused_by_anybody(tmp_path:
             await approve(smith, run, BOB)
             run = await smith.run(run.id)
             [asked] = run.questions.values()
-            assert asked.asks == "consent"
+            assert asked.kind == "consent"
             with pytest.raises(Refused, match="another user"):
                 await smith.runs.answer(run.id, asked.question, "allow", by=ANNS_TOKEN)
             journal = await smith.runs.journals.load(run.id)

@@ -104,7 +104,7 @@ async def test_the_result_of_an_earlier_run_is_booked_without_a_second_look(
     run = await smith.run(follow.run.id)
     assert run.status is RunStatus.ASKING  # what came out of a tool needs consent
     (question,) = run.questions.values()
-    assert question.asks == "consent"
+    assert question.kind == "consent"
     said = await thread.say("allow", by="ann")
     assert said.kind == "review"
     assert desk.count("book") == 0

@@ -215,11 +215,11 @@ def smith(world: World, store: MemoryStore, model: ScriptedModel | None = None) 
 async def answer(app: Plansmith, world: World, run: Run, but: str = "") -> bool:
     """Answer one open question of the plan, never the one that is held back."""
     for question in run.questions.values():
-        if question.asks == "step" and question.text != but:
+        if question.kind == "step" and question.text != but:
             world.answered.add(question.text)
             await app.answer(run.id, question.question, "yes", by="ada")
             return True
-        if question.asks == "limit":
+        if question.kind == "limit":
             await app.answer(run.id, question.question, "stop", by="ada")
             return True
     return False

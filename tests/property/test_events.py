@@ -66,7 +66,9 @@ def _run_steps(draw: st.DrawFn, writer: Writer, plan: Plan) -> None:
                 writer.write(e.StepFailed(step=step, error="busy", again=True))
             case "ask":
                 writer.write(
-                    e.QuestionAsked(question=f"q{len(writer.events)}", text="?", step=step)
+                    e.QuestionAsked(
+                        question=f"q{len(writer.events)}", text="?", step=step, kind="step"
+                    )
                 )
                 gone.add(step)
             case "failed":

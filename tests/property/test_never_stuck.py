@@ -103,7 +103,7 @@ class Teller:
 
     async def answer(self, run: Run, question: str, choice: int) -> None:
         asked = run.questions[question]
-        word = "yes" if asked.asks != "unknown" else WORDS[choice % 3]
+        word = "yes" if asked.kind != "unknown" else WORDS[choice % 3]
         await self.enter().answer(run.id, question, word)
         if word in ("retry", "not_done"):
             self.world.allowed[str(asked.step)] += 1

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from plansmith import Plan
 from plansmith.plan import events as e
 from plansmith.plan.estimate import Estimate, Measured
 from plansmith.plan.events import Actor, AnyBody, Event, next_event
+from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.origin import Origin
 from plansmith.plan.planning_events import (
     PickedTool,
@@ -27,7 +29,7 @@ from plansmith.plan.planning_events import (
     PrefetchStarted,
 )
 from plansmith.plan.problem import problem
-from plansmith.plan.run_options import EarlierMessage, Profile, RunBudget, RunOptions, Team
+from plansmith.plan.run_options import EarlierMessage, Profile, RunOptions, Team
 
 START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 ADA, SYSTEM = Actor(kind="person", name="ada"), Actor(kind="system")
@@ -68,13 +70,13 @@ def whole_story() -> Iterator[tuple[AnyBody, Actor]]:
         locale="en",
         history=(EarlierMessage("user", "hello"),),
         profile=Profile(role="clerk", goals=("less",)),
-        budget=RunBudget(money="0.50", seconds=60),
+        budget=BudgetLimits(money=Decimal("0.50"), seconds=60),
         team=Team(name="data", database="sqlite:///shop.db"),
     )
     origin = Origin(kind="run", id="other", event=3)
     yield e.RunCreated(request="Compare the weather", options=options, origin=origin), ADA
     yield e.Triaged(decision="ask", reason="vague", tokens=12, cost="0.001"), SYSTEM
-    yield e.QuestionAsked(question="request:1", text="Which cities?"), SYSTEM
+    yield e.QuestionAsked(question="request:1", text="Which cities?", kind="request"), SYSTEM
     yield e.QuestionAnswered(question="request:1", answer="Oslo and Rome"), ADA
     yield PrefetchStarted(key="early/1", tool="weather", inputs=DIGEST), SYSTEM
     yield PrefetchEnded(key="early/1", result=DIGEST, seconds=0.25, tokens=2), SYSTEM
@@ -111,7 +113,6 @@ def whole_story() -> Iterator[tuple[AnyBody, Actor]]:
     yield e.StepSkipped(step="off", reason="switched off"), SYSTEM
     yield started("r"), SYSTEM
     yield done("r", size=9, tokens=50), SYSTEM
-    yield e.ReportStarted(), SYSTEM
     yield e.ReportMade(result=DIGEST), SYSTEM
     yield e.RunFinished(status="partly_done", reason="failed: t"), SYSTEM
 
@@ -126,7 +127,11 @@ def _steps() -> Iterator[tuple[AnyBody, Actor]]:
     yield started("b", attempt=2), SYSTEM
     yield e.StepUnknown(step="b", reason="the process ended during the call"), SYSTEM
     unknown = e.QuestionAsked(
-        question="unknown:b", text="Did it?", options=("done", "not_done", "retry"), step="b"
+        question="unknown:b",
+        text="Did it?",
+        options=("done", "not_done", "retry"),
+        step="b",
+        kind="unknown",
     )
     yield unknown, SYSTEM
     yield e.QuestionAnswered(question="unknown:b", answer="done"), ADA
@@ -138,13 +143,19 @@ def _steps() -> Iterator[tuple[AnyBody, Actor]]:
         answer_schema={"enum": ["x", "y"]},
         step="q",
         expires_at=START + timedelta(days=1),
+        kind="step",
     )
     yield asked, SYSTEM
     yield e.QuestionAnswered(question="q", no_answer=True), SYSTEM
     yield e.StepFailed(step="q", error="nobody answered in time", kind="person"), SYSTEM
     yield started("m0"), SYSTEM
     call = e.QuestionAsked(
-        question="m0?1", text="Which?", step="m0", state=DIGEST, link="https://a.example"
+        question="m0?1",
+        text="Which?",
+        step="m0",
+        state=DIGEST,
+        link="https://a.example",
+        kind="call",
     )
     yield call, SYSTEM
     yield e.QuestionAnswered(question="m0?1", answer="x"), ADA
@@ -175,7 +186,7 @@ def short_stories() -> Iterator[list[tuple[AnyBody, Actor]]]:
     ]
     yield [
         *(created, proposed, (e.RunStarted(hash=PLAN.hash), SYSTEM), (started("a"), SYSTEM)),
-        (e.QuestionAsked(question="budget:1", text="Go on?", options=("go_on", "stop")), SYSTEM),
+        (e.QuestionAsked(question="budget:1", text="?", kind="limit", limit="budget"), SYSTEM),
         (e.QuestionWithdrawn(question="budget:1", reason="cancelled"), SYSTEM),
         (e.CancelAsked(reason="enough"), ADA),
         (e.StepCancelled(step="a", reason="cancelled"), SYSTEM),

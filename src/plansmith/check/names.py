@@ -14,12 +14,6 @@ from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.sentence import Sentence, joined
 
-# Tools of earlier releases that a stored plan may still name, and what to use instead.
-DROPPED: Final = {
-    "tables.query": "tables.query is no longer there: use tables.sql with one SELECT, such as "
-    "SELECT region, sum(amount) AS total FROM sales GROUP BY region"
-}
-
 _COMPARED: Final = 40
 _MOST_FITTING: Final = 4096
 _LIKE: Final = 0.6
@@ -63,9 +57,7 @@ class Names:
         return name in self.known
 
     def hint(self, name: str) -> str:
-        """Suggests what to use instead: the successor, or the most similar names."""
-        if name in DROPPED:
-            return DROPPED[name]
+        """Suggests what to use instead: the most similar names."""
         if not self.known:
             return Sentence("hint.none_known")
         near = self.near(name)

@@ -50,7 +50,7 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
         "problems": [each.shown_json() | {"name": each.name} for each in run.problems],
         "estimate": run.estimate.shown_json() if run.estimate else None,
         "steps": {name: _step_json(state) for name, state in run.steps.items()},
-        "questions": [each.shown_json() | {"kind": each.asks} for each in run.questions.values()],
+        "questions": [each.shown_json() for each in run.questions.values()],
         "tokens": run.tokens,
         "cost_usd": str(run.money),
         "report": run.report,
@@ -92,7 +92,7 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
             pass
     for group in question_groups(run.questions.values()):
         name = group_name(group)
-        if group[0].asks == "consent":
+        if group[0].kind == "consent":
             yield session.command_for(run, "answer", run.id, name, "--show")
         yield session.command_for(run, "answer", run.id, name, "ANSWER")
     yield session.command_for(run, "resume", run.id)

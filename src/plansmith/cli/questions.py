@@ -66,7 +66,7 @@ def read_choice(typed: str) -> Choice:
 def read_answer(asked: QuestionAsked, typed: str) -> Json:
     """Reads an answer: an option by its text or number, JSON if the question asks for it."""
     text = typed.strip()
-    if asked.asks == "unknown" and text.startswith("{"):
+    if asked.kind == "unknown" and text.startswith("{"):
         return _json_or_text(text)  # the call is done, and this was its result
     if asked.options:
         return _option(asked, text)
@@ -82,7 +82,7 @@ def _option(asked: QuestionAsked, text: str) -> str:
     numbers = {str(number): each for number, each in enumerate(options, start=1)}
     if text in options or kind not in ("yes", "no"):
         return text if text in options else numbers.get(text, text)
-    if asked.asks in ("consent", "limit", "unknown"):
+    if asked.kind in ("consent", "limit", "unknown"):
         return options[0] if kind == "yes" else options[1]  # of our own: yes comes first
     same = [each for each in options if read_choice(each).kind == kind]
     return same[0] if len(same) == 1 else text
@@ -188,7 +188,7 @@ def question_groups(questions: Iterable[QuestionAsked]) -> list[Group]:
     """Returns questions, those together that ask consent to one call for items of one list."""
     groups: dict[tuple[str, str], Group] = {}
     for each in questions:
-        key = (_item_step(each), each.callee) if each.asks == "consent" else (each.question, "")
+        key = (_item_step(each), each.callee) if each.kind == "consent" else (each.question, "")
         groups[key] = (*groups.get(key, ()), each)
     return list(groups.values())
 
@@ -261,7 +261,7 @@ def group_lines(
 def _values_in(asked: QuestionAsked) -> Mapping[str, Json] | None:
     """Returns the values that the text of a question tells, shortened, if it asks for consent."""
     told = asked.text.fields.get("values", ()) if isinstance(asked.text, Sentence) else ()
-    if asked.asks != "consent" or not told:
+    if asked.kind != "consent" or not told:
         return None
     texts = {str(each.fields["name"]): str(each.fields["value"]) for each in told}
     return {n: _json_or_text(v) if v.startswith(("[", "{")) else v for n, v in texts.items()}
@@ -280,7 +280,7 @@ def head_line(group: Group, session: Session, run: Run) -> str:
     """Returns the line that says who asks: Plansmith, the plan, a tool or an agent."""
     asked, count = group[0], len(group)
     callee = clip(safe(asked.callee or callee_of(run.plan, asked.step)), 80)
-    head = "consent_asked_items" if count > 1 else _HEADS.get(asked.asks, "system_asks")
+    head = "consent_asked_items" if count > 1 else _HEADS.get(asked.kind, "system_asks")
     fields = {"step": safe(asked.step or ""), "callee": callee, "count": count}
     return session.words[head].format(name=safe(group_name(group)), **fields)
 

@@ -269,7 +269,7 @@ def exit_of(run: Run) -> Exit:
 def _exit_of_open(run: Run) -> Exit:
     if is_unusable(run):
         return Exit.INVALID
-    if any(each.limit_asked in _BUDGETS for each in run.questions.values()):
+    if any(each.limit in _BUDGETS for each in run.questions.values()):
         return Exit.BUDGET
     return Exit.WAITING
 

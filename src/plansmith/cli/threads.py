@@ -218,7 +218,7 @@ async def runs_of(session: Session, state: ThreadState) -> list[Run]:
 
 def is_said(asked: QuestionAsked) -> bool:
     """Whether a message may answer a question; what guards an effect has its own prompt."""
-    return asked.asks in ASKED_BY_PLANS
+    return asked.kind in ASKED_BY_PLANS
 
 
 def waiting_in(runs: Sequence[Run], session: Session) -> Iterator[str]:

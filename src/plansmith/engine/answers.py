@@ -48,7 +48,7 @@ def answerable(run: Run, known: Known) -> dict[str, QuestionAsked]:
 
 def why_not(run: Run, asked: QuestionAsked, known: Known) -> str:
     """Says why a program may not answer a question; empty if it may."""
-    if asked.asks not in FOR_PROGRAMS:
+    if asked.kind not in FOR_PROGRAMS:
         return Sentence("question.permission")
     acting = sorted(guarded(run.plan, asked.step, known)) if run.plan and asked.step else []
     return Sentence("question.decides", names=[*acting]) if acting else ""
@@ -115,7 +115,7 @@ def is_used(run: Run, asked: QuestionAsked, known: Known) -> bool:
 
 def permits(run: Run, asked: QuestionAsked, known: Known) -> bool:
     """Tells whether a question only asks to go on: what acts waits, and uses no answer."""
-    if run.plan is None or asked.step is None or asked.asks != "step":
+    if run.plan is None or asked.step is None or asked.kind != "step":
         return False
     if not guarded(run.plan, asked.step, known):
         return False
@@ -168,25 +168,25 @@ def settle(asked: QuestionAsked, value: Json, *, run: Run, known: Known) -> Sett
 
     A no to a step that changes something skips that step; it is not used as a result.
     """
-    if asked.asks == "unknown" and asked.step is not None:
+    if asked.kind == "unknown" and asked.step is not None:
         return settle_unknown(asked.step, value, run=run, known=known)
     return Settled(_settled(asked, value, run, known))
 
 
 def _settled(asked: QuestionAsked, value: Json, run: Run, known: Known) -> list[AnyBody]:
-    if asked.limit_asked:
-        return settle_limit(asked.limit_asked, value)
+    if asked.limit:
+        return settle_limit(asked.limit, value)
     if asked.step is None:
         return []
-    values = given_values(value) if asked.asks == "consent" else None
+    values = given_values(value) if asked.kind == "consent" else None
     if values is not None and content_hash(values) != asked.state:
         return [allowed_values(run, asked, values, known, seen_of(value))]
     # With the values that were shown.
     value = value if values is None else allow_seen(seen_of(value))
-    if asked.asks == "consent" and is_allowed(value):
+    if asked.kind == "consent" and is_allowed(value):
         return settle_data(asked, value)
     _check(asked, value)
-    if asked.asks == "consent":
+    if asked.kind == "consent":
         return settle_data(asked, value)
     if asked.state:
         return [StepReplied(step=asked.step, answer=value, state=asked.state)]

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 import jsonschema_rs
 
-from plansmith.check.names import DROPPED
 from plansmith.check.schemas import validator
 from plansmith.engine.event_loops import Deadlines, PerLoop, TimeLimit
 from plansmith.engine.local_function import LocalFunction, LocalSource
@@ -302,9 +301,7 @@ class Callees:
         match unit.step:
             case ToolStep(tool=name):
                 if name not in self.tools:
-                    gone = ToolFailed(
-                        Sentence("step.no_tool", name=name), hint=DROPPED.get(name, "")
-                    )
+                    gone = ToolFailed(Sentence("step.no_tool", name=name))
                     raise failure_of_call(gone, sent=was_called)
                 return await self.tools[name].call(name, inputs, call)
             case AgentStep(agent=name):

@@ -31,8 +31,8 @@ from plansmith.plan.events import (
     StepReplied,
     next_events,
 )
-from plansmith.plan.fold import RunFold, State, fold
-from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.fold import RunFold
+from plansmith.plan.run import Run
 from plansmith.plan.run_options import Team
 from plansmith.plan.run_parts import ReportText
 from plansmith.plan.sentence import Sentence, with_hint
@@ -46,7 +46,6 @@ SYSTEM: Final = Actor(kind="system")
 Entry = AnyBody | tuple[AnyBody, Actor]
 _Reads = JournalStore | WaitingStore
 _LOOKS: Final = 3
-_EXECUTING: Final = (RunStatus.RUNNING.value, None)
 
 
 class Journal:
@@ -96,15 +95,16 @@ class Journal:
         """Reads and returns the events that others have written since."""
         start = len(self.events)
         events, last, why = await _readable(self._store, self.id, start)
+        good = events
         try:
-            if events:
-                self._fold.take_all(events, self.events)
+            self._fold = self._fold.after(events)
         except JournalDamaged as misfit:
             why = misfit.message
-            # The event may have changed the run before it failed: start again without it.
-            self._fold = RunFold(fold(self.events) if self.events else Run(id=self.id))
+            good = self._fold.fitting(events)
+            self._fold = self._fold.after(good)
+        self.events += good
         self._summaries.plan = self._fold.run.plan
-        self.beyond = events[len(self.events) - start :]
+        self.beyond = events[len(good) :]
         self.last = max(last, len(self.events))
         self.damage = JournalDamaged(why, hint=_hint(self.id, self.events)) if why else None
         return self.events[start:]
@@ -116,9 +116,8 @@ class Journal:
 
     def doubt(self, number: int, why: str) -> None:
         """Marks the journal as damaged from an event on, and goes back to before it."""
-        events, self.events = self.events, []
-        self._fold, self._summaries = RunFold(Run(id=self.id)), SummaryMaker()
-        self._fold.take_all(events[: number - 1], self.events)
+        events, self.events = self.events, self.events[: number - 1]
+        self._fold, self._summaries = RunFold(Run(id=self.id)).after(self.events), SummaryMaker()
         self.beyond, self.last = events[number - 1 :], len(events)
         self.damage = JournalDamaged(why, hint=_hint(self.id, self.events))
 
@@ -162,7 +161,8 @@ class Journal:
         entries = self._entries(bodies, by)
         last = self.events[-1] if self.events else None
         events = next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
-        ahead, (status, summary) = self._looked_ahead(events)
+        later = self._after(events)
+        status, summary = self._summaries.look(later, self.events, events)
         if summary is not None:
             summary = await self._summaries.with_models(summary, events, values, self._store.get)
         fence = self.fence
@@ -180,7 +180,7 @@ class Journal:
         if self._waiting is not None and self._waiting.outage.trouble:
             await self._waiting.answered()
         if (self.events[-1] if self.events else None) is last:  # else they were read back already
-            self._fold.adopt(ahead)
+            self._fold = later
             self.events += events
             self._summary = summary or self._summary
         if fence is not None and fence.lease is not None and fence.lease.is_in_doubt(began):
@@ -198,25 +198,13 @@ class Journal:
             if not lease.is_in_doubt(began):
                 return
 
-    def _looked_ahead(self, events: Sequence[Event]) -> tuple[State, tuple[str, RunSummary | None]]:
-        """Returns the state after events, its status, and its summary if that is to be stored.
-
-        Refuses events that do not fit the run, before they are stored for good.
-        """
+    def _after(self, events: Sequence[Event]) -> RunFold:
+        """Returns the fold after events; refuses those that do not fit, before they are stored."""
         try:
-            before, after = self._fold.ahead(events)
+            return self._fold.after(events)
         except JournalDamaged as misfit:
             hint = Sentence("journal.unchanged")
             raise EventMisfit(misfit.message, hint=hint) from None
-        run, questions = after[0], after[3]
-        goes_on = run.phase is RunStatus.RUNNING and run.plan is self._summaries.plan
-        if goes_on and not run.paused and not questions:
-            return after, _EXECUTING
-        self._fold.become(after)
-        try:
-            return after, self._summaries.look(self._fold, self.events, events)
-        finally:
-            self._fold.become(before)
 
     def _entries(self, bodies: Sequence[Entry], by: Actor) -> list[tuple[AnyBody, Actor]]:
         """Returns bodies with their actors; the first one of a run with its folder and team."""
@@ -224,9 +212,9 @@ class Journal:
         for entry in bodies:
             match entry:
                 case (body, who):
-                    entries += ((body, who),)
+                    entries.append((body, who))
                 case body:
-                    entries += ((body, by),)
+                    entries.append((body, by))
         if not self.events and (self._folder or self._team):
             entries = [(self._placed(body), who) for body, who in entries]
         return entries
@@ -265,7 +253,7 @@ class Journal:
 
     def program_of(self, step: str) -> str:
         """Returns the program that answered a step's question; empty if none did."""
-        state = self._fold.step(step)
+        state = self._fold.steps.get(step)
         return state.program if state else ""
 
     @property
@@ -276,7 +264,7 @@ class Journal:
     @property
     def run(self) -> Run:
         """Returns the state of the run; of a damaged one, at its last good event."""
-        run = self._fold.known or self._fold.result()
+        run = self._fold.result()
         return run.replace(damage=_told(self.damage)) if self.damage else run
 
     def following(self, *entries: Entry) -> list[Event]:
@@ -291,7 +279,7 @@ class Journal:
 
     def _fits(self, pairs: Sequence[tuple[AnyBody, Actor]]) -> bool:
         try:
-            self._fold.ahead(self._next_events(pairs))
+            self._fold.after(self._next_events(pairs))
         except JournalDamaged:
             return False
         return True

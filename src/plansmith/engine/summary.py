@@ -36,7 +36,7 @@ class SummaryMaker:
     ) -> tuple[str, RunSummary | None]:
         """Returns the status after the new events; the summary too, unless steps are running."""
         run = fold.run
-        status = status_of(run, fold.all_steps, fold.questions)
+        status = status_of(run, fold.steps, fold.questions)
         if status is RunStatus.RUNNING and run.plan is self.plan:
             return status.value, None
         self.plan = run.plan
@@ -46,7 +46,7 @@ class SummaryMaker:
         self, fold: RunFold, events: Sequence[e.Event], new: Sequence[e.Event] = ()
     ) -> RunSummary:
         """Returns the summary of a run after these events and the new ones, without models."""
-        clock, steps = self._clock_after(events, new), fold.all_steps
+        clock, steps = self._clock_after(events, new), fold.steps
         run, questions = fold.run, tuple(fold.questions)
         status = status_of(run, steps, fold.questions)
         over = status.over

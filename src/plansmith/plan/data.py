@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast
 
 import msgspec
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, JsonValue, Strict
@@ -26,30 +25,8 @@ Path = tuple[str | int, ...]
 MAX_DEPTH: Final = 64
 MAX_INTEGER_BITS: Final = 4096
 CALL_MARK: Final = 16  # digits of a hash
-_FAR: Final = 2**63
-# It is quick, and fails for a NaN, which the fast encoder writes as null; nobody reads its text.
+# msgspec writes a NaN as null; the standard encoder refuses it. Nobody reads its text.
 _refuse_nan: Final = json.JSONEncoder(allow_nan=False, default=id).encode
-# Numbers inside an object or a list that the fast encoder writes in another way.
-_search_other_number: Final = re.compile(rb"[:,\[]-?(?:[\d.]+e|0\.0000|\d{17,}\.)").search
-# What every such number has, found in a fraction of the time: both begin with a plain character.
-_exponent: Final = re.compile(rb"e(?<=[\d.]e)").search
-_many_digits: Final = re.compile(rb"\.(?<=\d{17}\.)").search
-_SHORT: Final = 100
-_ALIKE: Final = frozenset({str, int, bool})
-
-
-if TYPE_CHECKING:
-    kept_property = cached_property
-else:
-
-    class kept_property(cached_property):  # noqa: N801 - used as a decorator
-        """A `cached_property` without its lock, which takes longer than most of what is kept."""
-
-        def __get__(self, instance: object, owner: type | None = None) -> object:
-            if instance is None:
-                return self
-            found = instance.__dict__[self.attrname] = self.func(instance)
-            return found
 
 
 class Record(BaseModel):
@@ -60,7 +37,7 @@ class Record(BaseModel):
         extra="forbid",
         allow_inf_nan=False,
         defer_build=True,
-        ignored_types=(kept_property,),
+        ignored_types=(cached_property,),
     )
 
     @classmethod
@@ -140,19 +117,19 @@ class WrittenNumber(float):
 
 
 def written_number(text: str) -> float:
-    """Reads a number of JSON; it is a plain one if Python writes it with the same digits."""
+    """Reads a number of JSON; it is a plain one if it would be written with the same digits."""
     number = float(text)
-    return number if repr(number) == text else WrittenNumber(text)
+    return number if _ordered(number) == text.encode() else WrittenNumber(text)
 
 
 def canonical_json(value: object) -> bytes:
-    """Returns the one canonical text of a JSON value: sorted keys, no spaces, UTF-8."""
-    return _json(value, _sorted)
+    """Returns the one canonical text of a JSON value; ARCHITECTURE.md says how it is written."""
+    return _without_nan(value, _sorted(value))
 
 
 def stored_json(value: object) -> bytes:
     """Returns the text in which a value is stored: canonical, but with its keys in their order."""
-    return _json(value, _ordered)
+    return _without_nan(value, _ordered(value))
 
 
 def json_text(value: object, indent: int = 0) -> str:
@@ -163,46 +140,10 @@ def json_text(value: object, indent: int = 0) -> str:
         return json.dumps(value, ensure_ascii=False, indent=indent or None)
 
 
-def _json(value: object, encode: Callable[[object], bytes]) -> bytes:
-    text = encode(value)
-    kind = value.__class__
-    if kind in _ALIKE:
-        return text
-    is_number = kind is not dict and kind is not list and isinstance(value, float)
+def _without_nan(value: object, text: bytes) -> bytes:
     if b"null" in text:
         _refuse_nan(value)
-    # Python's way to write a number defines the text.
-    return encode(_with_python_numbers(value)) if is_number or _has_other_number(text) else text
-
-
-def _with_python_numbers(value: object) -> object:
-    if isinstance(value, dict):
-        table = cast("dict[object, object]", value)
-        return {key: _with_python_numbers(each) for key, each in table.items()}
-    if isinstance(value, (list, tuple)):
-        return [_with_python_numbers(each) for each in cast("Iterable[object]", value)]
-    if not isinstance(value, float):
-        return value
-    if not math.isfinite(value):
-        raise ValueError(f"Out of range float values are not JSON compliant: {float(value)!r}")
-    return msgspec.Raw(_digits(value))
-
-
-def _digits(number: float) -> bytes:
-    return (number.text if type(number) is WrittenNumber else float.__repr__(number)).encode()
-
-
-def may_differ(text: bytes) -> bool:
-    """Whether the fast encoder may have written another text than Python's: null may be a NaN."""
-    return b"null" in text or _has_other_number(text)
-
-
-def _has_other_number(text: bytes) -> bool:
-    if not text[_SHORT:]:
-        return _search_other_number(text) is not None
-    if b"0.0000" in text or _exponent(text) is not None or _many_digits(text) is not None:
-        return _search_other_number(text) is not None
-    return False
+    return text
 
 
 def as_plain(value: object) -> object:
@@ -212,7 +153,7 @@ def as_plain(value: object) -> object:
     if isinstance(value, int):
         return int.__int__(value)
     if isinstance(value, WrittenNumber):
-        return msgspec.Raw(_digits(value))
+        return msgspec.Raw(value.text.encode())
     if isinstance(value, float):
         return float.__float__(value)
     raise TypeError(f"a {type(value).__name__} cannot be stored")
@@ -225,10 +166,7 @@ _decode: Final = msgspec.json.Decoder(float_hook=written_number).decode
 
 def parse_json(text: bytes | str) -> Json:
     """Parses JSON; keys keep their order, numbers their digits. Every call returns a new object."""
-    try:
-        return cast("Json", _decode(text))
-    except msgspec.DecodeError:  # a number or text that only an earlier release could store
-        return cast("Json", json.loads(text))
+    return cast("Json", _decode(text))
 
 
 def content_hash(value: object) -> str:
@@ -252,17 +190,12 @@ class Content(NamedTuple):
         return parse_json(self.text)
 
 
-_new_content: Final[Callable[[type[Content], tuple[str, bytes]], Content]] = vars(tuple)["__new__"]
-
-
 def content_of(value: Json | Content) -> Content:
     """Returns the content of a value; returns a Content unchanged."""
-    # Compared by class: every input and every result comes through here.
-    if type(value) is Content:
+    if isinstance(value, Content):
         return value
     text = stored_json(value)
-    # As `Content(…)` does it, without a call of a function in Python.
-    return _new_content(Content, (hashlib.sha256(text).hexdigest(), text))
+    return Content(hashlib.sha256(text).hexdigest(), text)
 
 
 def same(left: Json, right: Json) -> bool:
@@ -320,21 +253,15 @@ def _is_plain(value: object) -> bool:
         nodes, depth = stack.pop()
         if depth > MAX_DEPTH:
             return False
-        # Every value of every plan comes through here: few calls, and none for plain values.
         for node in nodes:
             if type(node) is str:
-                texts += (node,)
+                texts.append(node)
             elif type(node) is dict:
-                texts += node
-                stack += ((node.values(), depth + 1),)
+                texts.extend(node)
+                stack.append((node.values(), depth + 1))
             elif type(node) is list:
-                stack += ((node, depth + 1),)
-            elif not (
-                node is None
-                or type(node) is bool
-                or (type(node) is int and -_FAR < node < _FAR)
-                or (type(node) is float and node - node == 0.0)
-            ) and _scalar_flaw(node, ()):
+                stack.append((node, depth + 1))
+            elif _scalar_flaw(node, ()):
                 return False
     return _are_texts(texts)
 

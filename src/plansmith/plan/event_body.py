@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, cast
@@ -14,7 +15,6 @@ from plansmith.plan.data import (
     Record,
     as_plain,
     canonical_json,
-    may_differ,
     parse_json,
     stored_json,
 )
@@ -26,14 +26,10 @@ if TYPE_CHECKING:
 else:
     JsonField = Any
 
-    class _IsText(type):
-        """Makes every text an instance, because a stored sentence is read as one."""
-
-        def __instancecheck__(cls, value: object) -> bool:
-            return isinstance(value, str)
-
-    class ShownField(metaclass=_IsText):
+    class ShownField(metaclass=ABCMeta):  # noqa: B024 - only a name that texts are registered for
         """The type of a field with a sentence, or with words that were given as they are."""
+
+    ShownField.register(str)  # both are texts
 
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -69,10 +65,8 @@ class EventBody(
     """
 
     type: ClassVar[str]
-    # FrozenStruct whose default may have equals that are other objects; set once all are defined.
+    # Fields whose default may have equals that are other objects; set once all are defined.
     compared: ClassVar[tuple[tuple[str, object], ...]] = ()
-    # Whether all fields are texts and whole numbers, which every encoder writes alike.
-    only_texts: ClassVar[bool] = False
     # Fields of any JSON, whose keys stay in their order.
     any_json: ClassVar[tuple[str, ...]] = ()
 
@@ -116,9 +110,8 @@ class EventBody(
             for name, value in values
             if isinstance(value, (dict, list))
         }
-        text = encode_body(body)
-        if self.only_texts or not (ordered or may_differ(text)):
-            return text
+        if not ordered:
+            return encode_body(body)
         built = msgspec.to_builtins(body, enc_hook=_write_text, builtin_types=(msgspec.Raw,))
         return canonical_json(built | ordered)
 

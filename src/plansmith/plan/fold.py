@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -48,27 +47,16 @@ def fold(events: Iterable[e.Event], run: Run | None = None) -> Run:
     some = [*events]
     if run is None and not some:
         raise JournalDamaged("a run needs at least one event")
-    folding = RunFold(run or Run(id=some[0].run))
-    folding.take_all(some, [])
-    return folding.result()
-
-
-_Steps = dict[str, StepState]
-_Needs = Mapping[str, frozenset[str]]
-# A plain tuple, since two are made for every append: run, steps, changed steps, open questions,
-# needs, hash of the plan, last event.
-State = tuple[Run, _Steps, _Steps, Mapping[str, e.QuestionAsked], _Needs, str, e.Event | None]
+    return RunFold(run or Run(id=some[0].run)).after(some).result()
 
 
 class RunFold(StepsFold):
     """Builds a run event by event; each event type has a method of the same name."""
 
     def __init__(self, run: Run) -> None:
-        self.run = copy(run)
-        self.changed = {}
-        self._needs: _Needs = needs(run.plan) if run.plan else {}
-        # What `result` returned, until the next event.
-        self.known: Run | None = None
+        self.run = run
+        self._needs: Mapping[str, frozenset[str]] = needs(run.plan) if run.plan else {}
+        self._result: Run | None = None
         self._hash: str = ""
         self._last = run.last
         self.questions: Mapping[str, e.QuestionAsked] = run.questions
@@ -79,101 +67,60 @@ class RunFold(StepsFold):
             for name, step in run.steps.items()
         }
 
-    def step(self, name: str) -> StepState | None:
-        """Returns the state of a step; None if the run has no such step."""
-        return self.steps.get(name)
-
-    @property
-    def all_steps(self) -> Mapping[str, StepState]:
-        """The steps as they are now, also while events are only checked."""
-        return {**self.steps, **self.changed} if self.changed else self.steps
-
     @property
     def updated_at(self) -> datetime | None:
-        """The time of the last event, also while events are only checked."""
+        """The time of the last event."""
         return self._last.at if self._last else None
 
+    def after(self, events: Iterable[e.Event]) -> RunFold:
+        """Returns the fold after these events, or raises `JournalDamaged`; this one stays."""
+        later = RunFold.__new__(RunFold)
+        vars(later).update(vars(self), steps=dict(self.steps))
+        for event in events:
+            later.take(event)
+        return later
+
+    def fitting(self, events: Iterable[e.Event]) -> list[e.Event]:
+        """Returns the events up to the first one that does not fit; the fold stays."""
+        later, good = self.after(()), list[e.Event]()
+        for event in events:
+            try:
+                later.take(event)
+            except JournalDamaged:
+                break
+            good.append(event)
+        return good
+
     def take(self, event: e.Event) -> None:
-        """Applies the next event."""
-        self.take_all((event,), [])
-
-    def take_all(self, events: Iterable[e.Event], taken: list[e.Event]) -> None:
-        """Applies the next events and adds each to those taken; raises at one that does not fit."""
-        try:
-            for event in events:
-                self._apply(event)
-                taken += (event,)
-        finally:
-            self.steps |= self.changed
-            self.changed, self.known = {}, None
-
-    def _apply(self, event: e.Event) -> None:
+        """Applies the next event; raises `JournalDamaged` if it does not fit."""
         body, last = event.body, self._last
-        first = body.__class__ is e.RunCreated
+        first = isinstance(body, e.RunCreated)
         number = last.number + 1 if last else 1
         if event.number != number or event.run != self.run.id or first != (number == 1):
             raise self._misplaced(event, number)
         if self.run.phase in OVER:
             raise misfit(event, "the run is over")
         try:
-            _HANDLERS[body.__class__](self, event, body)
+            _HANDLERS[type(body)](self, event, body)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise misfit(event, repr(error)) from error
-        self._last = event
-
-    def ahead(self, events: Iterable[e.Event]) -> tuple[State, State]:
-        """Returns the state before and after events, or raises `JournalDamaged`.
-
-        The run itself stays as it is; `become` goes to one of the two.
-        """
-        before: State = (
-            *(self.run, self.steps, self.changed, self.questions),
-            *(self._needs, self._hash, self._last),
-        )
-        self.run, self.changed = replace(self.run), {}
-        try:
-            for event in events:
-                self._apply(event)
-            after: State = (
-                *(self.run, self.steps, self.changed, self.questions),
-                *(self._needs, self._hash, self._last),
-            )
-        finally:
-            self.run, self.steps, self.changed, self.questions = before[:4]
-            self._needs, self._hash, self._last = before[4:]
-        return before, after
-
-    def become(self, state: State) -> None:
-        """Goes to a state before or after events that were only looked at."""
-        self.run, self.steps, self.changed, self.questions = state[:4]
-        self._needs, self._hash, self._last = state[4:]
-
-    def adopt(self, state: State) -> None:
-        """Goes to a state for good, if no event was applied since."""
-        self.run, self.steps, changed, self.questions = state[:4]
-        self._needs, self._hash, self._last = state[4:]
-        self.steps |= changed
-        self.changed, self.known = {}, None
+        self._last, self._result = event, None
 
     def result(self) -> Run:
         """Returns the run as it is now; later events do not change the returned object."""
-        if self.known is None:
-            self.known = self.run.replace(
+        if self._result is None:
+            self._result = self.run.replace(
                 steps=self._with_ready(),
                 questions=self.questions,
                 last=self._last,
                 updated_at=self.updated_at,
             )
-        return self.known
+        return self._result
 
     def _with_ready(self) -> dict[str, StepState]:
         if self.run.plan is None or self.run.phase is not RunStatus.RUNNING:
             return dict(self.steps)
-        done = {
-            name
-            for name, step in self.steps.items()
-            if step.status is StepStatus.DONE or step.rule  # no call of `settled` for each step
-        }
+        done = {name for name, step in self.steps.items() if step.settled}
         ready = {
             name: self.steps[name].replace(status=StepStatus.READY)
             for name, before in self._needs.items()
@@ -217,8 +164,7 @@ class RunFold(StepsFold):
         self._spend(body.tokens, body.cost)
 
     def plan_proposed(self, event: e.Event, body: e.PlanProposed) -> None:
-        known = {**self.run.left, **self.steps, **self.changed}
-        self.changed = {}
+        known = {**self.run.left, **self.steps}
         self._needs = needs(body.plan)
         self.steps = dict.fromkeys([step.id for step in body.plan.steps], _NEW_STEP)
         ids = frozenset(self.steps)
@@ -312,20 +258,20 @@ class RunFold(StepsFold):
         if body.step is not None:
             step = self._step(event, body.step, OPEN_OR_UNSURE)
             if step.status is not StepStatus.UNKNOWN:
-                again = step.asked + (body.asks == "consent")
-                self.changed[body.step] = step.replace(status=StepStatus.ASKING, asked=again)
+                again = step.asked + (body.kind == "consent")
+                self.steps[body.step] = step.replace(status=StepStatus.ASKING, asked=again)
 
     def question_answered(self, event: e.Event, body: e.QuestionAnswered) -> None:
         asked = self.questions.get(body.question)
         timed_out = body.no_answer and event.by.kind == "system"
-        only_persons = asked is not None and asked.asks not in FOR_PROGRAMS and not timed_out
+        only_persons = asked is not None and asked.kind not in FOR_PROGRAMS and not timed_out
         if only_persons and event.by.kind != "person":
             raise misfit(event, f"a {event.by.kind} cannot answer this question")
         if only_persons and self.run.options.second_person != "never":
             self._need_second_person(event, asked, body.answer)
         self._close(event, body.question)
-        if asked is not None and asked.limit_asked and not body.no_answer:
-            self._lift(asked.limit_asked, goes_on=body.answer == GO_ON)
+        if asked is not None and asked.limit and not body.no_answer:
+            self._lift(asked.limit, goes_on=body.answer == GO_ON)
 
     def _lift(self, limit: e.LimitName, *, goes_on: bool) -> None:
         """Grants a limit once more if the person agreed; else a planning limit closes the run."""
@@ -377,9 +323,6 @@ class RunFold(StepsFold):
             iterations=self.run.iterations + (body.kind == "iteration"),
             advice=None,
         )
-
-    def report_started(self, _: e.Event, __: e.ReportStarted) -> None:
-        self._set(phase=RunStatus.REPORTING)
 
     def report_made(self, _: e.Event, body: e.ReportMade) -> None:
         self._set(report_hash=body.result)

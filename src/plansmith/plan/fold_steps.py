@@ -6,7 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import replace
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
@@ -33,23 +33,14 @@ class StepsFold:
 
     run: Run
     steps: dict[str, StepState]
-    # The steps that changed since `steps` was the state of the run.
-    changed: dict[str, StepState]
 
     def _set(self, **fields: Any) -> None:
         """Changes fields of the run."""
         self.run = replace(self.run, **fields)
 
-    def _found(self, name: str) -> StepState | None:
-        return self.changed.get(name) or self.steps.get(name)
-
     def _step(self, event: e.Event, name: str, allowed: _Allowed) -> StepState:
-        step = None
-        if name in self.changed:
-            step = self.changed[name]
-        elif name in self.steps:
-            step = self.steps[name]
-        if step is None and self._found(name.rpartition("/")[0]):
+        step = self.steps.get(name)
+        if step is None and name.rpartition("/")[0] in self.steps:
             step = StepState()  # a part of a map or plan step is added when it first starts
         if step is None:
             raise misfit(event, f"the plan has no step {name!r}")
@@ -76,12 +67,9 @@ class StepsFold:
             self._set(tokens=self.run.tokens + tokens, money=money)
 
     def step_started(self, event: e.Event, body: e.StepStarted) -> None:
-        name = body.step
-        step = self.steps[name] if name in self.steps and name not in self.changed else None
-        if step is None or step.status not in WAITING:
-            step = self._step(event, name, WAITING)
+        step = self._step(event, body.step, WAITING)
         early = self._use_prefetch(event, body) if body.prefetched else None
-        self.changed[body.step] = StepState(
+        self.steps[body.step] = StepState(
             status=StepStatus.RUNNING,
             attempts=body.attempt,
             key=body.key,
@@ -97,7 +85,7 @@ class StepsFold:
             made=step.made,
         )
         if body.inputs and not early:  # map and plan steps themselves call nothing
-            force_setattr(self.run, "calls", self.run.calls + 1)
+            self._set(calls=self.run.calls + 1)
 
     def _use_prefetch(self, event: e.Event, body: e.StepStarted) -> Prefetch:
         """Returns the prefetched read whose result a step uses; the step takes over its times."""
@@ -110,18 +98,15 @@ class StepsFold:
 
     def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
         step = self._step(event, body.step, CALLED)
-        self.changed[body.step] = replace(step, progress=body.text)
+        self.steps[body.step] = replace(step, progress=body.text)
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
-        name = body.step
-        step = self.steps[name] if name in self.steps and name not in self.changed else None
-        if step is None or step.status not in CALLED_OR_UNSURE:
-            step = self._step(event, name, CALLED_OR_UNSURE)
+        step = self._step(event, body.step, CALLED_OR_UNSURE)
         early = self.run.prefetches.get(step.prefetched) if step.prefetched else None
         # What a person knows of a call says nothing about how long it took.
         known = step.finished_at if step.status is StepStatus.UNKNOWN else None
         ended = early.ended_at if early else known
-        self.changed[body.step] = replace(
+        self.steps[body.step] = replace(
             step,
             status=StepStatus.DONE,
             result_hash=body.result,
@@ -131,12 +116,11 @@ class StepsFold:
             finished_at=ended or event.at,
             unsure=False,
         )
-        if body.tokens or body.cost:
-            self._spend(body.tokens, body.cost)
+        self._spend(body.tokens, body.cost)
 
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
         step = self._step(event, body.step, WAITING)
-        self.changed[body.step] = replace(
+        self.steps[body.step] = replace(
             step,
             status=StepStatus.DONE,
             result_hash=body.result,
@@ -149,9 +133,9 @@ class StepsFold:
         again = StepStatus.WAITING if body.again else StepStatus.FAILED
         again = StepStatus.SKIPPED if body.passed else again
         self._end(event, body.step, again, body.error, OPEN_OR_UNSURE)
-        unsure = body.unsure or (body.again and self.changed[body.step].unsure)
-        self.changed[body.step] = replace(
-            self.changed[body.step],
+        unsure = body.unsure or (body.again and self.steps[body.step].unsure)
+        self.steps[body.step] = replace(
+            self.steps[body.step],
             error_kind=body.kind,
             unsure=unsure,
             rule="error" if body.passed else "",
@@ -167,16 +151,16 @@ class StepsFold:
         given: dict[str, Any] = {"permit": body}
         if not body.permit:
             given = {"reply": body, "answered": step.attempts}
-        self.changed[body.step] = replace(step, status=StepStatus.WAITING, **given)
+        self.steps[body.step] = replace(step, status=StepStatus.WAITING, **given)
 
     def step_skipped(self, event: e.Event, body: e.StepSkipped) -> None:
-        known = self._found(body.step)
+        known = self.steps.get(body.step)
         # A running step can be skipped only if it calls nothing itself.
         calls_nothing = known is not None and not known.inputs
         allowed = OPEN if calls_nothing else (*WAITING, *ASKING)
         self._end(event, body.step, StepStatus.SKIPPED, body.reason, allowed)
-        self.changed[body.step] = replace(
-            self.changed[body.step],
+        self.steps[body.step] = replace(
+            self.steps[body.step],
             error_kind="" if event.by.kind == "system" else "person",
             rule=body.rule,
             result_hash=body.result,
@@ -185,18 +169,18 @@ class StepsFold:
     def step_waits(self, event: e.Event, body: e.StepWaits) -> None:
         step = self._step(event, body.step, WAITING)
         until = event.at + timedelta(seconds=body.seconds) if body.seconds else None
-        self.changed[body.step] = replace(step, wakes_at=until)
+        self.steps[body.step] = replace(step, wakes_at=until)
 
     def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
         self._end(event, body.step, StepStatus.CANCELLED, body.reason, OPEN)
 
     def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
-        known = self._found(body.step)
+        known = self.steps.get(body.step)
         allowed = OPEN if known is not None and known.unsure else CALLED
         self._end(event, body.step, StepStatus.UNKNOWN, body.reason, allowed)
         if body.died:
-            ended = self.changed[body.step]
-            self.changed[body.step] = replace(ended, finished_at=ended.started_at)
+            ended = self.steps[body.step]
+            self.steps[body.step] = replace(ended, finished_at=ended.started_at)
 
     def _end(
         self,
@@ -207,12 +191,12 @@ class StepsFold:
         allowed: _Allowed,
     ) -> None:
         step = self._step(event, name, allowed)
-        self.changed[name] = replace(step, status=status, error=error, finished_at=event.at)
+        self.steps[name] = replace(step, status=status, error=error, finished_at=event.at)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
         step = self._step(event, body.step, ENDED)
         again = waiting_again(step)
-        self.changed[body.step] = replace(again, permit=step.permit) if body.same_call else again
+        self.steps[body.step] = replace(again, permit=step.permit) if body.same_call else again
 
     def step_advised(self, event: e.Event, body: e.StepAdvised) -> None:
         self._step(event, body.step, CALLED)

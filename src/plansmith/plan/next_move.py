@@ -96,7 +96,7 @@ def next_move(run: Run, *, idle: bool = False, wakes_at: datetime | None = None)
         return Damaged(run.damage)
     if run.phase.over:
         return Over(run.phase)
-    if run.cancel_asked or run.phase is RunStatus.REPORTING:
+    if run.cancel_asked:
         return Conclude()
     if run.paused:
         return Paused(tuple(run.questions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import sha256
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -17,7 +18,7 @@ from plansmith.plan.data import (
     Record,
     Whole,
     canonical_json,
-    kept_property,
+    content_hash,
     stored_json,
 )
 from plansmith.plan.field_types import Text
@@ -125,12 +126,12 @@ class Plan(Record):
         values: list[object] = []
         try:
             for step in self.steps:
-                values += (_VALUES[type(step)](step.__dict__),)
+                values.append(_VALUES[type(step)](step.__dict__))
                 if type(step) is MapStep:
-                    values += (_VALUES[type(step.each)](step.each.__dict__),)
+                    values.append(_VALUES[type(step.each)](step.each.__dict__))
             if self.schedule or self.schedules:
                 own = {name: each.to_json() for name, each in self.schedules.items()}
-                values += (self.schedule and self.schedule.to_json(), own)
+                values.append((self.schedule and self.schedule.to_json(), own))
             return _text((_OWN(self.__dict__), values))
         except (KeyError, ValueError):
             return None
@@ -150,7 +151,7 @@ class Plan(Record):
         kept["_mark"] = mark
         return mark
 
-    @kept_property
+    @cached_property
     def by_id(self) -> dict[str, AnyStep]:
         """The steps by id; when two have the same id, the first."""
         table: dict[str, AnyStep] = {step.id: step for step in self.steps}
@@ -158,7 +159,7 @@ class Plan(Record):
             table |= {step.id: step for step in reversed(self.steps)}
         return table
 
-    @kept_property
+    @cached_property
     def features(self) -> frozenset[str]:
         """The kinds of its steps, with those inside of maps, and `rules` if a step has any."""
         inner = [step.each for step in self.steps if type(step) is MapStep]
@@ -168,7 +169,7 @@ class Plan(Record):
             found |= {own["kind"]} if _RULES_OF(own) == _NO_RULES else {own["kind"], "rules"}
         return frozenset(found)
 
-    @kept_property
+    @cached_property
     def needs(self) -> dict[str, frozenset[str]]:
         """What each step waits for; ids that are no step of the plan are left out."""
         known = {step.id for step in self.steps}
@@ -232,13 +233,14 @@ def plan_hash(plan: Plan) -> str:
         >>> plan_hash(plan) == plan_hash(plan.replace(goal="Greet everyone"))
         True
     """
-    steps = canonical_json(sorted(map(_substance, plan.steps), key=itemgetter("id")))
-    schedule = canonical_json(plan.schedule.to_json()) if plan.schedule else b"null"
-    own = {name: each.to_json() for name, each in plan.schedules.items()}
-    more = b'"schedules":%b,' % canonical_json(own) if own else b""
-    # The canonical text of an object with these fields, without the slow way for its null.
-    head = b'{"plansmith":%d,"schedule":%b,%b"steps":%b}'
-    return sha256(head % (plan.schema_version, schedule, more, steps)).hexdigest()
+    hashed: dict[str, Any] = {
+        "plansmith": plan.schema_version,
+        "schedule": plan.schedule.to_json() if plan.schedule else None,
+        "steps": sorted(map(_substance, plan.steps), key=itemgetter("id")),
+    }
+    if plan.schedules:
+        hashed["schedules"] = {name: each.to_json() for name, each in plan.schedules.items()}
+    return content_hash(hashed)
 
 
 def _in_order(step: StepFields) -> dict[str, Any]:

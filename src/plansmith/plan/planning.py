@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from plansmith.plan.briefs import ContextBlock, Message
+from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.planning_events import PickedTool, PlanningFigures, PlanOrigin
 from plansmith.plan.run_options import (
     EarlierMessage,
     Mode,
     Profile,
     Replan,
-    RunBudget,
     RunOptions,
     read_options,
 )
@@ -61,7 +61,7 @@ class PlanRequest:
     feedback: str = ""
     top_k: int | None = None
     max_steps: int | None = None
-    budget: RunBudget | Mapping[str, Json] | None = None
+    budget: BudgetLimits | Mapping[str, Json] | None = None
     mode: Mode = ""
     dialect: str = ""
     replan: Replan = ""

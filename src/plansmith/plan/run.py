@@ -53,7 +53,6 @@ class RunStatus(StrEnum):
     RUNNING = "running"
     PAUSED = "paused"
     REPLANNING = "replanning"
-    REPORTING = "reporting"
     DONE = "done"
     PARTLY_DONE = "partly_done"
     FAILED = "failed"

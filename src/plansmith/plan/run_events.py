@@ -127,7 +127,7 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
         expires_at: When it is closed as unanswered.
         state: What the call goes on with; for consent, the identity of its values.
         link: A page on which it is answered.
-        kind: Who asks; `asks` also knows of questions without one.
+        kind: Who asks.
         callee: What would be called.
         sources: The steps that the values come from.
         times: For how many calls consent is given.
@@ -136,8 +136,8 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
 
     Examples:
         >>> from plansmith import QuestionAsked
-        >>> QuestionAsked(question="go", text="Go on?", options=("yes", "no")).options
-        ('yes', 'no')
+        >>> QuestionAsked(question="go", text="Go on?", kind="step").kind
+        'step'
     """
 
     question: str
@@ -148,7 +148,7 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     expires_at: Moment | None = None
     state: str = ""
     link: str = ""
-    kind: QuestionKind | None = None
+    kind: QuestionKind
     callee: str = ""
     sources: tuple[str, ...] = ()
     times: int = 0
@@ -158,31 +158,6 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuses a schema that JSON cannot hold."""
         need_plain(self.answer_schema)
-
-    @property
-    def asks(self) -> QuestionKind:
-        """The kind of the question; also works for questions written by earlier releases."""
-        if self.kind is not None:
-            return self.kind
-        for sign, found in _SIGNS.items():
-            if self.question.startswith(sign):
-                return found
-        return "call" if self.state else "step" if self.step is not None else "limit"
-
-    @property
-    def limit_asked(self) -> LimitName | None:
-        """The limit that the question is about, or None."""
-        if self.limit is not None or self.asks != "limit":
-            return self.limit
-        name = self.question.rpartition(":")[0]
-        return next((each for each in LIMITS if each == name), None)
-
-
-_SIGNS: Final[dict[str, QuestionKind]] = {
-    "data:": "consent",
-    "unknown:": "unknown",
-    "request:": "request",
-}
 
 
 class QuestionAnswered(EventBody, frozen=True, kw_only=True):
@@ -245,10 +220,6 @@ class ReplanStarted(EventBody, frozen=True, kw_only=True):
 
     cause: ShownField
     kind: Literal["failure", "advice", "person", "iteration", "rethink"] = "failure"
-
-
-class ReportStarted(EventBody, frozen=True, kw_only=True):
-    """The report is being written."""
 
 
 class ReportMade(EventBody, frozen=True, kw_only=True):

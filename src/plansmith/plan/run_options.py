@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
 from typing import Annotated, Final, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, ValidationError
+from pydantic import BeforeValidator, ValidationError
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import Flag, Number, Record, Whole
+from plansmith.plan.data import Flag, Record, Whole
 from plansmith.plan.field_types import Text
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.sentence import Sentence
@@ -27,29 +26,6 @@ class EarlierMessage(NamedTuple):
 
     role: Literal["system", "user", "assistant"]
     text: Text
-
-
-def _amount(text: str) -> str:
-    try:
-        if Decimal(text).is_finite():
-            return text
-    except InvalidOperation:
-        pass
-    raise ValueError(Sentence("must.dollars"))
-
-
-class RunBudget(Record):
-    """What the run may use before it stops and asks; money is in US dollars."""
-
-    money: Annotated[str, AfterValidator(_amount)] | Whole | Number | None = None
-    tokens: Whole | None = None
-    steps: Whole | None = None
-    seconds: Whole | Number | None = None
-
-    @property
-    def dollars(self) -> Decimal | None:
-        """The limit on money as an exact number."""
-        return None if self.money is None else Decimal(self.money)
 
 
 def _listed(value: object) -> object:
@@ -106,7 +82,7 @@ class RunOptions(Record):
     profile: Profile | None = None
     history: tuple[EarlierMessage, ...] = ()
     max_steps: Whole | None = None
-    budget: RunBudget | None = None
+    budget: BudgetLimits | None = None
     mode: Mode = ""
     dialect: Text = ""
     replan: Replan = ""
@@ -121,15 +97,7 @@ NO_OPTIONS: Final = RunOptions.with_defaults()
 
 def read_options(fields: Mapping[str, object]) -> RunOptions:
     """Reads the options a program gave; the error names the wrong one."""
-    budget = fields.get("budget")
     try:
-        # A journal may keep a budget that was taken by an earlier release; a new one is checked.
-        if isinstance(budget, Mapping):
-            _NewBudget.model_validate({"budget": budget})
         return RunOptions.model_validate(fields)
     except ValidationError as error:
         raise Misconfigured(Sentence("error.the_option", error=why_invalid(error))) from None
-
-
-class _NewBudget(Record):
-    budget: BudgetLimits

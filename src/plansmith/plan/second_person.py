@@ -29,7 +29,7 @@ def applies(rule: SecondPerson, *, acts: bool) -> bool:
 
 def grants(asked: QuestionAsked, answer: Json) -> bool:
     """Tells whether an answer lets something happen that the rule is about."""
-    return asked.asks in _REFUSALS and answer != _REFUSALS[asked.asks]
+    return asked.kind in _REFUSALS and answer != _REFUSALS[asked.kind]
 
 
 def same_user(one: str, other: str) -> bool:

@@ -155,7 +155,7 @@ def stored_sentence(value: Any) -> Any:
 
 
 def _read(value: object, handler: ValidatorFunctionWrapHandler) -> str:
-    """Reads a stored text: an object is a sentence, a string is from an earlier release."""
+    """Reads a stored text: an object is a sentence, a string is words as they were given."""
     if isinstance(value, Sentence):
         return value
     return read_sentence(cast("object", value)) if isinstance(value, dict) else str(handler(value))

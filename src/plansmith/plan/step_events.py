@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from plansmith.plan.data import need_plain
 from plansmith.plan.event_body import (
@@ -22,8 +22,6 @@ class StepStarted(EventBody, frozen=True, kw_only=True):
     A part of a map step is identified by `item`, a content hash, not by its place in the list.
     `prefetched` is the key of a prefetched read whose result is used instead of a call.
     """
-
-    only_texts: ClassVar[bool] = True
 
     step: str
     attempt: Positive = 1
@@ -56,8 +54,6 @@ class StepAdvised(EventBody, frozen=True, kw_only=True):
 
 class StepDone(EventBody, frozen=True, kw_only=True):
     """A step returned a result, stored under its content hash."""
-
-    only_texts: ClassVar[bool] = True
 
     step: str
     result: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Annotated, Any, Final, Literal, cast, get_args
 
@@ -15,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole, kept_property
+from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole
 from plansmith.plan.field_types import Filled, Inputs, Text, Value
 from plansmith.plan.refs import EARLIER, FIRST, RESERVED, STEP_ID, Found, Ref, collect
 from plansmith.plan.step_rules import (
@@ -73,7 +74,7 @@ class StepFields(Record):
 
     # Computed once, because checks, estimates, hashes and the engine all need it. Inputs that are
     # changed in place make this stale, but the plan's hash still changes.
-    @kept_property
+    @cached_property
     def references(self) -> tuple[Found, ...]:
         """Every reference of the step, and every failed attempt at one."""
         found: list[Found] = []
@@ -86,7 +87,7 @@ class StepFields(Record):
                 collect(template, path, found)
         return tuple(found)
 
-    @kept_property
+    @cached_property
     def needed(self) -> frozenset[str]:
         """The ids of all steps that must be done first; results of earlier runs are there."""
         if not self.references:

@@ -53,8 +53,7 @@ class RunSummary:
     goal: str = ""
     folder: str = ""
     locale: str = "en"
-    # The kind of its origin; empty in what an earlier release stored, which is no difference.
-    origin: str = field(default="", compare=False)
+    origin: str = "request"
     reason: str = ""
     created_at: datetime | None = None
     updated_at: datetime | None = None

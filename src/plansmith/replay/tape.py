@@ -76,7 +76,7 @@ class Tape:
     @classmethod
     async def load(cls, store: PlanStore, run: str) -> Tape:
         """Loads all events and values of a run from a store."""
-        events = _without_report(await store.events(run))
+        events = await store.events(run)
         digests = {digest for event in events for digest in _values_of(event.body)}
         return cls(events, {digest: await store.get(digest) for digest in sorted(digests)})
 
@@ -106,15 +106,6 @@ class Tape:
         self.calls.clear()
         self.sleepers.clear()
         self.failing.clear()
-
-
-def _without_report(events: Sequence[e.Event]) -> Sequence[e.Event]:
-    """Leaves out the report that earlier releases stored at the end: it is made of the rest."""
-    ends = [e.ReportStarted, e.ReportMade, e.RunFinished]
-    if [type(each.body) for each in events[-3:]] != ends:
-        return events
-    kept, end = events[:-3], events[-1]
-    return [*kept, e.next_event(end.body, run=end.run, by=end.by, at=end.at, last=kept[-1])]
 
 
 def _values_of(body: e.AnyBody) -> list[str]:

@@ -28,7 +28,7 @@ from plansmith.report.markdown import to_markdown
 from plansmith.report.words import Words, words_for
 
 # What follows the last thing that a report tells.
-_CLOSING: Final = (e.RunFinished, e.ReportMade, e.ReportStarted)
+_CLOSING: Final = (e.RunFinished, e.ReportMade)
 LONGEST_ANSWER: Final = 200_000
 ITEMS: Final = 5
 _LONGEST: Final = 2_000
@@ -48,7 +48,7 @@ def report_maker(run: Run, events: Sequence[e.Event]) -> Callable[[Mapping[str, 
     """Returns what makes the report of a run from its results, as Markdown in its language.
 
     None for a run that is not over, and for one that neither started nor was cancelled: it has
-    nothing to tell. Answers without a plan, and the reports of earlier releases, are stored.
+    nothing to tell. Answers without a plan are stored.
     """
     if run.report_hash or not run.phase.over or not _is_concluded(run):
         return None
@@ -71,8 +71,6 @@ def _text_of(run: Run, events: Sequence[e.Event], results: Mapping[str, Json]) -
 
 def _as_written(event: e.Event) -> e.Event:
     """Reads an event again: whoever gave or got its plan or answer may have changed it in place."""
-    if event.body.only_texts:
-        return event
     return e.stored_event(
         run=event.run,
         number=event.number,

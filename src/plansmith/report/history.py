@@ -104,7 +104,7 @@ def _answered(
     body: e.QuestionAnswered, asked: e.QuestionAsked | None, who: str, words: Words
 ) -> str:
     """Describes an answer and who asked: a plan's question must not look like Plansmith's."""
-    kind = asked.asks if asked else ""
+    kind = asked.kind if asked else ""
     key = {"step": "answered_step", "call": "answered_call"}.get(kind, "answered")
     if kind == "consent" and asked and asked.callee:
         key = _CONSENT.get(value_text(body.answer), "refused")

@@ -84,7 +84,7 @@ async def _append(
 
 def _said(asked: e.QuestionAsked, value: Json) -> Json:
     """Returns an answer in short: the permit that follows holds what was seen or changed."""
-    if asked.asks != "consent" or not is_allowed(value):
+    if asked.kind != "consent" or not is_allowed(value):
         return value
     values = given_values(value)
     return ALLOW if values is None or content_hash(values) == asked.state else CHANGE

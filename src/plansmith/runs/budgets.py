@@ -35,10 +35,5 @@ class RunBudgets:
 
     def of(self, run: Run) -> Budget:
         """Returns the budget of a run: by its own limits if it has some, else by the default."""
-        limits = self.limits
-        own = run.options.budget
-        if own is not None:
-            limits = BudgetLimits(
-                money=own.dollars, tokens=own.tokens, steps=own.steps, seconds=own.seconds
-            )
+        limits = run.options.budget or self.limits
         return Budget.of_run(limits, run, parent=self._shared, price_per_million=self._price)

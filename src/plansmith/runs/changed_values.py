@@ -24,7 +24,7 @@ def may_change_values(run: Run, asked: QuestionAsked, rule: SecondPerson = "neve
 
     Not where somebody else has to agree to them; nor for a list: the plan has a place for it.
     """
-    if asked.asks != "consent" or run.plan is None:
+    if asked.kind != "consent" or run.plan is None:
         return False
     unit = named_unit(run.plan, asked.step or "", run.templates)
     is_call = unit is not None and isinstance(unit.step, ToolStep | AgentStep)
@@ -35,7 +35,7 @@ async def changed_values(
     store: PlanStore, asked: QuestionAsked, changes: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Returns the values a person saw, with those that the person changed."""
-    if asked.asks != "consent":
+    if asked.kind != "consent":
         raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
     shown = await store.get(asked.values)
     return {**cast("dict[str, Json]", shown), **changes}
@@ -43,7 +43,7 @@ async def changed_values(
 
 async def consent_values(store: PlanStore, asked: QuestionAsked) -> dict[str, Json] | None:
     """Returns the values of the call that a question asks consent for; None for other ones."""
-    if asked.asks != "consent" or not asked.values:
+    if asked.kind != "consent" or not asked.values:
         return None
     values = await store.get(asked.values)
     return values if isinstance(values, dict) else None

@@ -126,7 +126,7 @@ class PlanEditing:
             status = Sentence(f"status.{run.status.value}")
             raise Refused(Sentence("error.nothing_to_change", run=run_id, status=status))
         if run.rejections >= self._reviser.limits.max_rejections + run.grants.get("rejections", 0):
-            if not any(each.limit_asked == "rejections" for each in run.questions.values()):
+            if not any(each.limit == "rejections" for each in run.questions.values()):
                 question = Sentence("question.rejections", count=run.rejections)
                 await journal.append(limit_question(run, "rejections", question))
             return await self._journals.whole(journal)

@@ -110,8 +110,8 @@ class _Some(NamedTuple):
 class RunLists:
     """Lists and counts the runs of a store.
 
-    A run that is being executed, or that an earlier release wrote, has no current summary: its
-    journal is read, and the summary is remembered and, where possible, stored.
+    A run that is being executed has no current summary: its journal is read, and the summary is
+    remembered and, where possible, stored.
     """
 
     def __init__(self, journals: Journals) -> None:

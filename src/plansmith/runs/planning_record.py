@@ -57,7 +57,7 @@ def clarifications_in(events: Sequence[e.Event]) -> list[str]:
     clarifications: list[str] = []
     for event in events:
         body = event.body
-        if isinstance(body, e.QuestionAsked) and body.asks == "request":
+        if isinstance(body, e.QuestionAsked) and body.kind == "request":
             asked[body.question] = body.text
         elif isinstance(body, e.QuestionAnswered) and body.question in asked:
             clarifications.append(f"{asked[body.question]}\n{body.answer}")

@@ -128,7 +128,7 @@ def events_to_withdraw(run: Run, plan: Plan) -> list[AnyBody]:
     bodies: list[AnyBody] = [
         QuestionWithdrawn(question=asked.question, reason=_PLAN_CHANGED)
         for asked in run.questions.values()
-        if asked.step is not None and asked.asks != "unknown"
+        if asked.step is not None and asked.kind != "unknown"
         if _root(asked.step) in changed or _root(asked.step) not in plan.by_id
     ]
     calls = run.calls_open

@@ -313,7 +313,7 @@ class RunService:
         rules: dict[str, Any] = {"known": known, "policy": self.intake.policy}
         asked = await take_answer(journal, question, value, by=by, of=of, **rules)
         self.execution.tell_news(run_id)
-        if asked.limit_asked == "shared_budget" and value == GO_ON:
+        if asked.limit == "shared_budget" and value == GO_ON:
             await self.budgets.count()
         if journal.run.cancel_asked and self.execution.of(run_id) is None:
             await self.execution.end(journal)

@@ -246,7 +246,7 @@ def question_view(run: Run, asked: e.QuestionAsked) -> dict[str, Json]:
     return {
         "question": asked.question,
         "hash": run.question_hash(asked.question),
-        "kind": asked.asks,
+        "kind": asked.kind,
         "text": asked.text,
         "options": list(asked.options),
         "answer_schema": asked.answer_schema,

@@ -266,7 +266,7 @@ class TokenFile:
 
 
 def _row(token: Token) -> dict[str, Json]:
-    """Returns a token as it is kept; one without a tenant as earlier releases kept it."""
+    """Returns a token as it is kept: of a member only what was given."""
     whole: dict[str, Json] = token.model_dump(mode="json")
     return {name: each for name, each in whole.items() if each or name not in Member.model_fields}
 

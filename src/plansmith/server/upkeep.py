@@ -207,7 +207,7 @@ async def _resume_open_runs(server_state: ServerState) -> None:
 
 
 async def _sum_up(server_state: ServerState) -> None:
-    """Makes the summaries that an earlier release did not make."""
+    """Makes the summaries that a process that died did not make."""
     try:
         smith = server_state.smith
         await smith.runs.journals.patience.until_done(smith.runs.lists.sum_up)

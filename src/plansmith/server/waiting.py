@@ -205,7 +205,7 @@ def notice_of(settings: NoticeSettings, items: Sequence[Waiting], base: str) -> 
 
 def _question_text(asked: e.QuestionAsked) -> str:
     """Returns what a question asks; of a consent only the call, since its values are not told."""
-    if asked.asks == "consent":
+    if asked.kind == "consent":
         return Sentence("notice.consent", callee=asked.callee)
     return clip(safe(asked.text), _LONG)
 

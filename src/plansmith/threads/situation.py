@@ -100,7 +100,7 @@ async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> S
 
 def _takes_message(waiting: Waiting, by: Actor) -> bool:
     """Tells whether a message may answer; a program's never where something is changed."""
-    if waiting.question.asks not in ASKED_BY_PLANS:
+    if waiting.question.kind not in ASKED_BY_PLANS:
         return False
     return by.kind == "person" or not waiting.guards
 

@@ -135,14 +135,6 @@ def test_ten_thousand_unknown_tools_among_ten_thousand_are_told() -> None:
     assert len(found) == 2_000
 
 
-def test_a_tool_of_an_earlier_release_is_named_with_what_to_use_instead() -> None:
-    old = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "tables.query"}]})
-    (found,) = check_plan(old, [ToolSpec(name="tables.sql"), ToolSpec(name="sql.query")])
-    assert found.code == "PS101"
-    assert "use tables.sql with one SELECT" in found.hint
-    assert not check_plan(old, [ToolSpec(name="tables.query")])
-
-
 @pytest.mark.parametrize(
     ("agent", "reason"),
     [

@@ -36,7 +36,7 @@ def run(*statuses: StepStatus, **fields: Any) -> Run:
 
 def test_the_header_says_how_far_a_run_is() -> None:
     statuses = [StepStatus.DONE] * 3 + [StepStatus.RUNNING] * 2 + [StepStatus.WAITING] * 4
-    asked = {"q": e.QuestionAsked(question="q", text="?")}
+    asked = {"q": e.QuestionAsked(question="q", text="?", kind="step")}
     shown = run(*statuses, questions=asked, money=Decimal("0.012"))
     told = header(shown, now=NOW, words=ENGLISH)
     assert told == "3/9 · 2 running · 1 waiting for you · $0.012 · 00:41"

@@ -61,4 +61,4 @@ def test_everything_else_does_not(typed: str, kind: str) -> None:
 def test_an_answer_is_what_its_question_can_take(
     fields: dict[str, Any], typed: str, value: object
 ) -> None:
-    assert read_answer(QuestionAsked(question="q", text="?", **fields), typed) == value
+    assert read_answer(QuestionAsked(question="q", text="?", kind="step", **fields), typed) == value

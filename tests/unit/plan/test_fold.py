@@ -41,14 +41,13 @@ def run(*bodies: e.AnyBody) -> Run:
         (BEGINNING[:1], "triaging"),
         (BEGINNING[:2], "planning"),
         (BEGINNING, "planning"),
-        ((*BEGINNING, e.QuestionAsked(question="q", text="?")), "asking"),
+        ((*BEGINNING, e.QuestionAsked(question="q", text="?", kind="request")), "asking"),
         ((*BEGINNING, e.ReviewAsked(hash=PLAN.hash)), "reviewing"),
         (RUNNING, "running"),
         ((*RUNNING, e.RunPaused(reason="budget")), "paused"),
         ((*RUNNING, e.RunPaused(), e.RunResumed()), "running"),
         ((*RUNNING, e.ReplanStarted(cause="failed")), "replanning"),
         ((*RUNNING, e.ReplanStarted(cause="x"), e.PlanProposed(plan=PLAN)), "replanning"),
-        ((*RUNNING, e.ReportStarted()), "reporting"),
         ((*RUNNING, e.RunFinished(status="partly_done")), "partly_done"),
         ((*BEGINNING[:2], e.RunFinished(status="answered")), "answered"),
         ((*BEGINNING, e.ReviewAsked(hash=PLAN.hash), e.ChangesAsked(text="no")), "planning"),
@@ -78,7 +77,7 @@ def test_a_failed_step_that_is_tried_again_waits() -> None:
 
 def test_an_unknown_step_is_settled_by_a_person() -> None:
     lost = (*RUNNING, e.StepStarted(step="a", key="k"), e.StepUnknown(step="a"))
-    asked = (*lost, e.QuestionAsked(question="q", text="did it happen?", step="a"))
+    asked = (*lost, e.QuestionAsked(question="q", text="did it happen?", step="a", kind="unknown"))
     assert run(*asked).status is RunStatus.ASKING
     assert run(*asked).steps["a"].status is StepStatus.UNKNOWN
     answered = (*asked, e.QuestionAnswered(question="q", answer="done"))
@@ -93,7 +92,7 @@ def test_a_run_that_asks_while_another_step_runs_is_running() -> None:
         e.PlanProposed(plan=both),
         e.RunStarted(hash=both.hash),
         e.StepStarted(step="a", key="k"),
-        e.QuestionAsked(question="1", text="?", step="q"),
+        e.QuestionAsked(question="1", text="?", step="q", kind="step"),
     )
     assert asking.status is RunStatus.RUNNING
     assert asking.steps["q"].status is StepStatus.ASKING
@@ -117,7 +116,9 @@ def test_a_replan_keeps_what_is_known_of_the_steps_that_stay() -> None:
 
 def test_the_end_of_a_run_withdraws_its_questions() -> None:
     ended = run(
-        *RUNNING, e.QuestionAsked(question="q", text="?"), e.RunFinished(status="cancelled")
+        *RUNNING,
+        e.QuestionAsked(question="q", text="?", kind="request"),
+        e.RunFinished(status="cancelled"),
     )
     assert not ended.questions
 
@@ -134,7 +135,10 @@ def test_the_end_of_a_run_withdraws_its_questions() -> None:
         ((*RUNNING, e.StepUnknown(step="b")), "step 'b' is waiting"),
         ((*RUNNING, e.StepReset(step="a")), "step 'a' is waiting"),
         ((*RUNNING, e.QuestionAnswered(question="q")), "'q' is not open"),
-        ((*RUNNING, *[e.QuestionAsked(question="q", text="?")] * 2), "open already"),
+        (
+            (*RUNNING, *[e.QuestionAsked(question="q", text="?", kind="request")] * 2),
+            "open already",
+        ),
         ((*BEGINNING, e.PlanApproved(hash="f" * 64)), "not the hash of the current plan"),
         ((*BEGINNING[:2], e.RunStarted(hash=PLAN.hash)), "not the hash of the current plan"),
     ],

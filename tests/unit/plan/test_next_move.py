@@ -25,7 +25,7 @@ from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.run_options import RunOptions
 
 PLAN = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "kind": "tool", "tool": "t"}]})
-ASKED = {"q": QuestionAsked(question="q", text="which?")}
+ASKED = {"q": QuestionAsked(question="q", text="which?", kind="request")}
 PLANNING, REVIEWING, RUNNING = RunStatus.PLANNING, RunStatus.REVIEWING, RunStatus.RUNNING
 
 
@@ -59,7 +59,6 @@ def under_way(questions: Any = (), **steps: StepStatus) -> Run:
         (run(plan=PLAN, phase=RUNNING, paused=True, cancel_asked=True), Conclude()),
         (run(cancel_asked=True), Conclude()),
         (run(plan=PLAN, phase=RunStatus.REPLANNING), Conclude()),
-        (run(plan=PLAN, phase=RunStatus.REPORTING), Conclude()),
         (run(phase=RunStatus.DONE), Over(RunStatus.DONE)),
         (run(phase=RUNNING, damage="event 3 is missing"), Damaged("event 3 is missing")),
     ],

@@ -1,4 +1,4 @@
-"""What a question is about is said by its fields; names decide only in journals of before."""
+"""What a question is about is said by its fields, never by its name."""
 
 from __future__ import annotations
 
@@ -18,28 +18,9 @@ def lifted(**fields: Any) -> dict[e.LimitName, int]:
     return dict(run(*RUNNING, asked, word).grants)
 
 
-@pytest.mark.parametrize(
-    ("fields", "kind"),
-    [
-        ({"question": "data:a?1", "step": "a"}, "consent"),
-        ({"question": "unknown:a", "step": "a"}, "unknown"),
-        ({"question": "request:1"}, "request"),
-        ({"question": "a", "step": "a"}, "step"),
-        ({"question": "a", "step": "a", "state": "x"}, "call"),
-        ({"question": "budget:1"}, "limit"),
-    ],
-)
-def test_a_question_of_the_first_release_is_known_by_its_name(
-    fields: dict[str, Any], kind: str
-) -> None:
-    asked = e.QuestionAsked.from_json({"text": "?"} | fields)
-    assert asked.asks == kind
-
-
-def test_a_limit_is_lifted_by_the_field_and_in_old_journals_by_the_name() -> None:
+def test_a_limit_is_lifted_by_the_field_whatever_the_name() -> None:
     assert lifted(kind="limit", limit="replans", question="whatever") == {"replans": 1}
-    assert lifted(question="shared_budget:2") == {"shared_budget": 1}
-    assert lifted(question="moon:1") == {}
+    assert lifted(kind="limit", question="shared_budget:2") == {}
 
 
 @pytest.mark.parametrize("kind", ["step", "call", "request"])
@@ -50,7 +31,7 @@ def test_no_question_of_a_plan_lifts_a_limit_by_its_name(kind: str) -> None:
 
 def test_a_limit_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ValueError, match="limit"):
-        e.QuestionAsked.from_json({"question": "q", "text": "?", "limit": "moon"})
+        e.QuestionAsked.from_json({"question": "q", "text": "?", "kind": "limit", "limit": "moon"})
 
 
 def test_a_run_says_nothing_of_options_and_origin_that_nobody_gave() -> None:

@@ -335,7 +335,6 @@ const APPLY: Record<string, Apply> = {
       iterations: run.iterations + (kind === "iteration" ? 1 : 0),
     };
   },
-  report_started: () => ({ phase: "reporting" }),
   report_made: (_, body) => ({ report_hash: text(body, "result") }),
   run_finished: (_, body) => {
     const status = RUN_STATUSES.find((each) => each === body["status"]) ?? "failed";

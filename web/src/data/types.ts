@@ -5,7 +5,7 @@ export type JsonObject = { [key: string]: Json };
 
 export const RUN_STATUSES = [
   "triaging", "planning", "asking", "reviewing", "running", "paused", "replanning",
-  "reporting", "done", "partly_done", "failed", "cancelled", "answered",
+  "done", "partly_done", "failed", "cancelled", "answered",
 ] as const;
 export type RunStatus = (typeof RUN_STATUSES)[number];
 

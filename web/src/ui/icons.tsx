@@ -25,7 +25,6 @@ const PATHS = {
   reviewing: "M2.5 12S6 6 12 6s9.5 6 9.5 6-3.5 6-9.5 6-9.5-6-9.5-6zM12 9.5a2.5 2.5 0 100 5 2.5 2.5 0 000-5z",
   paused: "M8.5 5.5v13M15.5 5.5v13",
   replanning: "M4 12a8 8 0 0113.7-5.6L20 8.5M20 4v4.5h-4.5M20 12a8 8 0 01-13.7 5.6L4 15.5M4 20v-4.5h4.5",
-  reporting: "M6 3.5h9l4 4v13H6zM9.5 12h6M9.5 16h4",
   partly_done: "M4 12.5l4 4M20 6.5l-8 8M13 18h7",
   answered: "M4 5h16v11h-9l-4 4v-4H4z",
   up: "M12 19V5M6 11l6-6 6 6",

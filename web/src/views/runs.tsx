@@ -8,7 +8,7 @@ import { RunBadge } from "../ui/status";
 import { VirtualList } from "../ui/virtual";
 import { ago, duration, money, t } from "../words/words";
 
-const MOVES: ReadonlySet<RunStatus> = new Set(["triaging", "planning", "running", "replanning", "reporting"]);
+const MOVES: ReadonlySet<RunStatus> = new Set(["triaging", "planning", "running", "replanning"]);
 
 export interface Choosing { chosen: ReadonlySet<string>; onChoose: (id: string, range: boolean) => void }
 

@@ -52,7 +52,6 @@ export const en = {
   "run.running": "Running",
   "run.paused": "Paused",
   "run.replanning": "Planning again",
-  "run.reporting": "Writing the report",
   "run.done": "Done",
   "run.partly_done": "Partly done",
   "run.failed": "Failed",
@@ -897,7 +896,6 @@ export const en = {
   "event.run_repaired": "Journal repaired, what came behind was set aside",
   "event.cancel_asked": "Cancel asked",
   "event.replan_started": "Planning again: {cause}",
-  "event.report_started": "Writing the report",
   "event.report_made": "Report made",
   "event.run_finished": "Run over: {status}",
 } as const;

@@ -54,7 +54,6 @@ export const zh: Words = {
   "run.running": "运行中",
   "run.paused": "已暂停",
   "run.replanning": "重新计划中",
-  "run.reporting": "正在写报告",
   "run.done": "完成",
   "run.partly_done": "部分完成",
   "run.failed": "失败",
@@ -899,7 +898,6 @@ export const zh: Words = {
   "event.run_repaired": "日志已修复，后面的记录已另存",
   "event.cancel_asked": "要求取消",
   "event.replan_started": "重新计划：{cause}",
-  "event.report_started": "正在写报告",
   "event.report_made": "报告已完成",
   "event.run_finished": "运行结束：{status}",
 };

@@ -213,11 +213,11 @@ async def _shown(session: Session, args: argparse.Namespace) -> int:
         digest = shown.hash(run)
         if args.json:
             for asked, values in zip(group, shown.values, strict=True):
-                more = {"kind": asked.asks, "values": values, "seen": digest}
+                more = {"kind": asked.kind, "values": values, "seen": digest}
                 print_json(asked.shown_json() | more)
             continue
         print_lines(shown.lines(session, run, whole=True))
-        if group[0].asks == "consent":
+        if group[0].kind == "consent":
             words = ("answer", run.id, group_name(group), ALLOW, "--seen", digest)
             print_lines([session.words["answer_seen"], f"  {session.command_for(run, *words)}"])
     return Exit.OK

@@ -81,7 +81,7 @@ class DataAgent:
         run = await self.smith.get(run_id)
         if given_id != run_id and run_id not in self._shown:
             return self.state(run)  # what a conversation has newest need not be what was seen
-        limits = {each.limit_asked: name for name, each in run.questions.items()}
+        limits = {each.limit: name for name, each in run.questions.items()}
         limit_question = limits.get("rejections", "")
         given = feedback_data(data)
         decision, verdict = given.get("decision"), given.get(keys.FEEDBACK)

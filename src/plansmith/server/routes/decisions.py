@@ -60,10 +60,10 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     if given.question not in run.questions:
         raise StaleDecision(Sentence("error.not_this_question", run=ask.run, name=given.question))
     asked = open_question(run, given.question, given.hash)
-    if ask.by.kind == "person" and asked.asks not in FOR_PROGRAMS:
+    if ask.by.kind == "person" and asked.kind not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
     value = _planner_decides(run, asked) if given.you_decide else given.answer
-    if given.change is not None or (given.seen and asked.asks == "consent" and value == ALLOW):
+    if given.change is not None or (given.seen and asked.kind == "consent" and value == ALLOW):
         value = await _allowed(ask, run, asked, given)
     # Not `smith.answer`, which would wait for the plan.
     seen = run.question_hash(given.question)

@@ -201,7 +201,7 @@ class RunRow(BaseModel):
     status: str
     request: str
     goal: str
-    origin: str = Field(description="what it was made from; empty in rows of earlier releases")
+    origin: str = Field(description="what it was made from")
     folder: str
     locale: str
     created_at: datetime | None
