@@ -26,10 +26,9 @@ from plansmith.compat.deerflow.models import (
 )
 from plansmith.compat.deerflow.plan_fixes import with_search
 from plansmith.compat.deerflow.quality import shares
+from plansmith.compat.dialects.deerflow import ANALYST, CODER, is_work, report_instruction
 from plansmith.compat.turns import answered, changed, planned
 from plansmith.config import Settings
-from plansmith.dialects.deerflow import ANALYST, CODER, is_work, report_instruction
-from plansmith.dialects.habits import Ids, result_text
 from plansmith.models import model_of
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
@@ -50,6 +49,7 @@ from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
+from plansmith.planner.parse.habits import Ids, result_text
 from plansmith.ports import Agent, Call, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds

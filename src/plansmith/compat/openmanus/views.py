@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import open_store
+from plansmith.compat.dialects.openmanus import STATUSES
 from plansmith.compat.openmanus.book import Kept, PlanBook
 from plansmith.compat.openmanus.tools import ToolError
-from plansmith.dialects.openmanus import STATUSES
 
 PlanDict = dict[str, Any]
 

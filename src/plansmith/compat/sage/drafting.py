@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from plansmith.dialects.sage import is_step
+from plansmith.compat.dialects.sage import is_step
 from plansmith.errors import UnreadableText
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.data import Json

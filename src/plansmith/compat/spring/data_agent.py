@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from plansmith.app import Plansmith
+from plansmith.compat.dialects.spring import write_as
+from plansmith.compat.dialects.spring.nl2sql import node_of, read
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.keys import Updates
 from plansmith.compat.spring.nodes import REJECTED, feedback_data
 from plansmith.compat.spring.planner import error_text, only_nl2sql
 from plansmith.compat.turns import begun, changed, planned
 from plansmith.config import Settings
-from plansmith.dialects.spring import write_as
-from plansmith.dialects.spring.nl2sql import node_of, read
 from plansmith.errors import Misconfigured, Refused
 from plansmith.models import model_of
 from plansmith.plan.fold import GO_ON

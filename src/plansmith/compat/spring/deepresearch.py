@@ -10,6 +10,8 @@ from typing import Any, Final, cast
 from plansmith.adapters.agents.coder import CARD as CODER
 from plansmith.adapters.agents.researcher import CARD as RESEARCHER
 from plansmith.adapters.clock import SystemClock
+from plansmith.compat.dialects.spring import write_as
+from plansmith.compat.dialects.spring.research import MANNER, read
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.beans import ResearchPlan
 from plansmith.compat.spring.keys import State, Updates
@@ -20,8 +22,6 @@ from plansmith.compat.spring.nodes import (
 )
 from plansmith.compat.spring.planner import Drafting, OnText, error_text, streamed, text_of, usable
 from plansmith.dialects.dialect import Reading
-from plansmith.dialects.spring import write_as
-from plansmith.dialects.spring.research import MANNER, read
 from plansmith.engine.budget import OPTIONS, STOP
 from plansmith.errors import UnreadableText
 from plansmith.models import model_of

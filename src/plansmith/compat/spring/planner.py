@@ -11,17 +11,17 @@ from typing import Any, Final, cast
 from plansmith.adapters.agents.coder import CARD as CODER
 from plansmith.adapters.agents.sql_writer import CARD as SQL_WRITER
 from plansmith.adapters.clock import SystemClock
+from plansmith.compat.dialects.spring import write_as
+from plansmith.compat.dialects.spring.nl2sql import SQL, read
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.keys import State, Updates
-from plansmith.dialects.habits import snake
-from plansmith.dialects.spring import write_as
-from plansmith.dialects.spring.nl2sql import SQL, read
 from plansmith.errors import UnreadableText
 from plansmith.models import model_of
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
+from plansmith.planner.parse.habits import snake
 from plansmith.planner.parse.reply import read_plan_value
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
