@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from plansmith.adapters.ranking import minilm
     from plansmith.plan.earlier import EarlierResult
     from plansmith.plan.run_options import RunOptions
+    from plansmith.planner.ranking.pick import SemanticRanker
     from plansmith.planner.settings import PlannerSettings
-    from plansmith.planner.shortlist.pick import SemanticRanker
     from plansmith.ports import Agent, ChatModel, Message, ToolSource
     from plansmith.runs.options import Options
     from plansmith.schedules import service

@@ -47,7 +47,8 @@ class PlansmithError(Exception):
         hint: What to do about it.
 
     Examples:
-        >>> from plansmith import PlansmithError, model
+        >>> from plansmith import PlansmithError
+        >>> from plansmith.planner import model
         >>> try:
         ...     model("gpt-5")
         ... except PlansmithError as error:

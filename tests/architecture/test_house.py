@@ -108,11 +108,8 @@ PUBLIC = {
     "apply_diff",
     "check_plan",
     "diff_plans",
-    "model",
     "plan_hash",
-    "read_json",
     "read_plan",
-    "shortlist",
     "tool",
     "try_read_plan",
 }

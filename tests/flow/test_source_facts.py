@@ -17,9 +17,9 @@ from plansmith.errors import ModelRefused
 from plansmith.planner.context.background import HEADING, Search
 from plansmith.planner.parse.reply import parse
 from plansmith.planner.pipeline import make_plan
+from plansmith.planner.ranking.pick import shortlist
 from plansmith.planner.request import Planned, PlannerDeps, PlanRequest
 from plansmith.planner.settings import PlannerSettings
-from plansmith.planner.shortlist.pick import shortlist
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]

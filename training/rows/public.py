@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from plansmith.planner.shortlist.pick import shortlist
+from plansmith.planner.ranking.pick import shortlist
 from training.rows.domains import Part
 from training.rows.public_made import made_request
 from training.rows.public_sets import Asked, PublicSets

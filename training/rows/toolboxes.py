@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, Final
 
 from plansmith.plan.capability import tool_spec
-from plansmith.planner.shortlist.pick import shortlist
+from plansmith.planner.ranking.pick import shortlist
 from training.rows.domains import Part
 from training.rows.naming import cities, people
 from training.rows.periods import MONTHS

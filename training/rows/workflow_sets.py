@@ -8,7 +8,7 @@ from random import Random
 from typing import Final, Literal
 
 from plansmith.plan.capability import ToolSpec
-from plansmith.planner.shortlist.pick import shortlist
+from plansmith.planner.ranking.pick import shortlist
 from training.rows.row import Row
 from training.rows.workflow_tools import Dressed, Wardrobe, WorkTool, work_tools
 

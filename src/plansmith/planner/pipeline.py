@@ -32,8 +32,8 @@ from plansmith.planner.instant import rules as instant
 from plansmith.planner.left_out import left_out
 from plansmith.planner.metrics import PlanMetrics
 from plansmith.planner.model_calls import total
+from plansmith.planner.ranking.pick import Pick, reader_picks, shortlist
 from plansmith.planner.request import Planned, PlannerDeps, PlanRequest, Tell, Watch
-from plansmith.planner.shortlist.pick import Pick, reader_picks, shortlist
 from plansmith.planner.triage import Decision, Triage, triage
 from plansmith.ports import ContextBlock
 from plansmith.text import READ_BY_RULES

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from plansmith.planner.context import profile as profiles
     from plansmith.planner.context.background import Search
     from plansmith.planner.earlier import UsableResults
-    from plansmith.planner.shortlist.pick import Pick, SemanticRanker
+    from plansmith.planner.ranking.pick import Pick, SemanticRanker
     from plansmith.planner.triage import Decision
 else:
     lazy_modules(globals(), profiles="plansmith.planner.context.profile")

@@ -32,7 +32,7 @@ class RecordingModel:
 
     Examples:
         >>> from pathlib import Path
-        >>> from plansmith import model
+        >>> from plansmith.planner import model
         >>> from plansmith.testing import RecordingModel
         >>> recording = RecordingModel(model("rules"), Path("calls.jsonl"))
     """

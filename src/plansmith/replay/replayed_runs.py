@@ -24,8 +24,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.planner.draft import OnStep
 from plansmith.planner.earlier import UsableResults
 from plansmith.planner.metrics import PlanMetrics
+from plansmith.planner.ranking.pick import Pick
 from plansmith.planner.request import Planned, PlanRequest
-from plansmith.planner.shortlist.pick import Pick
 from plansmith.planner.triage import Decision
 from plansmith.ports import ChatModel, Usage
 from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore, earlier_results

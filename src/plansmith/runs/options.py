@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from plansmith.plan.limits import BudgetLimits, Limits
     from plansmith.plan.plan import Plan
     from plansmith.plan.run_options import Team
+    from plansmith.planner.ranking.pick import SemanticRanker
     from plansmith.planner.request import Tell
-    from plansmith.planner.shortlist.pick import SemanticRanker
     from plansmith.ports import ChatModel, ContextSource, Secrets
     from plansmith.review.settings import ReviewPolicy
     from plansmith.runs.replan import Rounds

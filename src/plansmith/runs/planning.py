@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from plansmith.plan.steps import AnyStep
     from plansmith.planner import pipeline, triage
     from plansmith.planner.draft import OnStep
-    from plansmith.planner.shortlist.pick import SemanticRanker
+    from plansmith.planner.ranking.pick import SemanticRanker
     from plansmith.ports import ChatModel, ContextSource, Message
     from plansmith.runs import replies
     from plansmith.runs.intake import PlanIntake

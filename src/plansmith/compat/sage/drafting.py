@@ -16,7 +16,7 @@ from plansmith.planner.context.locales import locale_of
 from plansmith.planner.draft import Offer, draft_messages
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import plan_fit
-from plansmith.planner.shortlist.pick import SemanticRanker, shortlist
+from plansmith.planner.ranking.pick import SemanticRanker, shortlist
 
 PlanStep = dict[str, Any]
 Manifest = Mapping[str, Mapping[str, Any]]

@@ -41,7 +41,7 @@ from plansmith.ports import ChatModel, ContextBlock, ContextSource, Prompt
 if TYPE_CHECKING:
     from plansmith.adapters.ranking import minilm
     from plansmith.plan.plan import Plan
-    from plansmith.planner.shortlist.pick import SemanticRanker
+    from plansmith.planner.ranking.pick import SemanticRanker
 else:
     lazy_modules(globals(), minilm="plansmith.adapters.ranking.minilm")
 

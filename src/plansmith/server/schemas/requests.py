@@ -26,7 +26,7 @@ def _printable(text: str) -> str:
 
 def _known_dialect(name: str) -> str:
     if name not in dialect_names():
-        raise ValueError(f"the dialect is one of {', '.join(dialect_names())}")
+        raise ValueError(f"the dialect is one of {', '.join(map(repr, dialect_names()))}")
     return name
 
 
