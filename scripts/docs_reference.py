@@ -52,8 +52,9 @@ def _public(package: ModuleType, first: str) -> list[str]:
 PYTHON_PAGES: Final = {
     "api": PythonPage(
         "Python",
-        "What `from plansmith import …` and `from plansmith.planner import …` have. Type the examples into `python -m asyncio`: there, "
-        "`await` works at the prompt. The examples of a method go on from that of its class.",
+        "What `from plansmith import …` and `from plansmith.planner import …` have. Type the "
+        "examples into `python -m asyncio`: there, `await` works at the prompt. The examples "
+        "of a method go on from that of its class.",
         [*_public(plansmith, "Plansmith"), *_public(plansmith.planner, "model")],
     ),
     "parts": PythonPage(

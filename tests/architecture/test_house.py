@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import plansmith
+from plansmith import planner
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "plansmith"
@@ -121,6 +122,14 @@ def test_the_public_names_are_these() -> None:
     assert set(dir(plansmith)) >= PUBLIC
     with pytest.raises(AttributeError):
         plansmith.no_such_name  # noqa: B018
+
+
+def test_the_public_names_of_the_planner_are_these() -> None:
+    assert planner.__all__ == ["model", "read_json", "shortlist"]
+    assert all(callable(getattr(planner, each)) for each in planner.__all__)
+    assert {*dir(planner)} >= {*planner.__all__}
+    with pytest.raises(AttributeError):
+        planner.no_such_name  # noqa: B018
 
 
 def test_the_repository_speaks_of_the_project_alone() -> None:
