@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, get_args
 from pydantic import BaseModel
 
 import plansmith
+import plansmith.planner
 import plansmith.testing
 from plansmith.cli.command_table import COMMANDS, DAILY, MORE
 from plansmith.cli.main import load_command, parser_of
@@ -51,9 +52,10 @@ def _public(package: ModuleType, first: str) -> list[str]:
 PYTHON_PAGES: Final = {
     "api": PythonPage(
         "Python",
-        "What `from plansmith import …` has. Type the examples into `python -m asyncio`: there, "
-        "`await` works at the prompt. The examples of a method go on from that of its class.",
-        _public(plansmith, "Plansmith"),
+        "What `from plansmith import …` and `from plansmith.planner import …` have. Type the "
+        "examples into `python -m asyncio`: there, `await` works at the prompt. The examples "
+        "of a method go on from that of its class.",
+        [*_public(plansmith, "Plansmith"), *_public(plansmith.planner, "model")],
     ),
     "parts": PythonPage(
         "Parts of a Plansmith",

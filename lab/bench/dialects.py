@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Plan, Problem, try_read_plan
-from plansmith.dialects.dialect import DIALECTS, by_place, dialect, in_order, plain_text
+from plansmith.dialects.dialect import by_place, dialect, dialect_names, in_order, plain_text
 from plansmith.plan.graph import needs, upstream
 from plansmith.plan.steps import AnyStep
 
@@ -182,7 +182,7 @@ class Sum:
 def measure(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Sum]:
     """The sums by kind of plan and dialect."""
     sums: dict[tuple[str, str], Sum] = {}
-    for name in DIALECTS:
+    for name in dialect_names():
         for row in rows:
             plan = plan_of(row, AGENTS.get(name, "worker"))
             if plan is not None:

@@ -20,8 +20,8 @@ from typing import Any, TypedDict
 
 from plansmith.adapters.ranking.minilm import MiniLmRanker
 from plansmith.plan.capability import ToolSpec, tool_specs
-from plansmith.planner.shortlist.pick import shortlist
-from plansmith.planner.shortlist.words import STOP, stem
+from plansmith.planner.ranking.pick import shortlist
+from plansmith.planner.ranking.words import STOP, stem
 from plansmith.ports import Ranker
 
 RESULT = Path(__file__).parent / "results" / "shortlist.md"

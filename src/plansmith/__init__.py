@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         ToolBusy,
         ToolFailed,
     )
-    from plansmith.models import model
     from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
     from plansmith.plan.diff import apply_diff, diff_plans
     from plansmith.plan.limits import BudgetLimits, Limits
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run, RunStatus, StepStatus
     from plansmith.plan.run_events import QuestionAsked
-    from plansmith.planner.parse.read import read_json
-    from plansmith.planner.shortlist.pick import shortlist
     from plansmith.ports import Call
 
 __all__ = [
@@ -60,11 +57,8 @@ __all__ = [
     "apply_diff",
     "check_plan",
     "diff_plans",
-    "model",
     "plan_hash",
-    "read_json",
     "read_plan",
-    "shortlist",
     "tool",
     "try_read_plan",
 ]
@@ -94,11 +88,8 @@ _HOMES = {
     "apply_diff": "plan.diff",
     "check_plan": "arguments",
     "diff_plans": "plan.diff",
-    "model": "models",
     "plan_hash": "plan.plan",
-    "read_json": "planner.parse.read",
     "read_plan": "dialects.native",
-    "shortlist": "planner.shortlist.pick",
     "tool": "adapters.tools.functions",
     "try_read_plan": "dialects.native",
 }

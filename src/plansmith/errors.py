@@ -47,12 +47,12 @@ class PlansmithError(Exception):
         hint: What to do about it.
 
     Examples:
-        >>> from plansmith import PlansmithError, model
+        >>> from plansmith import Plan, PlansmithError, check_plan
         >>> try:
-        ...     model("gpt-5")
+        ...     check_plan(Plan(), [7])
         ... except PlansmithError as error:
         ...     print(error.message)
-        'gpt-5' is not the name of a model
+        7 is not a tool
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:

@@ -74,7 +74,7 @@ def model(
         Misconfigured: The name or a setting is wrong, or the provider's key is missing.
 
     Examples:
-        >>> from plansmith import model
+        >>> from plansmith.planner import model
         >>> model("rules").name
         'rules'
         >>> model("gpt-5")

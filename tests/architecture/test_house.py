@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import plansmith
+from plansmith import planner
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "plansmith"
@@ -100,11 +101,8 @@ PUBLIC = {
     "apply_diff",
     "check_plan",
     "diff_plans",
-    "model",
     "plan_hash",
-    "read_json",
     "read_plan",
-    "shortlist",
     "tool",
     "try_read_plan",
 }
@@ -116,6 +114,14 @@ def test_the_public_names_are_these() -> None:
     assert set(dir(plansmith)) >= PUBLIC
     with pytest.raises(AttributeError):
         plansmith.no_such_name  # noqa: B018
+
+
+def test_the_public_names_of_the_planner_are_these() -> None:
+    assert planner.__all__ == ["model", "read_json", "shortlist"]
+    assert all(callable(getattr(planner, each)) for each in planner.__all__)
+    assert {*dir(planner)} >= {*planner.__all__}
+    with pytest.raises(AttributeError):
+        planner.no_such_name  # noqa: B018
 
 
 def test_the_repository_speaks_of_the_project_alone() -> None:

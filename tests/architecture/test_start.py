@@ -25,7 +25,7 @@ MODEL_AND_TOOLS = (
     "plansmith.planner.draft",
     "plansmith.planner.parse",
     "plansmith.planner.pipeline",
-    "plansmith.planner.shortlist",
+    "plansmith.planner.ranking",
 )
 SELDOM = (
     "httpx",

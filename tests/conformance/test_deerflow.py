@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests import forked
 
-from plansmith import AgentSpec, Effect, RunStatus, model
+from plansmith import AgentSpec, Effect, RunStatus
 from plansmith import Plan as CorePlan
 from plansmith.adapters.agents.local import LocalAgent
 from plansmith.compat.deerflow import (
@@ -43,6 +43,7 @@ from plansmith.errors import ModelRefused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.limits import Limits
+from plansmith.planner import model
 from plansmith.planner.context.background import HEADING
 from plansmith.ports import Call, Message
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel

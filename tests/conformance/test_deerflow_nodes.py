@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import plansmith
+import plansmith.planner
 from plansmith import Effect
 from plansmith.compat.deerflow import (
     Command,
@@ -129,7 +129,7 @@ async def test_the_nodes_work_inside_a_running_event_loop(scripted: Script) -> N
 
 def test_the_planner_node_takes_a_model_behind_a_socket() -> None:
     with ModelServer(Reply(drafted(step()))).in_thread() as url:
-        model = plansmith.model("openai:test", base_url=url, api_key="key")
+        model = plansmith.planner.model("openai:test", base_url=url, api_key="key")
         assert planner_node(asked(), config_of(model)).goto == "human_feedback"
 
 

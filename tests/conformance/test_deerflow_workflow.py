@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plansmith import AgentSpec, Effect, model
+from plansmith import AgentSpec, Effect
 from plansmith.compat.deerflow import (
     DeerFlow,
     Plan,
@@ -18,6 +18,7 @@ from plansmith.compat.deerflow import (
     run_agent_workflow_async,
 )
 from plansmith.plan.data import Json
+from plansmith.planner import model
 from plansmith.ports import Call
 from plansmith.testing import ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lab.bench.dialects import AGENTS, measure, plan_of, table, trip
 
 from plansmith.cli.main import main
-from plansmith.dialects.dialect import DIALECTS, Writing, dialect, recognise
+from plansmith.dialects.dialect import Writing, dialect, dialect_names, recognise
 from plansmith.dialects.native import read_plan
 from plansmith.errors import Misconfigured
 from plansmith.planner.model_calls import prompt_text
@@ -36,7 +36,7 @@ NATIVE = {
 
 
 def test_every_dialect_has_a_name_a_prompt_and_a_schema() -> None:
-    for name in DIALECTS:
+    for name in dialect_names():
         found = dialect(name)
         assert found.name == name
         assert len(prompt_text(found.prompt)) > 200
@@ -81,7 +81,7 @@ ODD = st.recursive(
 @given(ODD)
 def test_nothing_that_is_read_raises_and_every_failure_is_told(value: Any) -> None:
     recognise(value)
-    for name in DIALECTS:
+    for name in dialect_names():
         reading = dialect(name).read(value)
         assert reading.plan is not None or reading.problems
         if reading.plan is not None:
@@ -98,7 +98,7 @@ SAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", dialect_names())
 def test_nothing_of_a_plan_is_lost_on_the_way_there_and_back_without_a_word(name: str) -> None:
     plans = [plan for row in SAMPLES if (plan := plan_of(row, AGENTS.get(name, "worker")))]
     assert len(plans) == len(SAMPLES) - 2
@@ -115,7 +115,7 @@ def test_each_shape_keeps_all_that_it_has_a_place_for() -> None:
         assert sums["words", name].kept == sums["words", name].steps
     assert sums["calls", "sage"].whole > 0
     text = table(sums)
-    assert all(f"| {name} | " in text for name in DIALECTS)
+    assert all(f"| {name} | " in text for name in dialect_names())
 
 
 def test_a_loss_that_is_not_told_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from tests.conformance.test_face_attacks import CALL, REPLY, Tool, runtime
 
 from plansmith import AgentSpec, Effect, Plansmith
 from plansmith.compat.deerflow import DeerFlow
+from plansmith.compat.dialects.spring.nl2sql import SQL
 from plansmith.compat.sage.registry import RegistryTools
 from plansmith.compat.spring import DataAgent
-from plansmith.dialects.spring.nl2sql import SQL
 from plansmith.errors import StaleDecision, ToolFailed
 from plansmith.planner.settings import PlannerSettings
 from plansmith.testing import MemoryStore, ScriptedModel

@@ -30,7 +30,7 @@ from plansmith.compat.valuecell import (
     UserInputRequest,
 )
 from plansmith.compat.valuecell.conversations import is_confirmed
-from plansmith.dialects.dialect import DIALECTS
+from plansmith.dialects.dialect import dialect_names
 from plansmith.errors import Misconfigured, Refused, ToolFailed
 from plansmith.plan.run import Run
 from plansmith.testing import Answer, ScriptedModel
@@ -217,7 +217,7 @@ def test_a_deeply_nested_answer_of_a_tool_does_not_break_deerflow() -> None:
     assert sanitize_tool_response("[" * 100_000).startswith("[[[")
 
 
-@pytest.mark.parametrize("shape", ["", *DIALECTS])
+@pytest.mark.parametrize("shape", ["", *dialect_names()])
 @pytest.mark.parametrize("text", ["[" * 4000, '{"steps":[' * 900 + "1" + "]}" * 900])
 async def test_a_plan_nested_too_deep_is_a_failed_plan_in_every_dialect(
     shape: str, text: str

@@ -14,9 +14,9 @@ from tests.conformance.test_valuecell_conversations import HAND, HELLO, orchestr
 
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus
 from plansmith.compat.deerflow import DeerFlow, run_agent_workflow_async
+from plansmith.compat.dialects.spring.nl2sql import SQL
 from plansmith.compat.spring import DataAgent, keys
 from plansmith.compat.valuecell import SuperAgent, UserInput, UserInputMetadata
-from plansmith.dialects.spring.nl2sql import SQL
 from plansmith.errors import InputNeeded, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.thread import ThreadMessage

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Plan, Plansmith
+from plansmith.compat.dialects.openmanus import DIALECT
 from plansmith.compat.openmanus import (
     CountingModel,
     FlowFactory,
@@ -22,7 +23,6 @@ from plansmith.compat.openmanus import (
     ToolResult,
 )
 from plansmith.compat.openmanus.tool import PlanningResult
-from plansmith.dialects.openmanus import DIALECT
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
 from plansmith.planner.model_calls import read_answer
 from plansmith.ports import Message, Prompt, Usage

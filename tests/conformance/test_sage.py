@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from plansmith import Plan, RunStatus
+from plansmith.compat.dialects.sage import DIALECT
 from plansmith.compat.sage import AgentRuntime, LLMPlanner, Profile, ToolRegistry
-from plansmith.dialects.sage import DIALECT
 from plansmith.errors import ToolFailed
 from plansmith.testing import ScriptedModel
 

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 from tests.conformance.test_sage import CALL, GOOD, REPLY, TOOLS, UNKNOWN, Generator
 
-import plansmith
+import plansmith.planner
 from plansmith.compat.sage import (
     AgentRuntime,
     BaseProfile,
@@ -66,7 +66,7 @@ def test_a_generator_that_gives_no_text_makes_no_plan_and_no_exception() -> None
 
 def test_a_planner_takes_a_model_by_name_or_chooses_one() -> None:
     with ModelServer(then=Reply({"steps": GOOD})).in_thread() as url:
-        model = plansmith.model("openai:any", base_url=url, api_key="k")
+        model = plansmith.planner.model("openai:any", base_url=url, api_key="k")
         for made in (LLMPlanner(model), LLMPlanner(model=model)):
             assert made.plan("p", "weather in Oslo", TOOLS) == GOOD
     ruled = LLMPlanner("rules")

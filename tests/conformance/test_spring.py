@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
 from plansmith.adapters.agents.reflecting import Reflecting
 from plansmith.adapters.agents.sql_writer import sql_writer
+from plansmith.compat.dialects.spring import shape_for, shape_of, write_as
+from plansmith.compat.dialects.spring.nl2sql import PYTHON, REPORT, SQL
 from plansmith.compat.spring import (
     MAX_REJECTIONS,
     MAX_REPAIRS,
@@ -30,8 +32,6 @@ from plansmith.compat.spring import (
     plan_from,
 )
 from plansmith.dialects.dialect import dialect, recognise
-from plansmith.dialects.spring import shape_for, shape_of, write_as
-from plansmith.dialects.spring.nl2sql import PYTHON, REPORT, SQL
 from plansmith.errors import ModelFailed, PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits

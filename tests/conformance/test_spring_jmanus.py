@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import plansmith
+import plansmith.planner
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.compat.spring import (
     DataAgent,
@@ -217,7 +217,7 @@ async def test_the_planning_function_is_offered_to_the_model_and_its_call_is_the
 async def test_the_planning_function_is_offered_over_a_real_socket() -> None:
     call: Json = {"command": "create", "title": "Prices", "steps": ["[BROWSER_AGENT] look"]}
     async with ModelServer(Reply(call, tool="planning")) as server:
-        model = plansmith.model("openai:gpt-5", base_url=server.url, api_key="any")
+        model = plansmith.planner.model("openai:gpt-5", base_url=server.url, api_key="any")
         async with JManus(model=model, agents=[Browser()], settings=NO_TRIAGE).smith as smith:
             run = await JManus(smith).request("look for prices")
         body: Any = server.requests[0].json
@@ -443,7 +443,7 @@ async def test_a_question_is_planned_and_answered_by_a_model_over_a_real_socket(
     database = f"sqlite:///{tmp_path / 'shop.db'}"
     settings = Settings.model_validate({"store": "memory", "planner": {"triage": False}})
     async with ModelServer(Reply(plan), Reply(written)) as server:
-        model = plansmith.model("openai:gpt-5", base_url=server.url, api_key="any")
+        model = plansmith.planner.model("openai:gpt-5", base_url=server.url, api_key="any")
         agent = DataAgent(data(settings, database=database, model=model, folder=tmp_path))
         async with agent.smith:
             now = await agent.ask("which cities?")
@@ -454,7 +454,7 @@ async def test_a_question_without_a_usable_model_says_so_in_the_state(tmp_path: 
     sqlite3.connect(tmp_path / "shop.db").close()
     settings = Settings.model_validate({"store": "memory", "planner": {"triage": False}})
     async with ModelServer(Refusal(401, "bad key")) as server:
-        model = plansmith.model("openai:gpt-5", base_url=server.url, api_key="any")
+        model = plansmith.planner.model("openai:gpt-5", base_url=server.url, api_key="any")
         database = f"sqlite:///{tmp_path / 'shop.db'}"
         agent = DataAgent(data(settings, database=database, model=model, folder=tmp_path))
         async with agent.smith:

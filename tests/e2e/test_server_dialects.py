@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.test_server_mcp import DECIDED, call, client, refused
 from tests.unit.server.house import House, serving
 
-from plansmith.dialects.dialect import DIALECTS
+from plansmith.dialects.dialect import dialect_names
 from plansmith.ports import Delta, Prompt, TextDelta
 from plansmith.testing import Answer, ScriptedModel
 
@@ -104,7 +104,7 @@ async def test_an_unknown_dialect_is_refused_with_the_list_of_all(tmp_path: Path
         ]
         for answer in answers:
             assert answer.status_code == 422
-            assert all(name in answer.json()["detail"] for name in DIALECTS)
+            assert all(name in answer.json()["detail"] for name in dialect_names())
 
 
 async def test_the_openapi_document_lists_the_dialects(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ async def test_the_openapi_document_lists_the_dialects(tmp_path: Path) -> None:
     bodies = [document["components"]["schemas"][name] for name in ("NewRun", "NewPlanBody")]
     forms += [each["properties"]["dialect"] for each in bodies]
     for form in forms:
-        assert form["anyOf"][0]["enum"] == list(DIALECTS)
+        assert form["anyOf"][0]["enum"] == list(dialect_names())
 
 
 async def test_a_plan_is_checked_in_a_dialect_with_and_without_a_run(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ async def test_the_mcp_tools_refuse_an_unreadable_plan_of_a_dialect(tmp_path: Pa
         assert (await house.get("/v1/runs"))["items"] == []
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", dialect_names())
 async def test_every_dialect_can_be_asked_for_over_http(tmp_path: Path, name: str) -> None:
     async with serving(tmp_path) as house:
         run = await house.begin({"id": "a", "kind": "ask", "question": "Which?"})

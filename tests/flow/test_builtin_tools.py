@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plansmith import Plan, Plansmith, RunStatus, ToolSpec, shortlist
+from plansmith import Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.adapters.tools.builtin import builtin_sources
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.plan.limits import Limits
+from plansmith.planner import shortlist
 from plansmith.ports import ToolSource
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown

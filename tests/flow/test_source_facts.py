@@ -18,8 +18,8 @@ from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.planner.context.background import HEADING, Search
 from plansmith.planner.parse.reply import parse
 from plansmith.planner.pipeline import make_plan
+from plansmith.planner.ranking.pick import shortlist
 from plansmith.planner.settings import PlannerSettings
-from plansmith.planner.shortlist.pick import shortlist
 from plansmith.planner.stages import PlannerDeps
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.property.strategies import TEXT, plans
 
 from plansmith import Plan
-from plansmith.dialects.dialect import DIALECTS, Reading, Writing, dialect
-from plansmith.dialects.spring import write_as
+from plansmith.compat.dialects.spring import write_as
+from plansmith.dialects.dialect import Reading, Writing, dialect, dialect_names
 from plansmith.plan.refs import escape_text
 
 Writer = Callable[[Plan], Writing]
@@ -75,7 +75,7 @@ def test_a_plan_that_was_written_and_read_once_loses_nothing_more(shape: str, pl
     assert back(shape, again).plan == first
 
 
-@pytest.mark.parametrize("shape", DIALECTS)
+@pytest.mark.parametrize("shape", dialect_names())
 @given(place=st.integers(0, 8), depth=st.integers(65, 900))
 def test_a_plan_nested_without_end_is_refused_in_every_shape(
     shape: str, place: int, depth: int

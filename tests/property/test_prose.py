@@ -21,7 +21,7 @@ from plansmith.compat.sage.drafting import coerce_json_array
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.deepresearch import InformationNode
 from plansmith.compat.spring.jmanus import JManus
-from plansmith.dialects.dialect import DIALECTS
+from plansmith.dialects.dialect import dialect_names
 from plansmith.plan.data import Json
 from plansmith.planner.parse.reply import parse
 from plansmith.ports import Call
@@ -72,7 +72,7 @@ REFUSALS = (
 @example(text='"buy 100 shares"')
 @example(text="[{}]")
 def test_prose_is_a_plan_in_no_format(text: str) -> None:
-    for shape in ("", *DIALECTS):
+    for shape in ("", *dialect_names()):
         assert parse(text, goal="g", shape=shape).plan is None, shape
         assert read_foreign(text.encode(), shape or None).plan is None, shape
     assert parse_plan(text) is None

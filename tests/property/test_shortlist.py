@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from plansmith.plan.capability import ToolSpec
-from plansmith.planner.shortlist.pick import shortlist
+from plansmith.planner.ranking.pick import shortlist
 
 ENGLISH = ("weather", "forecast", "mail", "send", "email", "get_user", "sendMail", "a", "I", "file")
 WORDS = st.sampled_from((*ENGLISH, "天气", "预报", "酒店", "`", ".", "\ud800", "9"))

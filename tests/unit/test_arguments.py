@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import plansmith
-from plansmith import Plan, Plansmith, Run, ToolSpec, check_plan, model, read_plan, tool
+from plansmith import Plan, Plansmith, Run, ToolSpec, check_plan, read_plan, tool
 from plansmith.adapters.models.names import need_usable
 from plansmith.errors import Misconfigured
+from plansmith.planner import model
 from plansmith.planner.model_planner import ModelPlanner
 from plansmith.testing import MemoryStore, ScriptedModel
 

@@ -1,14 +1,17 @@
-"""Dialects: what every foreign plan format offers, a table by name, and shared functions."""
+"""Dialects: what every foreign plan format offers, how it is found, and shared functions.
+
+A package brings a dialect by the entry point group `plansmith.dialects`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib import import_module
 from itertools import pairwise
-from typing import Final, Literal, cast, get_args
+from typing import Final, cast
 
+from plansmith import plugins
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.plan.data import MAX_DEPTH, Json, Path, is_deep
 from plansmith.plan.graph import needs, order, upstream
@@ -22,14 +25,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import AnyStep, StepFields
 
-# The order in which dialects try to recognise a value: the most distinctive ones first.
-DialectName = Literal[
-    "spring", "valuecell", "deerflow", "openmanus", "sage", "jmanus", "deepresearch"
-]
-DIALECTS: Final[tuple[DialectName, ...]] = get_args(DialectName)
-# Two of Spring AI Alibaba's three formats also have names; `spring` recognises all three.
-_PARTS: Final = {"jmanus": "spring.jmanus", "deepresearch": "spring.research"}
-_OFFERED: Final = tuple(name for name in DIALECTS if name not in _PARTS)
+PRIMARY: Final = "primary"  # the agent of a step that names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,10 @@ class Dialect:
     """A foreign plan format; `prompt` is the file in `planner/prompts` that asks for it.
 
     `asks` returns what a plan wants answered before the planner goes on. With `agents_only` every
-    agent is offered to the planner and no tool, since its tasks are for agents alone.
+    agent is offered to the planner and no tool, since its tasks are for agents alone. `step_text`
+    is how programs show a step, where they know it by that text, and `language` that of the steps
+    that stand in for a plan. Values are shown to dialects by `turn`, the most distinctive first;
+    one without a turn is only read by its name.
     """
 
     name: str
@@ -73,6 +72,9 @@ class Dialect:
     prompt: str
     asks: Callable[[Plan], tuple[str, ...]] = asks_nothing
     agents_only: bool = False
+    step_text: Callable[[AnyStep], str] | None = None
+    language: str = ""
+    turn: int | None = 100
 
 
 def left_behind(message: str, *, step: str | None = None, path: Path = ()) -> Problem:
@@ -185,14 +187,19 @@ def plan_schema(
     return head | {"title": title} | closed(properties, required)
 
 
+def dialect_names() -> list[str]:
+    """Returns the names of the installed dialects."""
+    return plugins.names("dialects")
+
+
 @cache
 def dialect(name: str) -> Dialect:
     """Returns the dialect with a name."""
-    if name not in DIALECTS:
-        hint = Sentence("error.known", names=[*sorted(DIALECTS)])
+    known = dialect_names()
+    if known and name not in known:
+        hint = Sentence("error.known", names=known)
         raise Misconfigured(Sentence("error.no_dialect", name=name), hint=hint)
-    module = import_module(f"plansmith.dialects.{_PARTS.get(name, name)}")
-    found = cast("Dialect", module.DIALECT)
+    found = cast("Dialect", plugins.load("dialects", name))
     return replace(found, read=partial(_read, found.read))
 
 
@@ -205,4 +212,11 @@ def _read(read: Callable[[Json], Reading], value: Json) -> Reading:
 
 def recognise(value: Json) -> str | None:
     """Returns the name of the first dialect that recognises a value, or None."""
-    return next((name for name in _OFFERED if dialect(name).recognises(value)), None)
+    return next((each.name for each in _in_turn() if each.recognises(value)), None)
+
+
+@cache
+def _in_turn() -> list[Dialect]:
+    turns = {each.name: each.turn for each in map(dialect, dialect_names())}
+    offered = [(turn, name) for name, turn in turns.items() if turn is not None]
+    return [dialect(name) for _, name in sorted(offered)]

@@ -14,7 +14,7 @@ from plansmith.check.estimate import estimate
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.check.rehearsal import rehearsal_problems, to_repair, to_show
-from plansmith.dialects.earlier import with_results
+from plansmith.dialects.dialect import dialect
 from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.plan.briefs import total
 from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
@@ -31,6 +31,7 @@ from plansmith.planner.draft import Offer, OnText, draft, draft_messages, draft_
 from plansmith.planner.fallback import fallback
 from plansmith.planner.made_up import made_up_values
 from plansmith.planner.model_calls import ModelAnswer
+from plansmith.planner.parse.earlier_results import with_results
 from plansmith.planner.parse.normalize import assigned
 from plansmith.planner.parse.reply import Parsed, parse_answer
 from plansmith.planner.recurrence import without_schedule_words
@@ -62,6 +63,7 @@ class DraftLoop:
     problems: tuple[Problem, ...] = ()
 
     def __post_init__(self) -> None:
+        self.dialect = dialect(self.request.dialect) if self.request.dialect else None
         self.rules = rules_of(self.request, self.deps)
         messages = draft_messages(
             self.query,
@@ -143,8 +145,8 @@ class DraftLoop:
                 read = with_results(read, {**known.names, **{ref: ref for ref in known.results}})
             parsed = Parsed(known.named(read), parsed.problems)
         if parsed.plan is not None:
-            tags = self.request.dialect == "openmanus"
-            named = assigned(parsed.plan, self.deps.agents, tags=tags)
+            step_text = self.dialect.step_text if self.dialect else None
+            named = assigned(parsed.plan, self.deps.agents, step_text)
             parsed = Parsed(named.plan, [*parsed.problems, *named.problems])
         self.plan, self.problems = parsed.plan, tuple(parsed.problems)
         if parsed.plan is None:
@@ -238,8 +240,7 @@ class DraftLoop:
             reason=self._why_no_plan(),
             locale=self.locale,
             agent=self.offer.agents[0].name if self.offer.agents else None,
-            # Programs of OpenManus know these steps by their English texts.
-            language="en" if self.request.dialect == "openmanus" else "",
+            language=self.dialect.language if self.dialect else "",
         )
 
     def _why_no_plan(self) -> str:

@@ -33,7 +33,7 @@ from plansmith.planner.draft import Offer, OnText
 from plansmith.planner.draft_loop import DraftLoop, estimate_with
 from plansmith.planner.instant import rules as instant
 from plansmith.planner.left_out import left_out
-from plansmith.planner.shortlist.pick import Pick, reader_picks, shortlist
+from plansmith.planner.ranking.pick import Pick, reader_picks, shortlist
 from plansmith.planner.stages import PlannerDeps, Watch
 from plansmith.planner.triage import Triage, triage
 from plansmith.ports import ContextBlock, Usage

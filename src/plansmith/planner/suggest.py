@@ -11,9 +11,9 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.problem import has_errors
 from plansmith.plan.refs import value_text
-from plansmith.planner.shortlist.card import read_card, source
-from plansmith.planner.shortlist.lexical import LexicalIndex, Request, read_request
-from plansmith.planner.shortlist.words import terms
+from plansmith.planner.ranking.card import read_card, source
+from plansmith.planner.ranking.lexical import LexicalIndex, Request, read_request
+from plansmith.planner.ranking.words import terms
 from plansmith.templates.book import Template, TemplateBook
 
 # Half of the words of both must be the same; with less it is a different task.

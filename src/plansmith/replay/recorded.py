@@ -40,9 +40,8 @@ class RecordingModel:
 
     Examples:
         >>> from pathlib import Path
-        >>> from plansmith import model
-        >>> from plansmith.testing import RecordingModel
-        >>> recording = RecordingModel(model("rules"), Path("calls.jsonl"))
+        >>> from plansmith.testing import RecordingModel, ScriptedModel
+        >>> recording = RecordingModel(ScriptedModel("yes"), Path("calls.jsonl"))
     """
 
     def __init__(self, model: ChatModel, path: Path) -> None:

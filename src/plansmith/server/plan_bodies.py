@@ -41,10 +41,11 @@ def received(
     """
     if not name:
         return Received(plan_of(value))
-    reading = dialect(name).read(value)
+    form = dialect(name)
+    reading = form.read(value)
     if reading.plan is None or has_errors(list(reading.problems)):
         raise PlanInvalid(reading.problems)
-    named = assigned(reading.plan, agents, tags=name == "openmanus")
+    named = assigned(reading.plan, agents, form.step_text)
     plan = named.plan.replace(goal=named.plan.goal or goal)
     return Received(plan, (*reading.problems, *named.problems))
 

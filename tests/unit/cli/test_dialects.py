@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli
 
-from plansmith.dialects.dialect import DIALECTS
+from plansmith.dialects.dialect import dialect_names
 
 CALL = {"type": "tool", "name": "look", "arguments": {"name": "x"}}
 REFUSED: dict[str, Any] = {
@@ -54,7 +54,7 @@ def test_an_unknown_dialect_is_refused_by_the_command_line_with_the_list(cli: Cl
     assert "valuecell" in told
 
 
-@pytest.mark.parametrize("dialect", ["", *DIALECTS])
+@pytest.mark.parametrize("dialect", ["", *dialect_names()])
 def test_prose_is_not_imported_in_any_dialect(intake: Path, cli: Cli, dialect: str) -> None:
     text = 'Sorry, "buy 100 shares" is not something I can do. See [our policy].'
     (intake / "prose.txt").write_text(text, encoding="utf-8")

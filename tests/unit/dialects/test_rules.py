@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plansmith import Plan
-from plansmith.dialects.dialect import DIALECTS, dialect
+from plansmith.dialects.dialect import dialect, dialect_names
 from plansmith.dialects.native import read_plan, to_json, to_yaml
 from plansmith.plan.data import Json
 from plansmith.plan.step_rules import RULES
@@ -34,7 +34,7 @@ def _plan(**order: Json) -> Plan:
 
 
 @pytest.mark.parametrize("rule", sorted(RULES))
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", dialect_names())
 @pytest.mark.parametrize("call", ["tool", "agent"])
 def test_no_rule_is_lost_in_a_foreign_format_without_a_word(
     name: str, rule: str, call: str

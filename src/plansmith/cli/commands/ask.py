@@ -22,7 +22,7 @@ from plansmith.cli.threads import add_thread, say_request
 from plansmith.cli.ui.output import print_json, print_lines, print_prose, read_file
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.words import words_for
-from plansmith.dialects.dialect import DIALECTS
+from plansmith.dialects.dialect import dialect_names
 from plansmith.dialects.native import to_yaml
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
@@ -67,7 +67,9 @@ def _configure_ask(parser: argparse.ArgumentParser) -> None:
 def _configure_plan(parser: argparse.ArgumentParser) -> None:
     _add_request(parser)
     parser.add_argument("--lang", help="the language of the plan, such as en or zh-CN")
-    parser.add_argument("--dialect", choices=DIALECTS, help="draft it in another system's format")
+    parser.add_argument(
+        "--dialect", choices=dialect_names(), help="draft it in another system's format"
+    )
     add_detail(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print all as JSON")

@@ -23,7 +23,7 @@ from plansmith.cli.session import Session, in_session
 from plansmith.cli.ui.output import load_plan, print_json, print_lines, read_file
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.config import load_settings
-from plansmith.dialects.dialect import DIALECTS, dialect
+from plansmith.dialects.dialect import dialect, dialect_names
 from plansmith.dialects.native import schema, to_json, to_yaml, try_read_plan
 from plansmith.dialects.text import read_text
 from plansmith.dialects.tools import read_tools
@@ -138,7 +138,7 @@ def _configure_check(parser: argparse.ArgumentParser) -> None:
 def add_dialect(parser: argparse.ArgumentParser) -> None:
     """Adds the flag for the format of a plan file."""
     what = "the format of the plan, if it is another system's"
-    parser.add_argument("--dialect", choices=DIALECTS, help=what)
+    parser.add_argument("--dialect", choices=dialect_names(), help=what)
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -271,7 +271,9 @@ SCHEMA = FileCommand(_nothing, _schema)
 def _configure_import(parser: argparse.ArgumentParser) -> None:
     what = "a plan in another system's format, as JSON or YAML, also inside other text; - for stdin"
     parser.add_argument("plan", metavar="FILE", help=what)
-    parser.add_argument("--dialect", choices=DIALECTS, help="the format (default: recognised)")
+    parser.add_argument(
+        "--dialect", choices=dialect_names(), help="the format (default: recognised)"
+    )
     parser.add_argument("--yaml", action="store_true", help="print the plan as YAML")
 
 
@@ -309,7 +311,7 @@ def _configure_export(parser: argparse.ArgumentParser) -> None:
     what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
     parser.add_argument("plan", metavar="PLAN|RUN", help=what)
     form = parser.add_mutually_exclusive_group(required=True)
-    form.add_argument("--dialect", choices=DIALECTS, help="another system's format of plans")
+    form.add_argument("--dialect", choices=dialect_names(), help="another system's format of plans")
     what = "a Python program that runs without Plansmith"
     form.add_argument("--program", action="store_true", help=what)
     add_store(parser)

@@ -18,7 +18,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.planner.shortlist.pick import shortlist
+from plansmith.planner.ranking.pick import shortlist
 from plansmith.text import clip, safe
 
 

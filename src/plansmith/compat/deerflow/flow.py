@@ -22,9 +22,8 @@ from plansmith.compat.deerflow.models import (
 )
 from plansmith.compat.deerflow.plan_fixes import with_search
 from plansmith.compat.deerflow.quality import shares
+from plansmith.compat.dialects.deerflow import ANALYST, CODER, is_work, report_instruction
 from plansmith.compat.turns import answered, changed, planned
-from plansmith.dialects.deerflow import ANALYST, CODER, is_work, report_instruction
-from plansmith.dialects.habits import Ids, result_text
 from plansmith.models import model_of
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
@@ -46,6 +45,7 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
 from plansmith.planner.agent_cards import ANALYST as ANALYST_CARD
+from plansmith.planner.parse.habits import Ids, result_text
 from plansmith.planner.settings import PlannerSettings
 from plansmith.ports import Agent, Call, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runs.options import Options

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 from pydantic import BaseModel, ValidationError, model_validator
 
 from plansmith.check.check_plan import Way, way_on
-from plansmith.dialects.deerflow import REPORT, read, write
+from plansmith.compat.dialects.deerflow import REPORT, read, write
 from plansmith.errors import PlanInvalid, UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan

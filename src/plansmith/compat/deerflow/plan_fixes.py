@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
 from plansmith.compat.deerflow.messages import text_of_blocks
-from plansmith.dialects.deerflow import RESEARCHER, is_work, read, write
+from plansmith.compat.dialects.deerflow import RESEARCHER, is_work, read, write
 from plansmith.errors import PlanInvalid, UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan

@@ -8,8 +8,8 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Final, cast
 
+from plansmith.compat.dialects.openmanus import NOT_STARTED, STATUSES, plan_steps, step_text, write
 from plansmith.dialects.dialect import data_of, in_order
-from plansmith.dialects.openmanus import NOT_STARTED, STATUSES, plan_steps, step_text, write
 from plansmith.engine.journal import Journal, whole_run
 from plansmith.plan import events as e
 from plansmith.plan.data import Json

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 from pydantic import Field, PrivateAttr
 
 from plansmith.app import Plansmith
+from plansmith.compat.dialects.openmanus import NAME, split_tag
 from plansmith.compat.openmanus import flow_texts as texts
 from plansmith.compat.openmanus.agents import BaseFlow, Workers, aliases, spec_names
 from plansmith.compat.openmanus.book import AGENT_KEEPS, Kept
@@ -27,7 +28,6 @@ from plansmith.compat.openmanus.tokens import TokenLimitExceeded
 from plansmith.compat.openmanus.tool import PlanningTool
 from plansmith.compat.openmanus.tools import ToolError
 from plansmith.compat.verdict import verdict_of
-from plansmith.dialects.openmanus import NAME, split_tag
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids

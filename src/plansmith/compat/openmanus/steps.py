@@ -7,11 +7,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from plansmith.compat.dialects.openmanus import split_tag
 from plansmith.compat.openmanus.schema import AgentState
 from plansmith.compat.openmanus.tool import PlanningTool
 from plansmith.compat.openmanus.tools import ToolError
 from plansmith.dialects.dialect import in_order
-from plansmith.dialects.openmanus import split_tag
 from plansmith.engine.outcome import named
 from plansmith.errors import (
     InputNeeded,

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, cast
 
 from plansmith.adapters.clock import SystemClock
+from plansmith.compat.dialects.openmanus import STATUSES
 from plansmith.compat.openmanus.book import Kept, PlanBook
 from plansmith.compat.openmanus.tools import ToolError
-from plansmith.dialects.openmanus import STATUSES
 from plansmith.store.urls import open_store
 
 PlanDict = dict[str, Any]

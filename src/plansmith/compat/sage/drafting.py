@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from plansmith.dialects.sage import is_step
+from plansmith.compat.dialects.sage import is_step
 from plansmith.errors import UnreadableText
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.data import Json
@@ -16,7 +16,7 @@ from plansmith.planner.context.locales import locale_of
 from plansmith.planner.draft import Offer, draft_messages
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import plan_fit
-from plansmith.planner.shortlist.pick import shortlist
+from plansmith.planner.ranking.pick import shortlist
 from plansmith.ports import Ranker
 
 PlanStep = dict[str, Any]

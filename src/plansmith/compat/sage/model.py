@@ -40,7 +40,7 @@ def need_generator(given: object) -> None:
     ):
         raise TypeError(
             "give a generator with execute([query, messages]), a function of such a list, "
-            "or a model such as plansmith.model('openai:gpt-5')"
+            "or a model such as plansmith.planner.model('openai:gpt-5')"
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, ca
 from plansmith.adapters.clock import SystemClock
 from plansmith.check.constraints import constraint_problems
 from plansmith.check.names import Catalogue
+from plansmith.compat.dialects.sage import write
 from plansmith.compat.sage import drafting
 from plansmith.compat.sage.drafting import NOTHING, Manifest, PlanStep
 from plansmith.compat.sage.model import (
@@ -23,7 +24,6 @@ from plansmith.compat.sage.operator import MapFunction, Scoped
 from plansmith.compat.sage.own_loop import Tell, in_thread, told_by
 from plansmith.compat.sage.profile import BaseProfile, briefing_of
 from plansmith.dialects.dialect import left_behind
-from plansmith.dialects.sage import write
 from plansmith.lazy import lazy_modules
 from plansmith.models import model_of
 from plansmith.plan.capability import tool_specs

@@ -9,9 +9,9 @@ from pydantic_core import from_json, to_json
 
 from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan
+from plansmith.compat.dialects.sage import read, reply_text, write
 from plansmith.compat.sage.drafting import PlanStep
 from plansmith.dialects.dialect import place_id
-from plansmith.dialects.sage import read, reply_text, write
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

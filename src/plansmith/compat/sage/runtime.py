@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Any, Final, Literal, Protocol, cast
 
 from plansmith.app import Plansmith
+from plansmith.compat.dialects.sage import write
 from plansmith.compat.sage.drafting import PlanStep
 from plansmith.compat.sage.model import GeneratorLike, need_generator, wording_model
 from plansmith.compat.sage.operator import MapFunction, Scoped
@@ -19,7 +20,6 @@ from plansmith.compat.sage.runnable import Runnable, runnable
 from plansmith.compat.sage.step_result import StepResult, result_of
 from plansmith.compat.sage.step_stream import failed_before, tell_steps
 from plansmith.compat.verdict import verdict_of
-from plansmith.dialects.sage import write
 from plansmith.errors import Refused, StaleDecision
 from plansmith.models import model_of
 from plansmith.plan.capability import tool_specs

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, SupportsIndex
 
+from plansmith.compat.dialects.sage import observations_of
 from plansmith.compat.sage.drafting import PlanStep
 from plansmith.dialects.dialect import in_order
-from plansmith.dialects.sage import observations_of
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import ReplyStep

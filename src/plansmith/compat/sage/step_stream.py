@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from plansmith.compat.dialects.sage import observations_of
 from plansmith.dialects.dialect import in_order
-from plansmith.dialects.sage import observations_of
 from plansmith.plan.events import PlanProposed, StepDone, StepFailed, StepStarted, StepUnknown
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import in_language

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar, Self, cast
 
-from plansmith.dialects.habits import snake
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
+from plansmith.planner.parse.habits import snake
 
 _VERBS = ("get", "is", "set")
 

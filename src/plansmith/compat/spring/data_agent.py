@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from plansmith.app import Plansmith
+from plansmith.compat.dialects.spring import write_as
+from plansmith.compat.dialects.spring.nl2sql import node_of, read
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.keys import Updates
 from plansmith.compat.spring.nodes import REJECTED, feedback_data
 from plansmith.compat.spring.planner import error_text, only_nl2sql
 from plansmith.compat.turns import begun, changed, planned
-from plansmith.dialects.spring import write_as
-from plansmith.dialects.spring.nl2sql import node_of, read
 from plansmith.errors import Refused
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.next_move import (

@@ -8,6 +8,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, cast
 
 from plansmith.adapters.clock import SystemClock
+from plansmith.compat.dialects.spring import write_as
+from plansmith.compat.dialects.spring.research import MANNER, read
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.beans import ResearchPlan
 from plansmith.compat.spring.keys import State, Updates
@@ -18,8 +20,6 @@ from plansmith.compat.spring.nodes import (
 )
 from plansmith.compat.spring.planner import Drafting, OnText, error_text, streamed, text_of, usable
 from plansmith.dialects.dialect import Reading
-from plansmith.dialects.spring import write_as
-from plansmith.dialects.spring.research import MANNER, read
 from plansmith.engine.budget import OPTIONS, STOP
 from plansmith.errors import UnreadableText
 from plansmith.models import model_of

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from plansmith.app import Plansmith
+from plansmith.compat.dialects.spring import write_as
+from plansmith.compat.dialects.spring.jmanus import read
 from plansmith.compat.spring.beans import ManusPlan, ManusStep
 from plansmith.compat.spring.planning_tool import (
     OffersPlanning,
@@ -15,8 +17,6 @@ from plansmith.compat.spring.planning_tool import (
     PlanningToolInterface,
 )
 from plansmith.compat.spring.published import PublishedTemplates, stop_with_sub_runs
-from plansmith.dialects.spring import write_as
-from plansmith.dialects.spring.jmanus import read
 from plansmith.errors import Misconfigured, PlanInvalid, Refused
 from plansmith.models import model_of
 from plansmith.plan.data import Json

@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from plansmith.check.check_plan import check_plan
-from plansmith.compat.spring import keys
-from plansmith.compat.spring.beans import Bean
-from plansmith.compat.spring.keys import State, Updates
-from plansmith.compat.spring.planner import error_text, text_of
-from plansmith.dialects.dialect import Reading
-from plansmith.dialects.habits import snake
-from plansmith.dialects.spring.nl2sql import (
+from plansmith.compat.dialects.spring.nl2sql import (
     PARAMETERS,
     PYTHON,
     REPORT,
@@ -23,6 +17,11 @@ from plansmith.dialects.spring.nl2sql import (
     node_of,
     read,
 )
+from plansmith.compat.spring import keys
+from plansmith.compat.spring.beans import Bean
+from plansmith.compat.spring.keys import State, Updates
+from plansmith.compat.spring.planner import error_text, text_of
+from plansmith.dialects.dialect import Reading
 from plansmith.engine.budget import OPTIONS, STOP
 from plansmith.errors import UnreadableText
 from plansmith.plan.capability import AgentSpec
@@ -33,6 +32,7 @@ from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.planner.agent_cards import CODER, SQL_WRITER
+from plansmith.planner.parse.habits import snake
 from plansmith.planner.parse.reply import read_plan_value
 
 MAX_REPAIRS: Final = 2

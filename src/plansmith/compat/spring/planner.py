@@ -9,11 +9,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, cast
 
 from plansmith.adapters.clock import SystemClock
+from plansmith.compat.dialects.spring import write_as
+from plansmith.compat.dialects.spring.nl2sql import SQL, read
 from plansmith.compat.spring import keys
 from plansmith.compat.spring.keys import State, Updates
-from plansmith.dialects.habits import snake
-from plansmith.dialects.spring import write_as
-from plansmith.dialects.spring.nl2sql import SQL, read
 from plansmith.errors import UnreadableText
 from plansmith.models import model_of
 from plansmith.plan.capability import AgentSpec
@@ -22,6 +21,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, Severity
 from plansmith.planner.agent_cards import CODER, SQL_WRITER
+from plansmith.planner.parse.habits import snake
 from plansmith.planner.parse.reply import read_plan_value
 from plansmith.planner.pipeline import make_plan
 from plansmith.planner.settings import PlannerSettings

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
+from plansmith.compat.dialects.spring.jmanus import schema
 from plansmith.compat.spring.beans import Bean, ManusPlan, ManusStep
-from plansmith.dialects.habits import snake
-from plansmith.dialects.spring.jmanus import schema
 from plansmith.errors import Refused
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.planner.parse.habits import snake
 from plansmith.ports import ChatModel, Delta, Prompt
 
 NAME: Final = "planning"

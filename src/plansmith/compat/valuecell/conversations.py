@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.app import Plansmith
+from plansmith.compat.dialects.valuecell import GUIDANCE
 from plansmith.compat.turns import begun
 from plansmith.compat.valuecell.models import UserInput
-from plansmith.dialects.valuecell import GUIDANCE
 from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitAnswer, next_move
 from plansmith.plan.origin import Origin

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import uuid4
 
+from plansmith.compat.dialects.valuecell import STATUSES
 from plansmith.compat.turns import answered
 from plansmith.compat.valuecell.connections import (
     NOT_FOUND,
@@ -42,8 +43,6 @@ from plansmith.compat.valuecell.planning_agent import (
     read_response,
 )
 from plansmith.compat.valuecell.user_input import UserInputRequest
-from plansmith.dialects.habits import decides, text_of
-from plansmith.dialects.valuecell import STATUSES
 from plansmith.errors import PlansmithError, Refused, UnreadableText
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.origin import Origin
@@ -55,6 +54,7 @@ from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.step_schedules import parts, timing_of
 from plansmith.plan.steps import AgentStep
 from plansmith.planner.context.locales import locale_of
+from plansmith.planner.parse.habits import decides, text_of
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.triage import agent_plan
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, get_args
 
-from plansmith.dialects.habits import decides
-from plansmith.dialects.openmanus import PRIMARY, step_text
+from plansmith.dialects.dialect import PRIMARY
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
@@ -17,6 +16,7 @@ from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, pieces
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, AgentStep, AnyStep, ReplyStyle, kind_of
+from plansmith.planner.parse.habits import decides
 from plansmith.planner.parse.rules import RULE_ALIASES, as_rule, rule_as_meant
 
 _ALIASES: Final = {
@@ -249,25 +249,29 @@ class Assigned(NamedTuple):
     problems: list[Problem]
 
 
-def assigned(plan: Plan, agents: Sequence[AgentSpec], *, tags: bool = False) -> Assigned:
+def assigned(
+    plan: Plan, agents: Sequence[AgentSpec], step_text: Callable[[AnyStep], str] | None = None
+) -> Assigned:
     """Gives steps without an agent to the first agent.
 
-    With `tags`, a name that belongs to no agent is the kind of step, and stays in the task's text;
-    a step that gets an agent, or its agent's name in another spelling, keeps its text as title.
+    Where programs know steps by their text, a name that belongs to no agent is the kind of step,
+    and stays in the task; a step that gets an agent, or its agent's name in another spelling,
+    keeps its text as title.
     """
     usable = {each.name.lower(): each.name for each in agents if each.enabled and not each.hidden}
     notes: list[Problem] = []
     steps: list[AnyStep] = []
     for step in plan.steps if usable else ():
         given = step.agent if isinstance(step, AgentStep) else ""
-        nobody = given == PRIMARY or (tags and bool(given))
+        nobody = given == PRIMARY or (step_text is not None and bool(given))
         if not isinstance(step, AgentStep) or not nobody or given.lower() in usable:
-            other = tags and isinstance(step, AgentStep) and usable.get(given.lower()) != given
-            steps.append(step.replace(title=step_text(step)) if other else step)
+            same = not isinstance(step, AgentStep) or usable.get(given.lower()) == given
+            kept = step if same or step_text is None else step.replace(title=step_text(step))
+            steps.append(kept)
             continue
         first = next(iter(usable.values()))
         tag = "" if given == PRIMARY or f"[{given}]" in step.task else f"[{given}] "
-        title = {"title": step_text(step)} if tags else {}
+        title = {"title": step_text(step)} if step_text else {}
         steps.append(step.replace(agent=first, task=f"{tag}{step.task}", **title))
         message, hint = Sentence("ps.no_agent_named", name=first), Sentence("hint.other_agent")
         notes.append(problem("PS013", message, hint=hint, step=step.id, path=("agent",)))

@@ -190,7 +190,7 @@ def read_json(text: str, *, fits: Fits | None = None) -> Json:
         UnreadableText: There is no JSON value in the text.
 
     Examples:
-        >>> from plansmith import read_json
+        >>> from plansmith.planner import read_json
         >>> read_json("Here you are: {'item': 'bolt', count: 9,}")
         {'item': 'bolt', 'count': 9}
     """

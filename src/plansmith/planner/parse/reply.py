@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
 from plansmith.dialects.dialect import Reading, dialect, recognise
-from plansmith.dialects.habits import decides, snake
 from plansmith.dialects.native import read
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import MAX_DEPTH, Json, is_deep
@@ -16,6 +15,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import KINDS
+from plansmith.planner.parse.habits import decides, snake
 from plansmith.planner.parse.normalize import Shape
 from plansmith.planner.parse.read import read_json
 

@@ -16,7 +16,6 @@ from pydantic import Field
 from starlette.routing import BaseRoute
 
 from plansmith import plugins
-from plansmith.dialects.dialect import DialectName
 from plansmith.errors import PlanInvalid, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
@@ -30,6 +29,7 @@ from plansmith.server.errors import HttpProblem, problem_json
 from plansmith.server.handshake import ABOUT
 from plansmith.server.plan_bodies import exported, received
 from plansmith.server.protocols.programs import ProgramAccess, program
+from plansmith.server.schemas.requests import DialectName
 from plansmith.server.serialize import effects_view, run_view
 from plansmith.server.state import ServerState
 

@@ -10,7 +10,7 @@ from plansmith.errors import Refused
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.planner.shortlist.pick import shortlist
+from plansmith.planner.ranking.pick import shortlist
 from plansmith.server.openapi import Answer, Ask, Nothing
 from plansmith.server.schemas import requests as b
 from plansmith.server.schemas import setup as c

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
 
-from plansmith.dialects.dialect import DialectName
+from plansmith.dialects.dialect import dialect_names
 from plansmith.plan.data import Flag, Json, Whole
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.origin import OriginKind
@@ -23,6 +23,12 @@ def _printable(text: str) -> str:
     return text
 
 
+def _known_dialect(name: str) -> str:
+    if name not in dialect_names():
+        raise ValueError(f"the dialect is one of {', '.join(map(repr, dialect_names()))}")
+    return name
+
+
 Said = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=r"\S")]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Cursor = Annotated[str, StringConstraints(max_length=100)]
@@ -31,6 +37,9 @@ ConversationId = Annotated[str, StringConstraints(max_length=200), AfterValidato
 PlanJson = dict[str, Any]
 # A plan of another system may be a list.
 AnyPlanJson = dict[str, Any] | list[Any]
+DialectName = Annotated[
+    str, AfterValidator(_known_dialect), Field(json_schema_extra={"enum": [*dialect_names()]})
+]
 InDialect = Annotated[
     DialectName | None,
     Field(description="the format of another system; without it, Plansmith's plan language"),

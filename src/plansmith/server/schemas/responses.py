@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, RootModel
 
-from plansmith.dialects.dialect import DialectName
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionKind
 from plansmith.plan.thread import Judge, MessageKind
+from plansmith.server.schemas.requests import DialectName
 from plansmith.server.schemas.run_parts import (
     ContinuesView,
     FailureView,

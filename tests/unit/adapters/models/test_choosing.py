@@ -19,7 +19,7 @@ from tests.unit.adapters.models.little_servers import (
     serving,
 )
 
-import plansmith
+import plansmith.planner
 from plansmith.adapters.models.choose import (
     KEYS,
     RULES,
@@ -305,7 +305,7 @@ async def test_a_model_in_one_line_speaks_to_its_server(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr("pydantic_ai.models.ALLOW_MODEL_REQUESTS", True)
     async with ModelServer(Reply("good day"), key="k-1") as chats:
-        model = plansmith.model(name, base_url=chats.url, api_key="k-1", tries=1)
+        model = plansmith.planner.model(name, base_url=chats.url, api_key="k-1", tries=1)
         heard = await read_answer(model.stream(Prompt([Message("user", "hello")])))
     assert heard.text == "good day"
 
@@ -324,4 +324,4 @@ def test_a_model_in_one_line_that_cannot_be_made_says_why_at_once(
     name: str, options: dict[str, Any], flaw: str
 ) -> None:
     with pytest.raises(Misconfigured, match=flaw):
-        plansmith.model(name, **options)
+        plansmith.planner.model(name, **options)

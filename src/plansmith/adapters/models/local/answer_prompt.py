@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from plansmith.planner.shortlist.words import terms
+from plansmith.planner.ranking.words import terms
 from plansmith.ports import Message
 from plansmith.report.result_text import facts
 from plansmith.text import HAN

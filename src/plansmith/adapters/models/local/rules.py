@@ -17,8 +17,8 @@ from plansmith.adapters.models.local.wording import Task, language_of, worded
 from plansmith.errors import Misconfigured, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.planner.shortlist.pick import shortlist
-from plansmith.planner.shortlist.words import FILLER, terms
+from plansmith.planner.ranking.pick import shortlist
+from plansmith.planner.ranking.words import FILLER, terms
 from plansmith.ports import (
     Delta,
     ModelDone,

@@ -21,7 +21,7 @@ from plansmith.adapters.models.local.answer_rules import notes_of, rule_answer
 from plansmith.adapters.models.local.answer_shape import MOST_NAMES, Answer
 from plansmith.errors import ModelFailed
 from plansmith.plan.refs import Ref, pieces, value_text
-from plansmith.planner.shortlist.words import terms
+from plansmith.planner.ranking.words import terms
 from plansmith.ports import Delta, Message, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 from plansmith.report.result_text import Language, facts
 from plansmith.text import HAN, clip

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from plansmith.adapters.context.documents import Chunk, chunks
 from plansmith.adapters.context.lexical import terms
-from plansmith.planner.shortlist.words import FILLER, STOP, is_cjk, stem
+from plansmith.planner.ranking.words import FILLER, STOP, is_cjk, stem
 from plansmith.text import CJK_RANGE
 
 MOST_LETTERS: Final = 1_800

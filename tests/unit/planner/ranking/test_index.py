@@ -6,9 +6,9 @@ from unittest.mock import Mock
 import pytest
 
 from plansmith.plan.capability import ToolSpec
-from plansmith.planner.shortlist import index
-from plansmith.planner.shortlist.card import read_card
-from plansmith.planner.shortlist.index import IndexCache
+from plansmith.planner.ranking import index
+from plansmith.planner.ranking.card import read_card
+from plansmith.planner.ranking.index import IndexCache
 
 
 @pytest.fixture

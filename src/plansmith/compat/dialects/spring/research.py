@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from plansmith.dialects.deerflow import Manner, is_work, read_research, write_research
-from plansmith.dialects.deerflow import recognises as is_research
-from plansmith.dialects.deerflow import schema as research_schema
+from plansmith.compat.dialects.deerflow import Manner, is_work, read_research, write_research
+from plansmith.compat.dialects.deerflow import recognises as is_research
+from plansmith.compat.dialects.deerflow import schema as research_schema
 from plansmith.dialects.dialect import Dialect, Reading, in_order
-from plansmith.dialects.habits import Notes, snake, with_notes
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.planner.parse.habits import Notes, snake, with_notes
 
 MANNER: Final = Manner("Spring AI Alibaba's deepresearch", in_turn=False)
 _MARKS: Final = frozenset({"hasEnoughContext", "executionRes", "executionStatus"})
@@ -62,5 +62,12 @@ def schema() -> dict[str, Json]:
 
 
 DIALECT: Final = Dialect(
-    "deepresearch", MANNER.title, recognises, read, with_notes(write), schema, "deepresearch"
+    "deepresearch",
+    MANNER.title,
+    recognises,
+    read,
+    with_notes(write),
+    schema,
+    "deepresearch",
+    turn=None,
 )

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from plansmith.dialects.dialect import Reading, closed, id_losses, in_order, plan_schema
-from plansmith.dialects.habits import (
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import problem
+from plansmith.plan.refs import LITERAL, escape_text, find, literal
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
+from plansmith.planner.parse.habits import (
     Notes,
     export_text,
     inputs_loss,
@@ -20,13 +27,6 @@ from plansmith.dialects.habits import (
     step_losses,
     text_of,
 )
-from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
-from plansmith.plan.problem import problem
-from plansmith.plan.refs import LITERAL, escape_text, find, literal
-from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
 
 TITLE: Final = "Spring AI Alibaba's NL2SQL"
 SQL: Final = "SQL_GENERATE_NODE"

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from plansmith.planner.shortlist.words import FILLER, STOP, stem
+from plansmith.planner.ranking.words import FILLER, STOP, stem
 
 CONCEPT_LIKENESS: Final = 0.6
 _FILLER_WEIGHT: Final = 0.3
@@ -80,5 +80,5 @@ def is_everyday(word: str) -> bool:
 
 
 def _lines(name: str) -> list[str]:
-    text = files("plansmith.planner.shortlist").joinpath(name).read_text(encoding="utf-8")
+    text = files("plansmith.planner.ranking").joinpath(name).read_text(encoding="utf-8")
     return [line for line in text.splitlines() if not line.startswith("#")]

@@ -15,7 +15,13 @@ from plansmith.dialects.dialect import (
     in_order,
     plan_schema,
 )
-from plansmith.dialects.habits import (
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import escape_text
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
+from plansmith.planner.parse.habits import (
     Ids,
     Notes,
     export_text,
@@ -31,12 +37,6 @@ from plansmith.dialects.habits import (
     step_losses,
     text_of,
 )
-from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
-from plansmith.plan.refs import escape_text
-from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 
 REPORT: Final = "report"
 RESEARCHER: Final = "researcher"
@@ -286,4 +286,6 @@ def schema() -> dict[str, Json]:
     return plan_schema("DeerFlow plan", fields)
 
 
-DIALECT: Final = Dialect("deerflow", DEERFLOW.title, recognises, read, write, schema, "deerflow")
+DIALECT: Final = Dialect(
+    "deerflow", DEERFLOW.title, recognises, read, write, schema, "deerflow", turn=3
+)

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from plansmith.planner.shortlist.synonyms import (
+from plansmith.planner.ranking.synonyms import (
     CONCEPT_LIKENESS,
     is_everyday,
     synonyms,
     word_list,
     word_weight,
 )
-from plansmith.planner.shortlist.words import stem
+from plansmith.planner.ranking.words import stem
 
-LIST = files("plansmith.planner.shortlist").joinpath("neighbours.txt").read_text(encoding="utf-8")
+LIST = files("plansmith.planner.ranking").joinpath("neighbours.txt").read_text(encoding="utf-8")
 
 
 def test_the_list_of_neighbours_says_where_it_comes_from() -> None:

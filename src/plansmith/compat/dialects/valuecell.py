@@ -15,7 +15,15 @@ from plansmith.dialects.dialect import (
     plain_text,
     plan_schema,
 )
-from plansmith.dialects.habits import (
+from plansmith.dialects.native import read as read_native
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import escape_text
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_schedules import timing_of
+from plansmith.plan.steps import AgentStep, AskStep
+from plansmith.planner.parse.habits import (
     Ids,
     Notes,
     decides,
@@ -29,14 +37,6 @@ from plansmith.dialects.habits import (
     step_losses,
     text_of,
 )
-from plansmith.dialects.native import read as read_native
-from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
-from plansmith.plan.refs import escape_text
-from plansmith.plan.run import Run, StepState, StepStatus
-from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_schedules import timing_of
-from plansmith.plan.steps import AgentStep, AskStep
 
 TITLE: Final = "ValueCell"
 _TIMES: Final = frozenset({"schedule", "schedules"})
@@ -389,4 +389,6 @@ def asks(plan: Plan) -> tuple[str, ...]:
 
 
 _DOES: Final = (recognises, read, write, schema)
-DIALECT: Final = Dialect("valuecell", TITLE, *_DOES, "valuecell", asks=asks, agents_only=True)
+DIALECT: Final = Dialect(
+    "valuecell", TITLE, *_DOES, "valuecell", asks=asks, agents_only=True, turn=2
+)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from plansmith.planner.shortlist.words import split, stem, terms
+from plansmith.planner.ranking.words import split, stem, terms
 
 
 @pytest.mark.parametrize(

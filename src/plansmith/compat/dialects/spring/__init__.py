@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from plansmith.dialects.deerflow import CODER, RESEARCHER
-from plansmith.dialects.deerflow import recognises as is_research
+from plansmith.compat.dialects.deerflow import CODER, RESEARCHER
+from plansmith.compat.dialects.deerflow import recognises as is_research
+from plansmith.compat.dialects.spring import jmanus, nl2sql, research
 from plansmith.dialects.dialect import Dialect, Reading, Write, Writing
-from plansmith.dialects.habits import not_a_plan, with_notes
-from plansmith.dialects.spring import jmanus, nl2sql, research
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep
+from plansmith.planner.parse.habits import not_a_plan, with_notes
 
 TITLE: Final = "Spring AI Alibaba"
 
@@ -72,4 +72,4 @@ def write_as(shape: str, plan: Plan, run: Run | None = None) -> Writing:
     return SHAPES[shape].write(plan, run)
 
 
-DIALECT: Final = Dialect("spring", TITLE, recognises, read, write, nl2sql.schema, "spring")
+DIALECT: Final = Dialect("spring", TITLE, recognises, read, write, nl2sql.schema, "spring", turn=1)

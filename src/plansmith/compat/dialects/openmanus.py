@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
 from plansmith.dialects.dialect import (
+    PRIMARY,
     Dialect,
     Reading,
     Writing,
@@ -23,7 +24,6 @@ from plansmith.dialects.dialect import (
     plan_schema,
     reference_losses,
 )
-from plansmith.dialects.habits import Notes, not_a_plan, objects, raw_text, text_of
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -33,12 +33,12 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
+from plansmith.planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
 from plansmith.text import clip
 
 NAME: Final = "openmanus"
 TITLE: Final = "OpenManus"
 FUNCTION: Final = "planning"
-PRIMARY: Final = "primary"  # who runs a step that names no agent
 NOT_STARTED: Final = "not_started"
 STATUSES: Final[Mapping[StepStatus, str]] = {
     StepStatus.WAITING: NOT_STARTED,
@@ -313,4 +313,7 @@ def schema() -> dict[str, Json]:
     return plan_schema("OpenManus plan", properties)
 
 
-DIALECT: Final = Dialect(NAME, TITLE, recognises, read, write, schema, NAME)
+# Programs of OpenManus know steps by their texts, and those of a fallback plan by English ones.
+DIALECT: Final = Dialect(
+    NAME, TITLE, recognises, read, write, schema, NAME, step_text=step_text, language="en", turn=4
+)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
-from plansmith.planner.shortlist.card import Card
-from plansmith.planner.shortlist.synonyms import synonyms, word_list, word_weight
-from plansmith.planner.shortlist.words import is_cjk, spelling, stem, terms
+from plansmith.planner.ranking.card import Card
+from plansmith.planner.ranking.synonyms import synonyms, word_list, word_weight
+from plansmith.planner.ranking.words import is_cjk, spelling, stem, terms
 
 _HEAD: Final = 12_000
 _TAIL: Final = 4_000

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.planner.shortlist.card import Kind
-from plansmith.planner.shortlist.index import Catalogue, CatalogueIndex, IndexCache
-from plansmith.planner.shortlist.lexical import LexicalIndex, Request, read_request
-from plansmith.planner.shortlist.synonyms import is_everyday
-from plansmith.planner.shortlist.words import FILLER, STOP
+from plansmith.planner.ranking.card import Kind
+from plansmith.planner.ranking.index import Catalogue, CatalogueIndex, IndexCache
+from plansmith.planner.ranking.lexical import LexicalIndex, Request, read_request
+from plansmith.planner.ranking.synonyms import is_everyday
+from plansmith.planner.ranking.words import FILLER, STOP
 from plansmith.ports import Ranker
 
 _LONGEST_NAME: Final = 10
@@ -65,7 +65,7 @@ def shortlist(
         ValueError: `k` is no positive whole number.
 
     Examples:
-        >>> from plansmith import shortlist
+        >>> from plansmith.planner import shortlist
         >>> tools = {"stock": {"description": "Counts items"}, "mail": {"description": "Writes"}}
         >>> [pick.name for pick in shortlist("How many items are there?", tools, k=1)]
         ['stock']

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.planner.shortlist.words import spelling, split, stem, terms
+from plansmith.planner.ranking.words import spelling, split, stem, terms
 
 Kind = Literal["tool", "agent"]
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from plansmith.compat.dialects.openmanus import in_words
 from plansmith.dialects.dialect import (
     Dialect,
     Reading,
@@ -15,7 +16,13 @@ from plansmith.dialects.dialect import (
     order_losses,
     plan_schema,
 )
-from plansmith.dialects.habits import (
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import PARAMS, Ref, escape_text, literal, pieces
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
+from plansmith.planner.parse.habits import (
     Notes,
     inputs_loss,
     losses,
@@ -30,13 +37,6 @@ from plansmith.dialects.habits import (
     text_of,
     with_notes,
 )
-from plansmith.dialects.openmanus import in_words
-from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
-from plansmith.plan.refs import PARAMS, Ref, escape_text, literal, pieces
-from plansmith.plan.run import Run, StepState, StepStatus
-from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 
 TITLE: Final = "JManus"
 DEFAULT_AGENT: Final = "DEFAULT_AGENT"
@@ -284,4 +284,6 @@ def schema() -> dict[str, Json]:
     return plan_schema("JManus plan", fields)
 
 
-DIALECT: Final = Dialect("jmanus", TITLE, recognises, read, with_notes(write), schema, "jmanus")
+DIALECT: Final = Dialect(
+    "jmanus", TITLE, recognises, read, with_notes(write), schema, "jmanus", turn=None
+)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from plansmith.adapters.tools.builtin import builtin_sources
-from plansmith.planner.shortlist.pick import reader_picks
+from plansmith.planner.ranking.pick import reader_picks
 
 
 @pytest.mark.parametrize(

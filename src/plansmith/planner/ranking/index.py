@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 
 from plansmith.files import replace_file
 from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.planner.shortlist.card import Card, Source, read_card, source
-from plansmith.planner.shortlist.lexical import LexicalIndex
+from plansmith.planner.ranking.card import Card, Source, read_card, source
+from plansmith.planner.ranking.lexical import LexicalIndex
 
 Entry = ToolSpec | AgentSpec | Mapping[str, Any]
 Catalogue = Sequence[Entry] | Mapping[str, Entry]

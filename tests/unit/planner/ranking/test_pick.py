@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plansmith.plan.capability import AgentSpec, Skill, ToolSpec
-from plansmith.planner.shortlist.pick import Pick, shortlist
+from plansmith.planner.ranking.pick import Pick, shortlist
 
 WEATHER = ToolSpec(name="get_weather", description="Current weather and forecast for a city.")
 MAIL = ToolSpec(name="send_email", description="Send an email to one or more people.")

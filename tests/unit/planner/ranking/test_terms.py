@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from plansmith.planner.shortlist.lexical import read_request
+from plansmith.planner.ranking.lexical import read_request
 
 BLOB = "iVBORw0KGgo" * 4_000
 

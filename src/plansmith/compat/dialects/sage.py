@@ -25,7 +25,6 @@ from plansmith.dialects.dialect import (
     reference_losses,
     refers_to,
 )
-from plansmith.dialects.habits import Notes, not_a_plan, text_of
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -34,6 +33,7 @@ from plansmith.plan.refs import Ref, fill, find
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
+from plansmith.planner.parse.habits import Notes, not_a_plan, text_of
 
 TITLE: Final = "SAGE"
 _HINT: Final = Sentence(
@@ -299,4 +299,4 @@ def schema() -> dict[str, Json]:
     return plan_schema("SAGE plan", {"steps": {"type": "array", "items": step}})
 
 
-DIALECT: Final = Dialect("sage", TITLE, recognises, read, write, schema, "sage")
+DIALECT: Final = Dialect("sage", TITLE, recognises, read, write, schema, "sage", turn=5)

@@ -1,0 +1,1 @@
+"""The plan formats of five other systems: how each is recognised, read and written."""
