@@ -10,7 +10,6 @@ from plansmith.dialects.earlier import with_results
 from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.plan.briefs import total
 from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
-from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, OnStep, Planned, PlanRequest
 from plansmith.plan.planning_events import PlanningFigures
@@ -33,7 +32,6 @@ from plansmith.planner.check.names import Catalogue
 from plansmith.planner.check.rehearsal import rehearsal_problems, to_repair, to_show
 from plansmith.planner.context.gather import Context, time_text
 from plansmith.planner.draft import Offer, OnText, draft, draft_messages, draft_schema
-from plansmith.planner.estimate import estimate
 from plansmith.planner.fallback import fallback
 from plansmith.planner.model_calls import ModelAnswer
 from plansmith.planner.parse.normalize import assigned
@@ -219,7 +217,6 @@ class DraftLoop:
             draft=None if usable else self.plan,
             problems=self.problems,
             text=self.text,
-            estimate=estimate_with(final, self.deps) if final else None,
             metrics=self._metrics(final, degraded=substitute is not None),
         )
 
@@ -298,17 +295,6 @@ def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
     hard = [read_constraint(text) for text in profile.hard_constraints]
     soft = [read_constraint(text, hard=False) for text in profile.soft_constraints]
     return [*hard, *soft, *asked]
-
-
-def estimate_with(plan: Plan, deps: PlannerDeps) -> Estimate:
-    """Estimates a plan with the planner's tools, agents, past calls and price."""
-    return estimate(
-        plan,
-        deps.tools,
-        agents=deps.agents,
-        past=deps.past,
-        price_per_million=deps.price_per_million,
-    )
 
 
 def _model_failed(failure: ModelFailed) -> Problem:
