@@ -30,13 +30,11 @@ from plansmith.store_ports import (
 )
 
 if TYPE_CHECKING:
-    from decimal import Decimal
     from pathlib import Path
 
     from plansmith.plan.capability import AgentSpec, ToolSpec
     from plansmith.plan.data import Json
     from plansmith.plan.earlier import EarlierResult, UsableResults
-    from plansmith.plan.estimate import Cost
     from plansmith.plan.planning import OnStep, Planned, PlanRequest, Tell
     from plansmith.plan.run_options import RunOptions
 
@@ -316,7 +314,7 @@ class Ranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """What a new plan may use, and what calls have cost.
+    """What a new plan may use.
 
     Attributes:
         tools: The tools.
@@ -324,8 +322,6 @@ class Available:
         templates: The names of the templates.
         sources: The source of each tool, by the name of the tool.
         earlier: The results of earlier runs.
-        past: What calls of tools and agents have cost, by name.
-        price_per_million: The price of a million tokens in US dollars, where none is known.
     """
 
     tools: Sequence[ToolSpec] = ()
@@ -333,8 +329,6 @@ class Available:
     templates: Sequence[str] = ()
     sources: Mapping[str, ToolSource] = field(default_factory=dict[str, "ToolSource"])
     earlier: UsableResults | None = None
-    past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, "Sequence[Cost]"])
-    price_per_million: Decimal | None = None
 
 
 class Planner(Protocol):

@@ -27,6 +27,17 @@ MODEL_AND_TOOLS = (
     "plansmith.planner.pipeline",
     "plansmith.planner.ranking",
 )
+PLANNER = (
+    "plansmith.models",
+    "plansmith.planner.context",
+    "plansmith.planner.model_calls",
+    "plansmith.planner.model_planner",
+    "plansmith.planner.settings",
+    "plansmith.planner.stages",
+    "plansmith.planner.triage",
+    "plansmith.planner.yes_or_no",
+    "plansmith.threads",
+)
 SELDOM = (
     "httpx",
     "markdown_it",
@@ -53,9 +64,13 @@ def look(name: str) -> str:
     return name
 
 async def main():
-    plan = {"goal": "look", "steps": [{"id": "a", "tool": "look", "inputs": {"name": "x"}}]}
+    ask = {"id": "ask", "question": "Where?"}
+    step = {"id": "a", "tool": "look", "inputs": {"name": "x"}, "after": ["ask"]}
+    plan = {"goal": "look", "steps": [ask, step, {"id": "say", "instruction": "Tell {{a}}"}]}
     async with Plansmith(store=STORE, tools=[look]) as smith:
         run = await smith.submit(Plan.model_validate(plan))
+        await smith.run(run.id)
+        await smith.answer(run.id, "ask", "here")
         run = await smith.run(run.id)
         assert run.status.value == "done", run
 
@@ -123,7 +138,7 @@ def test_a_plansmith_on_sqlite_loads_no_other_store(tmp_path: Path) -> None:
 def test_a_run_of_a_function_loads_no_planner_no_database_and_no_server(tmp_path: Path) -> None:
     modules = modules_after(f"STORE = 'memory'\n{ONE_RUN}", tmp_path)
     assert "plansmith.engine.executor" in modules
-    assert not under(modules, *DATABASES, *MODEL_AND_TOOLS, *SELDOM, "statistics")
+    assert not under(modules, *DATABASES, *MODEL_AND_TOOLS, *PLANNER, *SELDOM, "statistics")
 
 
 def test_the_help_of_the_command_line_loads_no_library_and_no_command(tmp_path: Path) -> None:
@@ -143,7 +158,7 @@ def test_the_list_of_runs_loads_no_tool_no_model_and_nothing_that_executes(tmp_p
         "plansmith.engine.executor",
         "plansmith.check.check_plan",
         "plansmith.planner.left_out",
-        "plansmith.planner.request",
+        "plansmith.planner.stages",
         "plansmith.plan.schedules",
         "plansmith.review.policy",
         "plansmith.runs.service",

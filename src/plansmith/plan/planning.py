@@ -22,7 +22,6 @@ from plansmith.plan.steps import AnyStep, ReplyStep
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Json
-    from plansmith.plan.estimate import Estimate
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
 
@@ -131,28 +130,11 @@ class Planned:
     problems: tuple[Problem, ...] = ()
     picks: tuple[PickedTool, ...] = ()
     text: str = ""
-    estimate: Estimate | None = None
     metrics: PlanningFigures = field(default_factory=PlanningFigures.with_defaults)
     exchanges: tuple[dict[str, Json], ...] = ()
     questions: tuple[str, ...] = ()
     read_results: bool = False
     origin: PlanOrigin = "model"
-
-    def to_json(self) -> dict[str, Json]:
-        """Returns all fields as plain JSON."""
-        return {
-            "decision": self.decision.value,
-            "reason": self.reason,
-            "answer": self.answer,
-            "locale": self.locale,
-            "plan": self.plan.to_json() if self.plan else None,
-            "hash": self.plan.hash if self.plan else None,
-            "draft": self.draft.to_json() if self.draft else None,
-            "problems": [each.to_json() | {"name": each.name} for each in self.problems],
-            "picks": [each.to_json() for each in self.picks],
-            "estimate": self.estimate.to_json() if self.estimate else None,
-            "metrics": self.metrics.to_json(),
-        }
 
 
 def only_stands_in(plan: Plan) -> bool:

@@ -10,7 +10,6 @@ from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan
 from plansmith.check.constraints import Constraint, constraint_problems, step_limit
 from plansmith.check.earlier import used_results
-from plansmith.check.estimate import estimate
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.check.rehearsal import rehearsal_problems, to_repair, to_show
@@ -18,7 +17,6 @@ from plansmith.dialects.dialect import dialect
 from plansmith.errors import ModelBusy, ModelFailed
 from plansmith.plan.briefs import total
 from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
-from plansmith.plan.estimate import Estimate
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, OnStep, Planned, PlanRequest
 from plansmith.plan.planning_events import PlanningFigures
@@ -217,7 +215,6 @@ class DraftLoop:
             draft=None if usable else self.plan,
             problems=self.problems,
             text=self.text,
-            estimate=estimate_with(final, self.deps) if final else None,
             metrics=self._metrics(final, degraded=substitute is not None),
         )
 
@@ -296,17 +293,6 @@ def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
     hard = [read_constraint(text) for text in profile.hard_constraints]
     soft = [read_constraint(text, hard=False) for text in profile.soft_constraints]
     return [*hard, *soft, *asked]
-
-
-def estimate_with(plan: Plan, deps: PlannerDeps) -> Estimate:
-    """Estimates a plan with the planner's tools, agents, past calls and price."""
-    return estimate(
-        plan,
-        deps.tools,
-        agents=deps.agents,
-        past=deps.past,
-        price_per_million=deps.price_per_million,
-    )
 
 
 def _model_failed(failure: ModelFailed) -> Problem:

@@ -88,8 +88,6 @@ class ModelPlanner:
             search=background.search_with(available) if settings.background_search else None,
             ranker=self._ranker,
             settings=settings if most is None else settings.replace(max_steps=most),
-            past=available.past,
-            price_per_million=available.price_per_million,
             earlier=available.earlier,
             rehearse=rehearsal.rehearsal_with(available.sources),
         )

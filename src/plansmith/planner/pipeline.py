@@ -30,7 +30,7 @@ from plansmith.planner.context.history import TITLE, Summariser, recall
 from plansmith.planner.context.locales import locale_of
 from plansmith.planner.context.token_budget import clipped
 from plansmith.planner.draft import Offer, OnText
-from plansmith.planner.draft_loop import DraftLoop, estimate_with
+from plansmith.planner.draft_loop import DraftLoop
 from plansmith.planner.instant import rules as instant
 from plansmith.planner.left_out import left_out
 from plansmith.planner.ranking.pick import Pick, reader_picks, shortlist
@@ -247,7 +247,6 @@ def _without_model(decided: Triage, deps: PlannerDeps, watch: Watch) -> Planned:
         locale=plan.locale,
         plan=plan,
         problems=tuple(found),
-        estimate=estimate_with(plan, deps),
         metrics=PlanningFigures(parsed=True, parsed_at_once=True, steps=len(plan.steps)).spent(
             Usage(), watch.seconds
         ),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import TYPE_CHECKING, Self
 
 from plansmith.check.rehearsal import Rehearse, no_rehearsal
@@ -18,7 +17,6 @@ from plansmith.ports import ChatModel, Clock, ContextSource, Ranker
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec
     from plansmith.plan.earlier import UsableResults
-    from plansmith.plan.estimate import Cost
     from plansmith.planner.context.background import Search
 
 
@@ -36,8 +34,6 @@ class PlannerDeps:
     search: Search | None = None
     ranker: Ranker | None = None
     settings: PlannerSettings = field(default_factory=PlannerSettings)
-    past: Mapping[str, Sequence[Cost]] = field(default_factory=dict[str, "Sequence[Cost]"])
-    price_per_million: Decimal | None = None
     count: Count = rough_count
     earlier: UsableResults | None = None
     rehearse: Rehearse = no_rehearsal

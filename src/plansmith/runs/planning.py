@@ -264,8 +264,6 @@ class RunPlanning:
             earlier=await self._intake.usable_results(
                 RunOptions(thread=request.thread, message=request.message), request.pins
             ),
-            past=(await self._intake.past()).costs,
-            price_per_million=self._intake.price_per_million,
         )
         made = await planner.make(request, available, tell=self.tell, on_step=on_step)
         made = replace(made, read_results=_has_read(request))

@@ -50,26 +50,27 @@ class Replies:
         them the instruction has its values filled in already.
         """
         brief = ReplyBrief(instruction, results or {}, style, self._run.locale)
-        plainly = _plainly(brief)
         if self._writer is None or (style == "worded" and _needs_no_words(brief)):
-            return plainly
+            return _plainly(brief)
         try:
             text = (await self._writer.write(brief, await self._said(), call)).strip()
         except ModelFailed as failure:
-            return self._not_worded(plainly, failure.message)
+            return _not_worded(brief, failure.message)
         if text:
             return without_citations(text) if self._is_used(instruction) else text
         if call.attempt < _TRIES:
             raise ToolBusy(Sentence("model.empty_answer"))
-        return self._not_worded(plainly, Sentence("model.empty_answer"))
-
-    def _not_worded(self, plainly: str, reason: str) -> str:
-        return f"{words_for(self._run.locale)['plainly'].format(reason=reason)}\n\n{plainly}"
+        return _not_worded(brief, Sentence("model.empty_answer"))
 
     def _is_used(self, instruction: str) -> bool:
         """Tells whether other steps get the text of a reply: it has no marks of its sources."""
         plan = self._run.plan
         return plan is not None and instruction in _used_replies(plan, self._run.templates.values())
+
+
+def _not_worded(brief: ReplyBrief, reason: str) -> str:
+    """Returns a reply that the writer could not write, and why."""
+    return f"{words_for(brief.locale)['plainly'].format(reason=reason)}\n\n{_plainly(brief)}"
 
 
 def _plainly(brief: ReplyBrief) -> str:
