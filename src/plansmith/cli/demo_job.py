@@ -173,7 +173,7 @@ class DemoJob:
 
     def command(self) -> str:
         """Returns the command that resumes the run, as it is typed."""
-        return "plansmith resume last --tools mail.py"
+        return "plansmith go last --tools mail.py"
 
     def _started(self) -> subprocess.Popen[str]:
         # Its output is short: it fits into the pipe, so nobody has to read while it runs.

@@ -80,7 +80,7 @@ class Session:
 
     def command(self, *words: str, folder: str = "") -> str:
         """Returns a command line with the flags of this session, for its folder or another one."""
-        return command_line(*words, *repeated_flags(self.args, words[0]), folder=folder)
+        return command_line(*words, *repeated_flags(self.args, words), folder=folder)
 
     def command_for(self, run: Run, *words: str) -> str:
         """Returns a command line about a run, with `-C` if the run is of another folder."""
@@ -221,10 +221,11 @@ def in_session(
     work: Callable[[Session], Awaitable[int]],
     *,
     only_reads: bool = False,
+    make: Callable[..., Plansmith] = make_smith,
 ) -> int:
     """Opens Plansmith, does the work of a command and closes it in any case.
 
-    A command that only reads runs needs no tool, agent or model.
+    A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
     """
     settings = settings_of(args)
     words = words_for(vars(args).get("lang") or own_locale())
@@ -234,7 +235,7 @@ def in_session(
         parts: Parts = {"tell": lines.say}
         if only_reads:
             parts.update(_NO_PARTS)
-        smith = make_smith(settings, **parts)
+        smith = make(settings, **parts)
         teams = TeamSmiths(smith, settings, tell=lines.say)
         try:
             return await work(Session(smith, settings, args, words, teams, lines=lines))

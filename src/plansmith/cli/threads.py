@@ -300,7 +300,7 @@ async def say_request(session: Session, options: dict[str, Any], run: RunTurn) -
         turn = await _said(session, thread, options)
     except asyncio.CancelledError:
         await withdraw(session, thread)
-        session.say(session.words["detached"], f"  {session.command('resume', 'last')}")
+        session.say(session.words["detached"], f"  {session.command('go', 'last')}")
         raise
     if turn.run is None or turn.kind == "why":
         if session.args.json:

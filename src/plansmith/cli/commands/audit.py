@@ -1,4 +1,4 @@
-"""`plansmith audit` exports who did what and when, and checks such an export."""
+"""`plansmith store audit` exports who did what and when, and checks such an export."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from plansmith.adapters.stores.urls import open_store
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_store, settings_of
 from plansmith.cli.ui.output import print_lines
@@ -73,4 +73,4 @@ def _moment(text: str | None) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

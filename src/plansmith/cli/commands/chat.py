@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.commands.ask import add_planning, prepare, request_options
 from plansmith.cli.commands.chat_slash import COMMANDS, come_back, is_command, run_command
 from plansmith.cli.commands.chat_turns import Chat
@@ -95,4 +95,4 @@ async def _take(chat: Chat, line: str) -> bool:
     return True
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -121,7 +121,7 @@ async def _report(chat: Chat, rest: str) -> None:
         sys.stdout.write(terminal_markdown.rendered(text, colour=use_colour(sys.stdout)))
 
 
-async def _resume(chat: Chat, rest: str) -> None:
+async def _go(chat: Chat, rest: str) -> None:
     """Goes on with a run that was stopped, or asks again what it waits for."""
     runs = [run for run in await _newest(chat) if not run.status.over]
     found = [run for run in runs if run.id.startswith(rest)]
@@ -131,7 +131,7 @@ async def _resume(chat: Chat, rest: str) -> None:
     run = found[0]
     if next_move(run) == Paused():
         run = await chat.session.smith.resume(run.id, by=chat.session.by)
-    await _run(chat, "/resume", run)
+    await _run(chat, "/go", run)
 
 
 async def _run(chat: Chat, command: str, run: Run) -> None:
@@ -182,7 +182,7 @@ COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[None]]]] = {
     "/why": _why,
     "/plan": _plan,
     "/report": _report,
-    "/resume": _resume,
+    "/go": _go,
     "/runs": _runs,
     "/thread": _thread,
     "/new": _new,

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from plansmith.cli.command import FileCommand
-from plansmith.cli.command_table import COMMANDS
+from plansmith.cli.command_table import COMMANDS, Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.main import load_command, parser_of
 from plansmith.cli.parser import help_text
@@ -78,4 +77,4 @@ def _main(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

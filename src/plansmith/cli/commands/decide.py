@@ -1,14 +1,13 @@
-"""`plansmith approve`, `reject`, `answer`, `edit`, `pause`, `cancel`: decisions about a run."""
+"""`plansmith approve`, `reject`, `answer` and most verbs of `runs`: decisions about a run."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable, Callable, Sequence
 
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.consent import change_values, read_change
 from plansmith.cli.describe import (
-    done_so_far,
     review_lines,
     revision_lines,
     run_json,
@@ -16,13 +15,12 @@ from plansmith.cli.describe import (
     waiting_lines,
 )
 from plansmith.cli.editor import edit_from, edit_in_editor
-from plansmith.cli.exit_codes import Exit, NotDecided
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_detail, add_json, add_parts, add_store_alone, add_tools
-from plansmith.cli.question_groups import answer_group, ask_all, look, need_shown
+from plansmith.cli.question_groups import answer_group, look, need_shown
 from plansmith.cli.questions import (
     Group,
-    agrees,
     answer_seen,
     group_name,
     question_groups,
@@ -59,26 +57,19 @@ def _configure(
         "--no-input", action="store_true", help="ask nothing: exit with 5 if you are needed"
     )
     if runs_on:
-        parser.add_argument("--run", dest="go_on", action="store_true", help="then run it")
+        parser.add_argument("--go", action="store_true", help="then go on with it at once")
 
 
 def _do(args: argparse.Namespace, act: Action) -> int:
     """Does something with a run and prints its status; exits with 5 if a person is needed."""
 
     async def work(session: Session) -> int:
-        found = await session.run(args.run)
-        try:
-            run = await act(session, found)
-        except KeyboardInterrupt:  # at a prompt
-            again = session.command(args.command, found.id)
-            session.say("", session.words["decide_later"], f"  {safe(again)}")
-            ran = done_so_far(found, session)
-            raise NotDecided(Sentence("error.not_decided", ran=ran)) from None
+        run = await act(session, await session.run(args.run))
         if run is None:
             if args.json:
                 print_json(run_json(await session.run(args.run), session))
             return Exit.WAITING
-        if vars(args).get("go_on") and not run.status.over:
+        if vars(args).get("go") and not run.status.over:
             return await run_interactively(session, run.id, fresh=False)
         if args.json:
             print_json(run_json(run, session))
@@ -98,26 +89,21 @@ async def _is_served(session: Session) -> bool:
 
 def _configure_approve(parser: argparse.ArgumentParser) -> None:
     _configure(parser, add_parts, runs_on=True)
-    parser.add_argument("hash", nargs="?", metavar="HASH", help="the hash of exactly this plan")
+    what = "the hash of exactly this plan; without it, the plan is only shown"
+    parser.add_argument("hash", nargs="?", metavar="HASH", help=what)
 
 
 def _approve(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run | None:
-        if args.go_on and run.plan is not None:
-            # An approval that cannot be followed by the run would only confuse.
-            await session.refuse_what_cannot_run(run.plan)
         if args.hash:
+            if args.go and run.plan is not None:
+                # An approval that cannot be followed by the run would only confuse.
+                await session.refuse_what_cannot_run(run.plan)
             return await _approved(session, run, args.hash)
-        move = next_move(run)
-        if not isinstance(move, AwaitReview):
+        if not isinstance(next_move(run), AwaitReview):
             refused = Sentence("error.not_reviewing", run=run.id, status=_status(run))
             raise Refused(refused, hint=Sentence("error.show_run", run=run.id))
-        session.say(*await review_lines(run, session))
-        if session.has_person:
-            if agrees(session.words["approve_only"]):
-                return await _approved(session, run, move.hash)
-            session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
-        session.say(*waiting_lines(run, session))
+        session.say(*await review_lines(run, session), *waiting_lines(run, session))
         return None
 
     return _do(args, act)
@@ -168,7 +154,7 @@ def _answer(args: argparse.Namespace) -> int:
 
 
 async def _answered(session: Session, run: Run, args: argparse.Namespace) -> Run | None:
-    """Gives the answer of the command line, or asks for it; None if the question stays open."""
+    """Gives the answer of the command line, or shows the question; None if it stays open."""
     if len(args.words) > 2:
         raise Refused(Sentence("error.too_many"), hint=Sentence("error.quote_answer"))
     is_named = len(args.words) == 2 or (args.words and args.changes)
@@ -181,12 +167,8 @@ async def _answered(session: Session, run: Run, args: argparse.Namespace) -> Run
     text = args.words[-1].strip() if args.words and not args.changes else ""
     if text and len(groups) == 1 and (answered := await _given(session, run, groups[0], args)):
         return answered
-    if session.has_person and not args.words:
-        if await ask_all(session, run, [each for group in groups for each in group]):
-            return await session.run(run.id)
-    else:
-        for group in groups:
-            session.say(*(await look(session, run, group)).lines(session, run))
+    for group in groups:
+        session.say(*(await look(session, run, group)).lines(session, run))
     session.say(*waiting_lines(run, session, asks=False))
     return None
 
@@ -258,12 +240,12 @@ def _edit(args: argparse.Namespace) -> int:
     return _do(args, act)
 
 
-def _configure_changes(parser: argparse.ArgumentParser) -> None:
+def _configure_change(parser: argparse.ArgumentParser) -> None:
     _configure(parser, add_parts)
     parser.add_argument("text", metavar="TEXT", help="how the plan should differ, in your words")
 
 
-def _changes(args: argparse.Namespace) -> int:
+def _change(args: argparse.Namespace) -> int:
     async def act(session: Session, run: Run) -> Run | None:
         with session.planning():
             changed = await session.smith.request_changes(run.id, args.text, by=session.by)
@@ -365,13 +347,13 @@ def _repair(args: argparse.Namespace) -> int:
     return _do(args, act)
 
 
-APPROVE = FileCommand(_configure_approve, _approve)
-REJECT = FileCommand(_configure, _reject)
-ANSWER = FileCommand(_configure_answer, _answer)
-EDIT = FileCommand(_configure_edit, _edit)
-CHANGES = FileCommand(_configure_changes, _changes)
-UNDO = FileCommand(_configure_undo, _undo)
-PAUSE = FileCommand(_configure_pause, _pause)
-SKIP = FileCommand(_configure_skip, _skip)
-CANCEL = FileCommand(_configure_pause, _cancel)
-REPAIR = FileCommand(_configure, _repair)
+APPROVE = Command(_configure_approve, _approve)
+REJECT = Command(_configure, _reject)
+ANSWER = Command(_configure_answer, _answer)
+EDIT = Command(_configure_edit, _edit)
+CHANGE = Command(_configure_change, _change)
+UNDO = Command(_configure_undo, _undo)
+PAUSE = Command(_configure_pause, _pause)
+SKIP = Command(_configure_skip, _skip)
+CANCEL = Command(_configure_pause, _cancel)
+REPAIR = Command(_configure, _repair)

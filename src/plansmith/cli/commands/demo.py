@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plansmith.adapters.tools.file_changes import consent_values
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.consent import preview_of
 from plansmith.cli.demo_job import DemoJob
 from plansmith.cli.exit_codes import Exit
@@ -168,4 +168,4 @@ class _Tour:
             raise _Left
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

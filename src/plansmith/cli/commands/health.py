@@ -1,4 +1,4 @@
-"""`plansmith verify` checks journals; `plansmith doctor` checks store, model and sandbox."""
+"""`plansmith store verify` checks journals; `store doctor` checks store, model and sandbox."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plansmith.adapters.models.choose import choose, choose_at, pull_hint
 from plansmith.adapters.models.local.files import ModelFolder, weights_path
 from plansmith.adapters.stores.doctor import Finding, diagnose, missing_runs, verify
 from plansmith.adapters.stores.urls import open_store
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, settings_of
 from plansmith.cli.session import find_run
@@ -153,5 +153,5 @@ def _subject(text: str) -> str:
     return f"{own_text(f'doctor.at_{what}')} {which}".rstrip()
 
 
-VERIFY = FileCommand(_configure_verify, _verify)
-DOCTOR = FileCommand(_configure_doctor, _doctor)
+VERIFY = Command(_configure_verify, _verify)
+DOCTOR = Command(_configure_doctor, _doctor)

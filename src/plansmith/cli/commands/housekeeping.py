@@ -1,4 +1,4 @@
-"""`plansmith prune`, `backup`, `restore` and `vacuum`: keeps the store small and restorable."""
+"""`plansmith store prune|backup|restore|vacuum`: keeps the store small and restorable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plansmith.adapters.stores.doctor import verify
 from plansmith.adapters.stores.sqlite import SqliteStore
 from plansmith.adapters.stores.urls import is_postgres, sqlite_path
 from plansmith.app import Plansmith
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, settings_of, warn
 from plansmith.cli.questions import agrees
@@ -95,7 +95,7 @@ def _backup(args: argparse.Namespace) -> int:
 
 
 def _configure_restore(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="a file of plansmith backup")
+    parser.add_argument("file", metavar="FILE", type=Path, help="a file of plansmith store backup")
     parser.add_argument("--yes", action="store_true", help="restore without asking")
     add_store(parser)
     add_json(parser)
@@ -177,7 +177,7 @@ def _size(count: int) -> str:
     return Sentence("amount.bytes", count=count)
 
 
-PRUNE = FileCommand(_configure_prune, _prune)
-BACKUP = FileCommand(_configure_backup, _backup)
-RESTORE = FileCommand(_configure_restore, _restore)
-VACUUM = FileCommand(_configure_vacuum, _vacuum)
+PRUNE = Command(_configure_prune, _prune)
+BACKUP = Command(_configure_backup, _backup)
+RESTORE = Command(_configure_restore, _restore)
+VACUUM = Command(_configure_vacuum, _vacuum)

@@ -31,7 +31,7 @@ from plansmith.adapters.models.local.files import (
 from plansmith.adapters.models.local.model import Trial, try_model
 from plansmith.adapters.models.local.prepare import preparation
 from plansmith.adapters.tools.builtin import builtin_sources
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith.cli.options import add_json
@@ -338,4 +338,4 @@ _ACTIONS: Final[dict[str, Callable[[argparse.Namespace, ModelFolder], int]]] = {
     "remove": _remove,
     "check": _check,
 }
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -1,4 +1,4 @@
-"""`plansmith prompts`: list, show or export the prompts."""
+"""`plansmith config prompts`: list, show or export the prompts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import loaded_settings
 from plansmith.cli.ui.output import print_json, print_lines
@@ -75,4 +75,4 @@ def _export(target: Path, folder: Path | None) -> int:
     return Exit.OK
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

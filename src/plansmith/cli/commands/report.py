@@ -1,4 +1,4 @@
-"""`plansmith report` prints the report of a run; `plansmith replay` replays a run offline."""
+"""`plansmith report` prints the report of a run; `runs replay` replays a run offline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plansmith.adapters.protected_files import may_write
 from plansmith.adapters.tools.run_files import pictures_of_run
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, add_tools
 from plansmith.cli.session import Session, in_session
@@ -79,7 +79,7 @@ def write_file(name: str, text: str) -> None:
         raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)
 
 
 def _replay_configure(parser: argparse.ArgumentParser) -> None:
@@ -120,4 +120,4 @@ def _event(event: Event | None) -> str:
     return safe(f"{event.number} {event.at.isoformat()} by {event.by.kind}: {body}")
 
 
-REPLAY = FileCommand(_replay_configure, _replay_main)
+REPLAY = Command(_replay_configure, _replay_main)

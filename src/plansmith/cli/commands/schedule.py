@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.commands.schedule_options import (
     behaviour_of,
     configure,
@@ -349,4 +349,4 @@ _ACTIONS: Final[dict[str, Callable[[Session], Awaitable[int]]]] = {
     "next": _next,
     "keep": _keep,
 }
-COMMAND = FileCommand(configure, _main)
+COMMAND = Command(configure, _main)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from plansmith.adapters.protected_files import PROJECT_FILE
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_parts, settings_of
 from plansmith.cli.ui.output import print_json, print_lines
@@ -50,4 +50,4 @@ def _main(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 
-from plansmith.cli.command import FileCommand
-from plansmith.cli.commands.plans import names_run
+from plansmith.cli.command_table import Command
 from plansmith.cli.commands.report import write_file
+from plansmith.cli.commands.runs import names_run
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_json, add_parts, add_running, add_store_alone, add_tools
@@ -275,4 +275,4 @@ _ACTIONS: Final[dict[str, Callable[[Session, TemplateBook], Awaitable[int]]]] = 
     "import": _import,
     "remove": _remove,
 }
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_store, settings_of
 from plansmith.cli.ui.output import print_json, print_lines
@@ -71,4 +71,4 @@ def _print(args: argparse.Namespace, value: Json, lines: list[str]) -> None:
         print_lines(lines)
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

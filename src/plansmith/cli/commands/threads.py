@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.commands.runs import shortest
 from plansmith.cli.describe import waiting_lines
 from plansmith.cli.exit_codes import Exit
@@ -182,4 +182,4 @@ def _is_sure(session: Session, state: ThreadState) -> bool:
     return agrees(asks)
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.cli.ui.words import own_text
@@ -138,4 +138,4 @@ def _json(token: Token, now: datetime) -> dict[str, Json]:
     return {**shown, **told, "scopes": scopes, "good": token.is_good(now), "actor": actor}
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from plansmith.adapters.tools.mcp.servers import McpServers
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_json, add_parts, add_running, add_tools
@@ -172,4 +172,4 @@ def _servers(session: Session) -> McpServers:
     return found[0]
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -1,4 +1,4 @@
-"""`plansmith worker` executes the runs of a shared store; `plansmith workers` lists who does."""
+"""`plansmith serve worker` executes the runs of a shared store; `store workers` lists who does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.stores.urls import is_postgres, open_store
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import install_hint
 from plansmith.cli.options import add_json, add_parts, add_store, positive, settings_of
@@ -81,7 +81,7 @@ def _load(dotted: str) -> Any:
         raise Misconfigured(problem, hint=install_hint("scale")) from None
 
 
-WORKER = FileCommand(_configure, _main)
+WORKER = Command(_configure, _main)
 
 
 def _configure_workers(parser: argparse.ArgumentParser) -> None:
@@ -178,4 +178,4 @@ def _queue_lines(found: list[LiveProcess], waiting: list[str] | None) -> list[st
     return lines
 
 
-WORKERS = FileCommand(_configure_workers, _workers)
+WORKERS = Command(_configure_workers, _workers)
