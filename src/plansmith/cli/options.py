@@ -39,11 +39,11 @@ _PARTS: Final[dict[str, dict[str, Any]]] = {
 # Commands that only look at runs, or stop them, need the store alone; these need tools as well.
 _STORE_ALONE: Final = frozenset(
     (
-        *("reject", "report", "show", "convert", "threads", "runs", "runs watch", "runs skip"),
+        *("reject", "report", "show", "threads", "runs", "runs watch", "runs skip"),
         *("runs pause", "runs cancel", "store repair"),
     )
 )
-_TOOLS_ALONE: Final = frozenset(("runs edit", "runs undo", "runs replay"))
+_TOOLS_ALONE: Final = frozenset(("convert", "runs edit", "runs undo", "runs replay"))
 _NOUNS: Final = frozenset(("runs", "store"))
 _LIMITS: Final[dict[str, type[int | float]]] = {
     "money": float,

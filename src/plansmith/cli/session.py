@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.app import Plansmith
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import command_line, detail_of, repeated_flags, settings_of, warn
 from plansmith.cli.ui.output import shown_lines
@@ -244,6 +245,16 @@ def in_session(
             await smith.close()
 
     return asyncio.run(go())
+
+
+def session_command(
+    configure: Callable[[argparse.ArgumentParser], None],
+    work: Callable[[Session], Awaitable[int]],
+    *,
+    only_reads: bool = False,
+) -> Command:
+    """Makes a command whose work is done in a session."""
+    return Command(configure, lambda args: in_session(args, work, only_reads=only_reads))
 
 
 def exit_of(run: Run) -> Exit:

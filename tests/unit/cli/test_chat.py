@@ -17,8 +17,8 @@ from tests.unit.cli.conftest import Cli, Write
 from tests.unit.cli.travel_model import NEW, TOOLS, Travel
 
 from plansmith import Plan
-from plansmith.cli.commands.chat_slash import COMMANDS, is_command
-from plansmith.cli.line_editor import LineHistory, completions
+from plansmith.cli.commands.chat import COMMANDS, is_command
+from plansmith.cli.keyboard import LineHistory, completions
 from plansmith.cli.main import main
 from plansmith.cli.ui.words import words_for
 from plansmith.testing import Reply

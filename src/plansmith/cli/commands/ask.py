@@ -12,13 +12,13 @@ from plansmith.cli.command_table import Command
 from plansmith.cli.commands.model import offer_model
 from plansmith.cli.commands.plans import print_foreign
 from plansmith.cli.commands.schedule_view import offer_schedule
+from plansmith.cli.commands.threads import add_thread, say_request
 from plansmith.cli.describe import run_json, waiting_lines
 from plansmith.cli.ending import say_no_plan
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import is_new, run_interactively, show_plan
 from plansmith.cli.options import add_detail, add_parts, add_running, positive, settings_of
 from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
-from plansmith.cli.threads import add_thread, say_request
 from plansmith.cli.ui.output import print_json, print_lines, print_prose, read_file
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.words import words_for

@@ -16,7 +16,7 @@ from plansmith.cli.ending import finish
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import Watcher, interrupts, is_new, run_interactively
 from plansmith.cli.options import add_detail, add_parts, add_running, add_store_alone
-from plansmith.cli.session import Session, exit_of, has_no_plan, in_session
+from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, session_command
 from plansmith.cli.ui.output import load_plan, print_json
 from plansmith.cli.ui.progress import ticking
 from plansmith.cli.ui.words import error_text
@@ -29,6 +29,7 @@ from plansmith.runs.lists import RunLists
 from plansmith.text import safe
 
 _LOOKED_AT: Final = 200
+_TO_RETRY: Final = (RunStatus.FAILED, RunStatus.PARTLY_DONE, RunStatus.CANCELLED)
 _TEAM: Final = "plansmith.cli.commands.team:maker"
 
 
@@ -39,17 +40,15 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
     add_running(parser)
 
 
-def _run(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        if args.dialect is None and names_run(args.plan):
-            hint = session.command("go", args.plan)
-            raise Misconfigured(Sentence("error.run_takes_plan", name=args.plan), hint=hint)
-        plan = load_foreign(args.plan, args.dialect) if args.dialect else load_plan(args.plan)
-        await session.refuse_what_cannot_run(plan)
-        run = await session.smith.submit(plan, by=session.by)
-        return await run_interactively(session, run.id)
-
-    return in_session(args, work)
+async def _run(session: Session) -> int:
+    args = session.args
+    if args.dialect is None and names_run(args.plan):
+        hint = session.command("go", args.plan)
+        raise Misconfigured(Sentence("error.run_takes_plan", name=args.plan), hint=hint)
+    plan = load_foreign(args.plan, args.dialect) if args.dialect else load_plan(args.plan)
+    await session.refuse_what_cannot_run(plan)
+    run = await session.smith.submit(plan, by=session.by)
+    return await run_interactively(session, run.id)
 
 
 def _configure_go(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +102,7 @@ async def _go_on(session: Session, run: Run) -> int:
     """Does what is next for a run, with the person; one that is over is told again."""
     if run.status.over:
         await finish(session, run)
-        if run.status is not RunStatus.DONE and not has_no_plan(run):
+        if run.status in _TO_RETRY and not has_no_plan(run):
             session.tell(
                 session.words["once_more"], f"  {session.command('runs', 'retry', run.id)}"
             )
@@ -152,17 +151,15 @@ def _configure_retry(parser: argparse.ArgumentParser) -> None:
     add_running(parser)
 
 
-def _retry(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        old = await session.run(args.run)
-        plan = load_plan(args.plan) if args.plan else old.plan
-        if plan is not None:
-            await session.refuse_what_cannot_run(plan)
-        run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
-        session.tell(*continued_lines(run, session))
-        return await run_interactively(session, run.id)
-
-    return in_session(args, work)
+async def _retry(session: Session) -> int:
+    args = session.args
+    old = await session.run(args.run)
+    plan = load_plan(args.plan) if args.plan else old.plan
+    if plan is not None:
+        await session.refuse_what_cannot_run(plan)
+    run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
+    session.tell(*continued_lines(run, session))
+    return await run_interactively(session, run.id)
 
 
 def _configure_rerun(parser: argparse.ArgumentParser) -> None:
@@ -171,15 +168,12 @@ def _configure_rerun(parser: argparse.ArgumentParser) -> None:
     add_running(parser)
 
 
-def _rerun(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        old = await session.run(args.run)
-        if old.plan is not None:
-            await session.refuse_what_cannot_run(old.plan)
-        run = await session.smith.rerun(old.id, by=session.by)
-        return await run_interactively(session, run.id)
-
-    return in_session(args, work)
+async def _rerun(session: Session) -> int:
+    old = await session.run(session.args.run)
+    if old.plan is not None:
+        await session.refuse_what_cannot_run(old.plan)
+    run = await session.smith.rerun(old.id, by=session.by)
+    return await run_interactively(session, run.id)
 
 
 def _configure_watch(parser: argparse.ArgumentParser) -> None:
@@ -194,14 +188,11 @@ def _configure_watch(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _watch(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        run = await session.run(args.run)
-        if not run.status.over:
-            session.tell(session.words["watching"], f"  {session.command('go', run.id)}")
-        return await _follow(session, run)
-
-    return in_session(args, work)
+async def _watch(session: Session) -> int:
+    run = await session.run(session.args.run)
+    if not run.status.over:
+        session.tell(session.words["watching"], f"  {session.command('go', run.id)}")
+    return await _follow(session, run)
 
 
 async def _follow(session: Session, run: Run) -> int:
@@ -231,8 +222,8 @@ async def _until_over(watcher: Watcher) -> None:
         await watcher.catch_up()
 
 
-RUN = Command(_configure_run, _run)
+RUN = session_command(_configure_run, _run)
 GO = Command(_configure_go, _go)
-RETRY = Command(_configure_retry, _retry)
-RERUN = Command(_configure_rerun, _rerun)
-WATCH = Command(_configure_watch, _watch)
+RETRY = session_command(_configure_retry, _retry)
+RERUN = session_command(_configure_rerun, _rerun)
+WATCH = session_command(_configure_watch, _watch)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, add_store_alone, positive
-from plansmith.cli.session import Session, in_session
+from plansmith.cli.session import Session, in_session, session_command
 from plansmith.cli.ui.output import load_plan, print_json, print_lines
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.lazy import lazy_modules
@@ -25,7 +25,8 @@ from plansmith.runs.lists import RunLists
 from plansmith.text import clip, padded, safe
 
 if TYPE_CHECKING:
-    from plansmith.cli import describe, threads
+    from plansmith.cli import describe
+    from plansmith.cli.commands import threads
     from plansmith.review import draw, render
 else:
     lazy_modules(
@@ -33,7 +34,7 @@ else:
         describe="plansmith.cli.describe",
         draw="plansmith.review.draw",
         render="plansmith.review.render",
-        threads="plansmith.cli.threads",
+        threads="plansmith.cli.commands.threads",
     )
 
 _MOST: Final = 20
@@ -55,22 +56,20 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def _main(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        lists = RunLists(session.journals)
-        found = await lists.newest(statuses=_wanted(args.status), limit=args.limit)
-        runs = found[::-1]
-        if args.json:
-            print_json([_row_json(run) for run in runs])
-        elif runs:
-            ids = [run.run for run in runs]
-            length = shortest({*ids, *await lists.beside(ids)})
-            print_lines(_table(runs, length, session))
-        else:
-            session.say(session.words["no_such_runs" if args.status else "no_runs"])
-        return Exit.OK
-
-    return in_session(args, work, only_reads=True)
+async def _main(session: Session) -> int:
+    args = session.args
+    lists = RunLists(session.journals)
+    found = await lists.newest(statuses=_wanted(args.status), limit=args.limit)
+    runs = found[::-1]
+    if args.json:
+        print_json([_row_json(run) for run in runs])
+    elif runs:
+        ids = [run.run for run in runs]
+        length = shortest({*ids, *await lists.beside(ids)})
+        print_lines(_table(runs, length, session))
+    else:
+        session.say(session.words["no_such_runs" if args.status else "no_runs"])
+    return Exit.OK
 
 
 def _wanted(given: Sequence[str] | None) -> frozenset[str]:
@@ -181,5 +180,5 @@ async def _show_run(session: Session) -> int:
     return Exit.OK
 
 
-COMMAND = Command(_configure, _main)
+COMMAND = session_command(_configure, _main, only_reads=True)
 SHOW = Command(_configure_show, _show)

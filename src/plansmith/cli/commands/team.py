@@ -9,12 +9,12 @@ from typing import Any, Final
 from plansmith.app import Plansmith
 from plansmith.cli.command_table import Command
 from plansmith.cli.commands.ask import need_request, planned
+from plansmith.cli.commands.threads import add_thread, say_request
 from plansmith.cli.describe import run_json
 from plansmith.cli.ending import finish
 from plansmith.cli.interactive import run_interactively, show_plan
 from plansmith.cli.options import add_parts, add_running
 from plansmith.cli.session import Session, exit_of, in_session
-from plansmith.cli.threads import add_thread, say_request
 from plansmith.cli.ui.output import print_json, print_text
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured

@@ -1,4 +1,4 @@
-"""`plansmith config prompts`: list, show or export the prompts."""
+"""`plansmith config`: the settings that count here; `config prompts`: the prompts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,58 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from plansmith.adapters.protected_files import PROJECT_FILE
 from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import loaded_settings
+from plansmith.cli.options import add_json, add_parts, loaded_settings, settings_of
 from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.words import own_text
+from plansmith.config import config_folder
 from plansmith.errors import Misconfigured
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.planner.model_calls import places, prompt_names, prompt_text
-from plansmith.text import padded
+from plansmith.server.settings import rows_with_sources
+from plansmith.text import padded, safe
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
+    what = "only this setting, or those below it: run, models.plan"
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help=what)
+    parser.add_argument("--all", action="store_true", help="also what nobody has set")
+    add_parts(parser)
+    add_json(parser)
+
+
+def _main(args: argparse.Namespace) -> int:
+    rows = [*rows_with_sources(settings_of(args))]  # the server's own list: it shows no secret
+    name = args.name
+    found = [each for each in rows if not name or f"{each['name']}.".startswith(f"{name}.")]
+    if not found:
+        problem = Sentence("settings.absent", name=name)
+        raise Misconfigured(problem, hint="plansmith config --all")
+    if args.json:
+        print_json(found)
+        return Exit.OK
+    shown = found if args.all or name else [each for each in found if each["source"] != "default"]
+    width = max((len(str(each["name"])) for each in shown), default=0)
+    locale = own_locale()
+    for each in shown:
+        source = in_language(Sentence(f"config.{each['source']}"), locale)
+        print_lines([f"{each['name']:<{width}} = {safe(str(each['value']))}  ({source})"])
+    if not shown:
+        print_lines([in_language(Sentence("settings.nothing"), locale)])
+    places = Sentence(
+        "settings.places", person=str(config_folder() / "config.toml"), project=PROJECT_FILE
+    )
+    print_lines([in_language(places, locale)])
+    return Exit.OK
+
+
+COMMAND = Command(_configure, _main)
+
+
+def _configure_prompts(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|show|export")
     listing = actions.add_parser("list", help="list the prompts, and which are replaced by yours")
     listing.add_argument("--json", action="store_true", help="print as JSON")
@@ -31,19 +71,19 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     export.add_argument("folder", metavar="FOLDER")
 
 
-def _main(args: argparse.Namespace) -> int:
+def _prompts(args: argparse.Namespace) -> int:
     folder = loaded_settings(args).planner.prompts
     match args.action:
         case "list":
-            return _list(folder, as_json=args.json)
+            return _list_prompts(folder, as_json=args.json)
         case "show":
             sys.stdout.write(prompt_text(args.name, folder))
             return Exit.OK
         case _:
-            return _export(Path(args.folder), folder)
+            return _export_prompts(Path(args.folder), folder)
 
 
-def _list(folder: Path | None, *, as_json: bool) -> int:
+def _list_prompts(folder: Path | None, *, as_json: bool) -> int:
     rows: list[dict[str, Any]] = [
         {
             "name": name,
@@ -63,7 +103,7 @@ def _list(folder: Path | None, *, as_json: bool) -> int:
     return Exit.OK
 
 
-def _export(target: Path, folder: Path | None) -> int:
+def _export_prompts(target: Path, folder: Path | None) -> int:
     target.mkdir(parents=True, exist_ok=True)
     taken = [name for name in prompt_names() if (target / f"{name}.md").exists()]
     if taken:
@@ -75,4 +115,4 @@ def _export(target: Path, folder: Path | None) -> int:
     return Exit.OK
 
 
-COMMAND = Command(_configure, _main)
+PROMPTS = Command(_configure_prompts, _prompts)
