@@ -136,7 +136,7 @@ async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("run", run)
+    first = await folder.start("go", run)
     await until(lambda: folder.calls == ["a"])
     first.send_signal(signal.SIGSTOP)
     (folder.path / "go").touch()
@@ -158,7 +158,7 @@ async def test_a_run_of_a_dead_process_is_taken_over_and_its_lost_call_is_asked_
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("run", run)
+    first = await folder.start("go", run)
     await until(lambda: folder.calls == ["a"])
     first.kill()
     await first.wait()
@@ -175,7 +175,7 @@ async def test_a_run_whose_process_died_is_told_as_interrupted_and_not_as_runnin
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("run", run)
+    first = await folder.start("go", run)
     await until(lambda: folder.calls == ["a"])
     living = await folder.looked("runs")
     first.kill()
@@ -193,7 +193,7 @@ async def test_a_server_that_starts_leaves_a_running_command_its_run_and_takes_i
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("run", run)
+    first = await folder.start("go", run)
     await until(lambda: folder.calls == ["a"])
     async with command(folder.path, tools=TOOLS) as (_, client):
         await _until_ready(client)
@@ -225,7 +225,7 @@ async def test_another_process_may_decide_pause_and_cancel_what_it_may_not_run(
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("run", run)
+    first = await folder.start("go", run)
     await until(lambda: folder.calls == ["a"])
     code, text = await folder.told("runs", "pause", run)
     assert code == 0, text

@@ -87,7 +87,7 @@ def test_yes_runs_the_plan_and_enter_does_not(person: Person) -> None:
         assert terminal.ended() == 5
         assert "plansmith approve" in terminal.screen.text
     assert person.notes == ""
-    with person.types("run", "last", *PY) as terminal:
+    with person.types("go", *PY) as terminal:
         terminal.until("Enter = not now:")
         terminal.type("sure\n")
         terminal.until("“sure” is neither y nor n, and only y runs the plan.")
@@ -187,12 +187,11 @@ def test_ctrl_c_at_a_prompt_decides_nothing(person: Person) -> None:
         assert terminal.ended() == 130
         assert "plansmith go" in terminal.screen.text
     assert person.shown().status == "reviewing"
-    with person.types("approve", "last", *PY) as terminal:
+    with person.types("go", "last", *PY) as terminal:
         terminal.until("Enter = not now:")
         terminal.ctrl_c()
         assert terminal.ended() == 130
-        assert "nothing was decided: nothing was run" in terminal.screen.text
-        assert "To come back:\n  plansmith approve" in terminal.screen.text
+        assert "To go on:\n  plansmith go" in terminal.screen.text
     assert person.shown().status == "reviewing"
 
 
@@ -368,7 +367,7 @@ def test_consent_to_a_file_shows_its_lines_again_when_they_change_and_takes_ones
         assert "\x1b[31m  │-old" in terminal.raw
         terminal.type("\n")
         assert terminal.ended() == 5
-    with person.types("answer", "last", "--go", environment=environment) as terminal:
+    with person.types("go", "last", environment=environment) as terminal:
         terminal.until("│-old", "Your answer")
         out.write_text("meanwhile\n", encoding="utf-8")
         terminal.type("y\n")

@@ -78,7 +78,6 @@ def test_a_plan_reviewed_in_one_folder_writes_nothing_in_another(person: Person)
     for words in (
         ("approve", run["id"], run["hash"], "--go"),
         ("approve", run["id"], run["hash"]),
-        ("run", run["id"], "--approve-plan", run["hash"]),
         ("go", run["id"], "--approve-plan", run["hash"]),
     ):
         code, _, err = person.types(person.b, *words)

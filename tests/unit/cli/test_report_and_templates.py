@@ -151,8 +151,7 @@ def test_a_run_is_played_back_and_is_the_same(cli: Cli, write: Write) -> None:
 
 def test_a_replay_with_other_tools_shows_where_it_differs(cli: Cli, write: Write) -> None:
     done(cli, write, NOTE)
-    cli("approve", "last", *PY)
-    cli("run", "last", *PY)
+    cli("go", "last", *PY)
     code, out, _ = cli("runs", "replay", "last")
     assert code == 1
     assert "- recorded 1 " in out
