@@ -6,9 +6,10 @@ import argparse
 import asyncio
 import getpass
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +51,7 @@ else:
 
 _NO_PARTS: Final[Parts] = {"model": None, "tools": (), "agents": (), "context": ()}
 _SHORTEST: Final = 4
+_SHORT: Final = 8
 _PAGE: Final = 20
 _BUDGETS: Final = ("budget", "shared_budget")
 
@@ -185,6 +187,16 @@ async def find_run(name: str, store: PlanStore, folder: str) -> str:
         raise Misconfigured(Sentence("error.no_run", name=name), hint=Sentence("error.runs_lists"))
     hint = Sentence("error.more_id", ids=found[-3:])
     raise Misconfigured(Sentence("error.many_runs", count=len(found), name=name), hint=hint)
+
+
+def shortest(ids: Collection[str]) -> int:
+    """Returns how many characters are needed to tell the ids apart."""
+    ordered = sorted(ids)
+    shared = [
+        next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(one))
+        for one, two in pairwise(ordered)
+    ]
+    return max([_SHORT, *(count + 1 for count in shared)])
 
 
 async def _last_run(store: PlanStore, folder: str) -> str:

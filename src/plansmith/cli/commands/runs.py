@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Collection, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, add_store_alone, positive
-from plansmith.cli.session import Session, in_session, session_command
+from plansmith.cli.session import Session, in_session, session_command, shortest
 from plansmith.cli.ui.output import load_plan, print_json, print_lines
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.lazy import lazy_modules
@@ -99,16 +98,6 @@ def _status(run: RunSummary, locale: str) -> str:
 
 def _began(run: RunSummary) -> str:
     return f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
-
-
-def shortest(ids: Collection[str]) -> int:
-    """Returns how many characters are needed to tell the ids apart."""
-    ordered = sorted(ids)
-    shared = [
-        next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(one))
-        for one, two in pairwise(ordered)
-    ]
-    return max([_SHORT, *(count + 1 for count in shared)])
 
 
 def _share(run: RunSummary) -> str:

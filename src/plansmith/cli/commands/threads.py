@@ -10,12 +10,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from plansmith.cli.command_table import Command
-from plansmith.cli.commands.runs import shortest
 from plansmith.cli.describe import run_json, status_text, waiting_lines
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store_alone, add_tools, positive
 from plansmith.cli.questions import agrees, question_lines
-from plansmith.cli.session import Session, in_session
+from plansmith.cli.session import Session, in_session, shortest
 from plansmith.cli.ui.output import dim, print_json, print_lines, print_prose, print_text
 from plansmith.cli.ui.words import own_text
 from plansmith.errors import Misconfigured, PlansmithError, Refused
