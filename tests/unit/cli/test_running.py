@@ -206,6 +206,15 @@ def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli, write: Write
     assert (code, "no run of this folder waits for you" in err) == (0, True)
 
 
+def test_go_tells_the_end_of_a_run_that_is_over(cli: Cli, write: Write) -> None:
+    _, told, _ = cli("run", write(LOOK), *PY)
+    assert cli("go", "last", *PY)[:2] == (0, told)
+    cli("run", write(NOTE), *PY)
+    cli("runs", "cancel", "last")
+    code, _, err = cli("go", "last", *PY)
+    assert (code, "To try again from what is done:\n  plansmith runs retry" in err) == (1, True)
+
+
 def test_the_demo_keeps_the_plan_it_cannot_change(cli: Cli, write: Write) -> None:
     cli("run", write(NOTE), *PY)
     before = shown(cli)["hash"]
