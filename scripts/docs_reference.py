@@ -14,7 +14,7 @@ from pydantic import BaseModel
 import plansmith
 import plansmith.planner
 import plansmith.testing
-from plansmith.cli.command_table import COMMANDS, DAILY, MORE
+from plansmith.cli.command_table import DAILY, MORE, verbs
 from plansmith.cli.main import load_command, parser_of
 from plansmith.config import Settings
 from plansmith.plan.events import AnyBody
@@ -134,13 +134,13 @@ def _commands() -> str:
         "",
         "What each command says about itself with `--help`: first the daily ones.",
     ]
-    names = dict.fromkeys([*DAILY, *(name for group in MORE.values() for name in group), *COMMANDS])
+    words = [*DAILY, *(name for group in MORE.values() for name in group)]
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "88"  # as wide as a block on the site
     try:
-        for name in names:
+        for name in [each for word in words for each in (word, *verbs(word))]:
             parser = parser_of(name, load_command(name))
-            lines += ["", f"## {name}", *_help_of(parser)]
+            lines += ["", f"{'###' if ' ' in name else '##'} {name}", *_help_of(parser)]
             for inner in _inner_commands(parser):
                 lines += ["", f"### {inner.prog.removeprefix('plansmith ')}", *_help_of(inner)]
     finally:

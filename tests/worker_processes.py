@@ -102,7 +102,7 @@ class Workers:
         with log.open("wb") as out:
             made = forked.create_subprocess_exec if is_forked else asyncio.create_subprocess_exec
             process = await made(
-                *(sys.executable, "-m", "plansmith", "worker", "--store", self.url),
+                *(sys.executable, "-m", "plansmith", "serve", "worker", "--store", self.url),
                 *("--tools", str(self.folder / tools), "--model", "demo", *options),
                 stderr=out,
                 env={**self.environment, "PLANSMITH_MACHINE": machine},

@@ -137,7 +137,7 @@ def _approved(
         else:
             break
         approvals += 1
-        run = call("resume", run["id"], "--yes-read-only", "--no-input", "--json")
+        run = call("go", run["id"], "--yes-read-only", "--no-input", "--json")
     return run, approvals
 
 

@@ -172,28 +172,28 @@ def write(name: str, value: Any) -> str:
 
 def test_a_foreign_plan_is_imported_and_exported_again(cli: Cli) -> None:
     source = write("sage.json", SAGE)
-    for words in (("import", source), ("import", source, "--dialect", "sage")):
+    for words in (("convert", source), ("convert", source, "--from", "sage")):
         code, out, err = cli(*words)
         assert (code, err) == (0, "")
         write("plan.json", out)
         assert read_plan(out).steps
-    code, out, err = cli("export", "plan.json", "--dialect", "sage")
+    code, out, err = cli("convert", "plan.json", "--to", "sage")
     assert (code, json.loads(out), err) == (0, SAGE, "")
-    code, out, err = cli("export", "plan.json", "--dialect", "openmanus")
+    code, out, err = cli("convert", "plan.json", "--to", "openmanus")
     assert (code, len(json.loads(out)["steps"])) == (0, 2)
     assert "PS017" in err
 
 
 def test_import_reads_what_a_model_wrote_and_says_what_it_cannot_use(cli: Cli) -> None:
     source = write("said.txt", f"Sure! ```json\n{json.dumps([*SAGE, 'and so on'])}\n```")
-    code, out, err = cli("import", source, "--dialect", "sage", "--yaml")
+    code, out, err = cli("convert", source, "--from", "sage", "--to", "yaml")
     assert code == 3
     assert "look" in out
     assert "PS014" in err
-    code, out, err = cli("import", write("words.txt", "just words"))
+    code, out, err = cli("convert", write("words.txt", "just words"))
     assert (code, out) == (3, "")
     assert "plan" in err
-    code, _, err = cli("import", source, "--dialect", "esperanto")
+    code, _, err = cli("convert", source, "--from", "esperanto")
     assert code == 2
     assert "esperanto" in err
 
@@ -201,12 +201,12 @@ def test_import_reads_what_a_model_wrote_and_says_what_it_cannot_use(cli: Cli) -
 def test_a_run_is_exported_with_what_came_of_it(cli: Cli) -> None:
     write("plan.json", NATIVE)
     assert cli("run", "plan.json", "--tools", "tools.py", "--no-input")[0] == 0
-    code, out, _ = cli("export", "last", "--dialect", "sage")
+    code, out, _ = cli("convert", "last", "--to", "sage")
     told = json.loads(out)
     assert code == 0
     assert told["observations"][0]["result"] == {"name": "Oslo"}
     assert "Oslo" in told["answer"]
-    code, out, _ = cli("export", "last", "--dialect", "openmanus")
+    code, out, _ = cli("convert", "last", "--to", "openmanus")
     assert json.loads(out)["step_statuses"] == ["completed", "completed"]
 
 

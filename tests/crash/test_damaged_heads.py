@@ -61,7 +61,7 @@ async def stopped_runs(smith: Plansmith) -> tuple[str, str]:
 async def goes_on_beside(smith: Plansmith, damaged: str, other: str) -> None:
     """The one run is told as damaged and can be repaired; the other one is as good as before."""
     assert list(await smith.store.open_runs()) == [damaged, other]
-    with pytest.raises(JournalDamaged, match=f"plansmith repair {damaged}"):
+    with pytest.raises(JournalDamaged, match=f"plansmith store repair {damaged}"):
         await smith.runs.resume_all()
     shown = {run.id: bool(run.damage) for run in await smith.runs()}
     assert shown == {damaged: True, other: False}

@@ -112,7 +112,7 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
     shown = await world.smith.get(run)
     assert shown.plan is not None
     assert "its hash is not the hash of the current plan" in shown.damage
-    assert f"plansmith repair {run}" in shown.damage
+    assert f"plansmith store repair {run}" in shown.damage
     assert [each.damage for each in await world.smith.runs()] == [shown.damage]
     for deed in (
         world.smith.runs.run(run),
@@ -205,7 +205,7 @@ async def test_a_row_that_cannot_be_read_is_said_and_the_run_waits_for_a_person(
     file.close()
     findings = await diagnose(f"sqlite:///{tmp_path / 'runs.db'}")
     [told] = [each for each in findings if each.subject == f"run {run}"]
-    assert f"plansmith repair {run}" in told.hint
+    assert f"plansmith store repair {run}" in told.hint
     world = World(SqliteStore(tmp_path / "runs.db"))
     shown = await world.smith.get(run)
     assert shown.damage
@@ -245,18 +245,18 @@ def test_commands_list_show_verify_and_repair_a_damaged_run(
     code, out, err = command("show", run)
     assert code == 0
     assert "the plan has no step 'nowhere'" in out
-    assert f"plansmith repair {run}" in err
+    assert f"plansmith store repair {run}" in err
     assert json.loads(command("show", run, "--json")[1])["damage"]
-    code, out, _ = command("verify", run)
+    code, out, _ = command("store", "verify", run)
     assert (code, "repair" in out) == (1, True)
-    assert f"plansmith repair {run}" in command("doctor")[1]
-    code, _, err = command("resume", run, "--no-input")
+    assert f"plansmith store repair {run}" in command("store", "doctor")[1]
+    code, _, err = command("go", run, "--no-input")
     assert code == 1
-    assert "plansmith repair" in err
-    code, _, err = command("repair", run)
+    assert "plansmith store repair" in err
+    code, _, err = command("store", "repair", run)
     assert code == 0, err
     assert "goes on from event 4" in err
-    assert command("verify", run)[0] == 0
+    assert command("store", "verify", run)[0] == 0
 
 
 async def test_the_server_shows_and_repairs_a_damaged_run(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ async def test_a_run_whose_results_are_lost_is_repaired_and_asks_about_what_acte
     await world.smith.answer(run, "sure", "yes", by="ada")
     with pytest.raises(JournalDamaged, match="no value is stored"):
         await world.smith.runs.run(run)
-    with pytest.raises(JournalDamaged, match=f"plansmith repair {run}"):
+    with pytest.raises(JournalDamaged, match=f"plansmith store repair {run}"):
         await verify(world.store, run)
     repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert (repaired.status, repaired.damage) == (RunStatus.PAUSED, "")

@@ -62,7 +62,7 @@ def quick(name: str) -> str:
 '''
 
 
-_ACT = ("run", "resume", "answer", "pause", "cancel", "approve")
+_ACT = ("run", "go", "answer", "runs", "approve")
 
 
 class Folder:
@@ -136,11 +136,11 @@ async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("run", run)
+    first = await folder.start("go", run)
     await until(lambda: folder.calls == ["a"])
     first.send_signal(signal.SIGSTOP)
     (folder.path / "go").touch()
-    for words in (("resume", run), ("run", run), ("resume", "--all")):
+    for words in (("go", run), ("go", "--all")):
         code, text = await folder.told(*words)
         assert code == 5, text
         assert f"is being run by process {first.pid}" in text
@@ -150,7 +150,7 @@ async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is
         await first.communicate()
     assert first.returncode == 0
     assert folder.calls == ["a", "b"]
-    code, text = await folder.told("resume", run)
+    code, text = await folder.told("go", run)
     assert "is over: done" in text
 
 
@@ -158,15 +158,15 @@ async def test_a_run_of_a_dead_process_is_taken_over_and_its_lost_call_is_asked_
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("run", run)
+    first = await folder.start("go", run)
     await until(lambda: folder.calls == ["a"])
     first.kill()
     await first.wait()
     (folder.path / "go").touch()
-    code, text = await folder.told("resume", run)
+    code, text = await folder.told("go", run)
     assert code == 5
     assert "unknown:a" in text
-    code, text = await folder.told("answer", run, "unknown:a", "done", "--run")
+    code, text = await folder.told("answer", run, "unknown:a", "done", "--go")
     assert code == 0, text
     assert folder.calls == ["a", "b"]
 
@@ -175,7 +175,7 @@ async def test_a_run_whose_process_died_is_told_as_interrupted_and_not_as_runnin
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("run", run)
+    first = await folder.start("go", run)
     await until(lambda: folder.calls == ["a"])
     living = await folder.looked("runs")
     first.kill()
@@ -193,7 +193,7 @@ async def test_a_server_that_starts_leaves_a_running_command_its_run_and_takes_i
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("run", run)
+    first = await folder.start("go", run)
     await until(lambda: folder.calls == ["a"])
     async with command(folder.path, tools=TOOLS) as (_, client):
         await _until_ready(client)
@@ -225,16 +225,16 @@ async def test_another_process_may_decide_pause_and_cancel_what_it_may_not_run(
     folder: Folder,
 ) -> None:
     run = await folder.approved()
-    first = await folder.start("run", run)
+    first = await folder.start("go", run)
     await until(lambda: folder.calls == ["a"])
-    code, text = await folder.told("pause", run)
+    code, text = await folder.told("runs", "pause", run)
     assert code == 0, text
     (folder.path / "go").touch()
     async with asyncio.timeout(120):
         await first.communicate()
     assert folder.calls == ["a"]
     # Nobody runs it now: whoever comes next may.
-    code, text = await folder.told("resume", run)
+    code, text = await folder.told("go", run)
     assert code == 0, text
     assert folder.calls == ["a", "b"]
 

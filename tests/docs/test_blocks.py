@@ -17,7 +17,7 @@ from tests.e2e.terminal import Person
 
 from plansmith import read_plan
 from plansmith.cli.command_table import COMMANDS
-from plansmith.cli.main import load_command, main, parser_of
+from plansmith.cli.main import load_command, main, parser_of, split
 from plansmith.cli.parser import WrongUsage
 from plansmith.config import Settings
 from plansmith.planner.context.profile import read_profile
@@ -72,10 +72,11 @@ def fault(line: str) -> str:
         words = words[2:]
     if words[0] in ("--help", "--version", "help", "COMMAND", "…"):
         return ""
-    if words[0] not in COMMANDS:
+    name, own = split(words)
+    if name not in COMMANDS:
         return f"{line}: there is no such command"
     try:
-        parser_of(words[0], load_command(words[0])).parse_args(words[1:])
+        parser_of(name, load_command(name)).parse_args(own)
     except WrongUsage as error:
         # In a sentence a name may stand alone (`plansmith approve`), or ROLE for any role.
         harmless = "invalid choice: '[A-Z]+'"

@@ -8,15 +8,12 @@ import subprocess
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any, cast
+from typing import Any
 
 import yaml
 from tests.needs import lacks
 
-from plansmith.cli.command_table import COMMANDS
-from plansmith.cli.main import Command
-from plansmith.cli.parser import Parser
+from plansmith.cli.main import load_command, parser_of, split
 from plansmith.config import _ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
@@ -29,11 +26,8 @@ FOLDERS = {"XDG_DATA_HOME", "XDG_CONFIG_HOME"}
 def parsed(words: Sequence[str]) -> Any:
     """Read a command line as plansmith does; a wrong one raises."""
     assert words[0].endswith("plansmith")
-    entry = COMMANDS[words[1]]
-    command = cast("Command", resolve_name(f"plansmith.cli.commands.{entry.dotted}"))
-    parser = Parser(prog=words[1])
-    command.configure(parser)
-    return parser.parse_args([*words[2:]])
+    name, own = split(words[1:])
+    return parser_of(name, load_command(name)).parse_args([*own])
 
 
 def services() -> dict[str, Any]:

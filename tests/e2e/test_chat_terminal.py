@@ -117,13 +117,13 @@ def test_ctrl_c_and_kill_in_a_conversation_stop_the_run_which_stays(traveller: T
     with traveller.types(*CHAT, "Wait for Rome") as terminal:
         terminal.until("▶ wait  running")
         terminal.ctrl_c()
-        terminal.until("Stopped. The run", "/resume goes on", YOU)
-        terminal.type("/resume\n")
+        terminal.until("Stopped. The run", "/go goes on", YOU)
+        terminal.type("/go\n")
         terminal.until("▶ wait  running", times=2)
         terminal.kill()
     with traveller.types(*CHAT, "--thread", "last") as terminal:
-        terminal.until("has not ended: /resume goes on", YOU)
-        terminal.type("/resume\n")
+        terminal.until("has not ended: /go goes on", YOU)
+        terminal.type("/go\n")
         terminal.until("▶ wait  running")
         traveller.lets_go_on()
         terminal.until("1/1 · done", f"written by the model\n{YOU}")

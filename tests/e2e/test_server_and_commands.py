@@ -181,7 +181,7 @@ def test_an_answer_on_the_command_line_goes_on_in_the_server(intake: Desk) -> No
 def test_a_plan_approved_and_run_on_the_command_line_runs_once(intake: Desk) -> None:
     for count in (1, 2):
         run = intake.begin(NOTE)
-        said = intake.command("approve", run["id"], run["hash"], "--run")
+        said = intake.command("approve", run["id"], run["hash"], "--go")
         assert said.returncode == 0, said.stderr
         intake.until(run["id"], "done")
         assert len(intake.notes) == count
@@ -194,7 +194,7 @@ def test_a_run_of_a_command_that_is_killed_beside_a_server_is_taken_over_and_ask
     (intake.folder / "plan.json").write_text(json.dumps(plan))
     made = intake.command("run", "plan.json", "--no-input")
     run, approved = re.findall(r"plansmith approve (\S+) (\S+)", made.stdout + made.stderr)[0]
-    intake.killed("approve", run, approved, "--run")
+    intake.killed("approve", run, approved, "--go")
     # Nobody restarts anything: a run that nobody runs is not left standing as "running".
     told = intake.until(run, "asking")
     assert [each["question"] for each in told["questions"]] == ["unknown:n"]
@@ -219,7 +219,7 @@ def test_a_run_that_another_process_is_at_is_not_deleted_and_then_leaves_a_tombs
         assert "wait for it, or stop that process" in answer.json()["hint"]
         assert intake.client.get(f"/v1/runs/{run}").json()["status"] == "cancelled"
 
-    intake.killed("approve", run, approved, "--run", before=refused)
+    intake.killed("approve", run, approved, "--go", before=refused)
     assert intake.client.delete(f"/v1/runs/{run}").status_code == 204
     assert intake.client.get(f"/v1/runs/{run}").status_code == 404
     # It happened, and although the journal is gone somebody is told that it may have.

@@ -262,7 +262,7 @@ async def test_the_command_speaks_over_pipes(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("an invoice")
     parameters = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "plansmith", "mcp", "--model", "demo", "--store", "memory"],
+        args=["-m", "plansmith", "serve", "mcp", "--model", "demo", "--store", "memory"],
         env=dict(os.environ) | {"XDG_DATA_HOME": str(tmp_path / "data")},
         cwd=tmp_path,
     )
@@ -281,7 +281,7 @@ async def test_a_program_over_pipes_is_journaled_as_one_whatever_it_calls_itself
     store = f"sqlite:///{tmp_path / 'runs.db'}"
     parameters = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "plansmith", "mcp", "--model", "demo", "--store", store],
+        args=["-m", "plansmith", "serve", "mcp", "--model", "demo", "--store", store],
         env=dict(os.environ) | {"XDG_DATA_HOME": str(tmp_path / "data")},
         cwd=tmp_path,
     )

@@ -209,7 +209,7 @@ async def test_a_plansmith_without_the_team_refuses_its_runs_and_leaves_them_alo
         run = await team.plan("When was the old one opened?")
     store = f"sqlite:///{place / 'runs.db'}"
     async with Plansmith(store=store, model=Cast()) as plain:
-        with pytest.raises(OtherTeam, match="plansmith research --resume"):
+        with pytest.raises(OtherTeam, match="plansmith go"):
             await plain.runs.run(run.id)
         assert await plain.runs.resume_all() == []
         assert (await plain.get(run.id)).steps["find"].status == "waiting"

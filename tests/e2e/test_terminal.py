@@ -87,7 +87,7 @@ def test_yes_runs_the_plan_and_enter_does_not(person: Person) -> None:
         assert terminal.ended() == 5
         assert "plansmith approve" in terminal.screen.text
     assert person.notes == ""
-    with person.types("run", "last", *PY) as terminal:
+    with person.types("go", *PY) as terminal:
         terminal.until("Enter = not now:")
         terminal.type("sure\n")
         terminal.until("“sure” is neither y nor n, and only y runs the plan.")
@@ -140,10 +140,10 @@ def test_ctrl_c_detaches_and_resume_goes_on(person: Person) -> None:
         terminal.ctrl_c()
         terminal.until("Ctrl-C again cancels")
         assert terminal.ended() == 130
-        assert "plansmith resume" in terminal.screen.text
+        assert "plansmith go" in terminal.screen.text
     assert person.shown().steps["first"].status == "done"
     person.lets_go_on()
-    with person.types("resume", "last", *PY) as terminal:
+    with person.types("go", "last", *PY) as terminal:
         assert terminal.ended() == 0
         assert "3/3 · done" in terminal.screen.text
 
@@ -162,7 +162,7 @@ def test_ctrl_c_waits_for_a_call_that_must_not_be_cut_off(person: Person) -> Non
     run = person.shown()
     assert (run.steps["n"].status, run.steps["m"].status) == ("done", "ready")
     assert (run.status, person.notes) == ("paused", "hello\n")
-    with person.types("resume", "last", *PY) as terminal:
+    with person.types("go", "last", *PY) as terminal:
         assert terminal.ended() == 0
     assert person.notes == "hello\nmore\n"
 
@@ -185,14 +185,13 @@ def test_ctrl_c_at_a_prompt_decides_nothing(person: Person) -> None:
         terminal.until("Enter = not now:")
         terminal.ctrl_c()
         assert terminal.ended() == 130
-        assert "plansmith resume" in terminal.screen.text
+        assert "plansmith go" in terminal.screen.text
     assert person.shown().status == "reviewing"
-    with person.types("approve", "last", *PY) as terminal:
+    with person.types("go", "last", *PY) as terminal:
         terminal.until("Enter = not now:")
         terminal.ctrl_c()
         assert terminal.ended() == 130
-        assert "nothing was decided: nothing was run" in terminal.screen.text
-        assert "To come back:\n  plansmith approve" in terminal.screen.text
+        assert "To go on:\n  plansmith go" in terminal.screen.text
     assert person.shown().status == "reviewing"
 
 
@@ -202,7 +201,7 @@ def test_a_killed_command_loses_nothing_and_resume_completes_the_run(person: Per
         terminal.kill()
     assert person.shown().status == "running"
     person.lets_go_on()
-    with person.types("resume", "last", *PY) as terminal:
+    with person.types("go", "last", *PY) as terminal:
         assert terminal.ended() == 0
         assert "3/3 · done" in terminal.screen.text
     assert person.shown().steps["first"].attempts == 1
@@ -254,9 +253,9 @@ def test_no_color_is_honoured(person: Person) -> None:
 def test_watch_follows_what_another_terminal_runs_and_cancel_stops_it(person: Person) -> None:
     with person.types("run", person.plan(*WAITS), *PY) as running:
         running.until("▶ wait  running")
-        with person.types("watch", "last") as watching:
+        with person.types("runs", "watch", "last") as watching:
             watching.until("▶ wait  running")
-            with person.types("cancel", "last") as cancelling:
+            with person.types("runs", "cancel", "last") as cancelling:
                 assert cancelling.ended() == 0
             assert watching.ended() == 1
             assert "■ wait  cancelled" in watching.screen.text
@@ -310,9 +309,9 @@ def test_ctrl_c_while_planning_keeps_the_request(person: Person) -> None:
             terminal.until("draft:")
             terminal.ctrl_c()
             assert terminal.ended() == 130
-            assert "plansmith resume last" in terminal.screen.text
+            assert "plansmith go last" in terminal.screen.text
         talks.set()
-        with person.types("resume", "last", environment=model) as terminal:
+        with person.types("go", "last", environment=model) as terminal:
             assert terminal.ended() == 0
             assert "1/1 · done" in terminal.screen.text
 
@@ -368,7 +367,7 @@ def test_consent_to_a_file_shows_its_lines_again_when_they_change_and_takes_ones
         assert "\x1b[31m  │-old" in terminal.raw
         terminal.type("\n")
         assert terminal.ended() == 5
-    with person.types("answer", "last", "--run", environment=environment) as terminal:
+    with person.types("go", "last", environment=environment) as terminal:
         terminal.until("│-old", "Your answer")
         out.write_text("meanwhile\n", encoding="utf-8")
         terminal.type("y\n")

@@ -105,4 +105,4 @@ def test_a_line_moves_while_the_model_thinks_and_ctrl_c_ends_it(person: Person) 
         assert terminal.ended() == 130
         shown = terminal.screen.text
     assert "draft:" not in shown  # the moving line is gone
-    assert "plansmith resume last" in shown
+    assert "plansmith go last" in shown

@@ -130,11 +130,11 @@ def test_the_command_exports_and_checks(
     monkeypatch.chdir(tmp_path)
     asyncio.run(story(tmp_path))
     store = ["--store", f"sqlite:///{tmp_path / 'runs.db'}"]
-    assert main(["audit", "--user", "ann", *store]) == 0
+    assert main(["store", "audit", "--user", "ann", *store]) == 0
     text = capsys.readouterr().out
     assert len(text.splitlines()) == 4
     (tmp_path / "audit.jsonl").write_text(text)
-    assert main(["audit", "--check", "audit.jsonl"]) == 0
+    assert main(["store", "audit", "--check", "audit.jsonl"]) == 0
     (tmp_path / "audit.jsonl").write_text(text.replace("note", "nota"))
-    assert main(["audit", "--check", "audit.jsonl"]) == 1
-    assert main(["audit", "--since", "yesterday", *store]) == 2
+    assert main(["store", "audit", "--check", "audit.jsonl"]) == 1
+    assert main(["store", "audit", "--since", "yesterday", *store]) == 2

@@ -524,4 +524,4 @@ async def test_a_second_approval_is_told_that_the_plan_is_approved_and_how_to_go
     await app.decide(run.id, approve=wanted.hash, by="ada")
     with pytest.raises(Refused, match="it is approved") as refused:
         await app.decide(run.id, approve=wanted.hash, by="bea")
-    assert f"plansmith resume {run.id}" in str(refused.value.hint)
+    assert f"plansmith go {run.id}" in str(refused.value.hint)

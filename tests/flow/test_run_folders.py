@@ -76,29 +76,28 @@ def test_a_plan_reviewed_in_one_folder_writes_nothing_in_another(person: Person)
     run = person.shown(person.a)
     assert run["folder"] == str(person.a)
     for words in (
-        ("approve", run["id"], run["hash"], "--run"),
+        ("approve", run["id"], run["hash"], "--go"),
         ("approve", run["id"], run["hash"]),
-        ("run", run["id"], "--approve-plan", run["hash"]),
-        ("resume", run["id"], "--approve-plan", run["hash"]),
+        ("go", run["id"], "--approve-plan", run["hash"]),
     ):
         code, _, err = person.types(person.b, *words)
         assert code == 4, words
         assert f"belongs to the folder {person.a}" in err
         assert f"cd {person.a}" in err
     assert person.written == []
-    code, _, _ = person.types(person.a, "approve", "last", run["hash"], "--run")
+    code, _, _ = person.types(person.a, "approve", "last", run["hash"], "--go")
     assert (code, person.written) == (0, ["a"])
 
 
 def test_last_is_the_last_run_of_this_folder(person: Person) -> None:
     person.types(person.a, "run", "plan.json", "--no-input")
     run = person.shown(person.a)
-    code, _, err = person.types(person.b, "approve", "last", run["hash"], "--run")
+    code, _, err = person.types(person.b, "approve", "last", run["hash"], "--go")
     assert (code, "no run in this folder" in err) == (2, True)
     person.types(person.b, "run", "plan.json", "--no-input")
     assert person.shown(person.a)["id"] == run["id"]
     assert person.shown(person.b)["id"] != run["id"]
-    assert json.loads(person.types(person.a, "verify", "--json")[1])[0]["run"] == run["id"]
+    assert json.loads(person.types(person.a, "store", "verify", "--json")[1])[0]["run"] == run["id"]
     assert person.written == []
 
 
@@ -116,7 +115,7 @@ def test_a_run_of_another_folder_can_be_looked_at_and_its_commands_lead_there(
     assert str(person.a) not in person.types(person.a, "runs")[1]
     assert json.loads(person.types(person.b, "runs", "--json")[1])[0]["folder"] == str(person.a)
     words = approve.split()[1:]
-    assert person.types(person.b, *words, "--run")[0] == 0
+    assert person.types(person.b, *words, "--go")[0] == 0
     assert person.written == ["a"]
     assert person.types(person.b, "-C", "nowhere", "runs")[0] == 2
 
@@ -124,10 +123,10 @@ def test_a_run_of_another_folder_can_be_looked_at_and_its_commands_lead_there(
 def test_a_run_that_is_over_is_repeated_only_where_it_belongs(person: Person) -> None:
     person.types(person.a, "run", "plan.json", "--no-input")
     old = person.shown(person.a)
-    person.types(person.a, "approve", "last", old["hash"], "--run")
-    code, _, err = person.types(person.b, "retry", old["id"], "--from", "w", "--no-input")
+    person.types(person.a, "approve", "last", old["hash"], "--go")
+    code, _, err = person.types(person.b, "runs", "retry", old["id"], "--from", "w", "--no-input")
     assert (code, str(person.a) in err) == (4, True)
-    person.types(person.a, "retry", old["id"], "--from", "w", "--no-input")
+    person.types(person.a, "runs", "retry", old["id"], "--from", "w", "--no-input")
     assert person.shown(person.a)["folder"] == str(person.a)
     assert person.written == ["a"]
 
@@ -142,7 +141,7 @@ def test_a_folder_reached_by_a_link_is_the_same_and_one_that_was_moved_is_not(
     assert person.types(link, "approve", "last", run["hash"])[0] == 0
     link.unlink()
     moved = shutil.move(person.a, person.a.with_name("moved"))
-    code, _, err = person.types(Path(moved), "resume", run["id"])
+    code, _, err = person.types(Path(moved), "go", run["id"])
     assert code == 4
     assert "does not exist any more" in err
     assert person.written == []

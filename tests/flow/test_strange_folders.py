@@ -196,10 +196,10 @@ COMMANDS = [
     ("tools", "list"),
     ("tools", "approve"),
     ("agents", "list"),
-    ("prompts", "show", "draft"),
+    ("config", "prompts", "show", "draft"),
     ("runs",),
     ("schedule", "list"),
-    ("doctor",),
+    ("store", "doctor"),
     ("trust",),
 ]
 
@@ -378,7 +378,7 @@ def test_approvals_that_others_can_write_are_not_believed(folder: Folder) -> Non
 
 
 def test_the_doctor_tells_what_of_a_strange_folder_is_left_out(folder: Folder) -> None:
-    [found] = [each for each in folder.json("doctor") if each["subject"] == "folder"]
+    [found] = [each for each in folder.json("store", "doctor") if each["subject"] == "folder"]
     assert found["level"] == "warning"
     assert "models.plan.base_url" in found["message"]
 

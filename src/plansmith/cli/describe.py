@@ -74,16 +74,16 @@ def _step_json(state: StepState) -> dict[str, Json]:
 
 
 def next_commands(run: Run, session: Session) -> Iterator[str]:
-    """Yields the commands that continue a run; the last one runs it."""
+    """Yields the commands that continue a run: decisions for scripts, and last what goes on."""
     if run.damage:
-        yield session.command("repair", run.id)
+        yield session.command("store", "repair", run.id)
         return
     if has_no_plan(run):
-        yield session.command("retry", run.id)
+        yield session.command("runs", "retry", run.id)
     if run.status.over or (run.plan is None and not run.questions):
         return
     if is_unusable(run):
-        yield session.command_for(run, "edit", run.id)
+        yield session.command_for(run, "runs", "edit", run.id)
         return
     match next_move(run):
         case AwaitReview(hash=digest):
@@ -95,7 +95,7 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
         if group[0].kind == "consent":
             yield session.command_for(run, "answer", run.id, name, "--show")
         yield session.command_for(run, "answer", run.id, name, "ANSWER")
-    yield session.command_for(run, "resume", run.id)
+    yield session.command_for(run, "go", run.id)
 
 
 def waiting_lines(
@@ -106,18 +106,16 @@ def waiting_lines(
     `served`: a server or worker of the store lives, which continues what is decided. `asks`: with
     the questions, which were not shown yet.
     """
-    commands = list(next_commands(run, session))
-    if not commands:
+    *decisions, go_on = [*next_commands(run, session)] or [""]
+    if not go_on:
         return
-    has_decision = len(commands) > 1
-    go_on = session.words["goes_on" if served else "go_on"]
-    yield session.words["waits"] if has_decision else go_on
+    yield session.words["waits" if decisions else "goes_on" if served else "go_on"]
     for group in question_groups(run.questions.values()) if asks else ():
         yield from group_lines(group, session, run)
-    yield from (f"  {safe(each)}" for each in commands[:-1])
-    if has_decision:
-        yield session.words["then"]
-    yield f"  {safe(commands[-1])}"
+    yield f"  {safe(go_on)}"
+    if decisions:
+        yield session.words["or_decide"]
+    yield from (f"  {safe(each)}" for each in decisions)
 
 
 async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[str]:
@@ -129,7 +127,10 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
     previews = await WorkFiles(session.smith.runs).plan_previews(run)
     lines = list(_review_lines(run, events, previews, session, flag))
     if any(line.lstrip().startswith("…") for line in lines):
-        lines += [session.words["seen_whole"], f"  {session.command('show', run.id, '--yaml')}"]
+        lines += [
+            session.words["seen_whole"],
+            f"  {session.command('convert', run.id, '--to', 'yaml')}",
+        ]
     return lines
 
 

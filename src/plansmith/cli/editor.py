@@ -40,7 +40,7 @@ async def edit_in_editor(session: Session, run: Run, *, tells: bool = True) -> R
             edited = await edit_from(session, run, str(path), tells=tells)
         except PlanInvalid as error:
             if not _wants_again(session, error):
-                again = session.command("edit", run.id, "--file", str(path))
+                again = session.command("runs", "edit", run.id, "--file", str(path))
                 session.say(session.words["kept"].format(path=path), f"  {again}")
                 raise
         except BaseException:

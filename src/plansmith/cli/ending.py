@@ -32,7 +32,7 @@ async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
         print_json(run_json(run, session))
     await print_end(session, run, silent=bool(args.get("json") or args.get("jsonl")))
     if detached:
-        session.say(session.words["detached"], f"  {session.command('resume', run.id)}")
+        session.say(session.words["detached"], f"  {session.command('go', run.id)}")
     elif not run.status.over:
         session.say(*waiting_lines(run, session))
 
@@ -97,4 +97,4 @@ def say_no_plan(session: Session, run: Run) -> None:
     # The reason of a run that failed is printed with it.
     others = [each for each in run.problems if each.message not in run.reason]
     session.say(*problem_lines(others, session.words["locale"]))
-    session.say(session.words["try_again"], f"  {session.command('retry', run.id)}")
+    session.say(session.words["try_again"], f"  {session.command('runs', 'retry', run.id)}")

@@ -30,15 +30,9 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-class NotDecided(PlansmithError):
-    """A person left a question open, by Ctrl-C."""
-
-
 def exit_for(error: PlansmithError) -> Exit:
     """Returns the exit code of a command that ends with an error."""
     match error:
-        case NotDecided():
-            return Exit.INTERRUPTED
         case PlanInvalid():
             return Exit.INVALID
         case ModelFailed() | ToolFailed() | JournalError():

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
 import sys
 import traceback
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pkgutil import resolve_name
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
-from plansmith.cli.command_table import COMMANDS, DAILY, MORE
+from plansmith.cli.command_table import COMMANDS, DAILY, MORE, Command, verbs
 from plansmith.cli.exit_codes import Exit, exit_for
 from plansmith.cli.parser import FOLDER, Parser, WrongUsage, help_text
 from plansmith.cli.ui.own_locale import own_locale
@@ -26,16 +25,17 @@ if TYPE_CHECKING:
     import difflib
     from importlib import metadata
 
-    from plansmith import files
+    from plansmith import files, plugins
     from plansmith.cli.ui import words
     from plansmith.plan import sentence
     from plansmith.server import tenant_book
 else:
     lazy_modules(
         globals(),
-        difflib="difflib",
         files="plansmith.files",
+        difflib="difflib",
         metadata="importlib.metadata",
+        plugins="plansmith.plugins",
         sentence="plansmith.plan.sentence",
         tenant_book="plansmith.server.tenant_book",
         words="plansmith.cli.ui.words",
@@ -116,21 +116,9 @@ class _CountingStream:
         return getattr(self._stream, name)
 
 
-class Command(Protocol):
-    """What the module of a command has to offer."""
-
-    def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Declares the arguments."""
-        ...
-
-    def main(self, args: argparse.Namespace) -> int:
-        """Runs the command; returns the exit code."""
-        ...
-
-
 _FLAGS: Final = (
-    "plansmith COMMAND --help shows its options; --version prints the version; -C works in FOLDER,"
-    "\n--tenant with the runs and the settings of a tenant."
+    "plansmith COMMAND --help shows its options, plansmith help PS301 explains a problem;"
+    "\n--version prints the version; -C works in FOLDER, --tenant with what is a tenant's."
 )
 _EXITS: Final = (
     "exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting for a person,"
@@ -145,19 +133,14 @@ def main(argv: Sequence[str] | None = None, *, within: tenant_book.Tenant | None
         return _in_folder(arguments[1:])
     if arguments and arguments[0] == "--tenant":
         return _in_tenant(arguments[1:])
-    if arguments[:1] == ["help"] and arguments[1:] not in ([], ["all"]):
-        arguments = [arguments[1], "--help"]
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        sys.stdout.write(_rows(COMMANDS) + "\n" if arguments[1:] == ["all"] else _help())
+    if not arguments or arguments[0] in ("-h", "--help"):
+        sys.stdout.write(overview())
         return Exit.OK if arguments else Exit.USAGE
     if arguments[0] in ("-V", "--version"):
         sys.stdout.write(f"plansmith {metadata.version('plansmith')}\n")
         return Exit.OK
     flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    output = Output(wants_json="--json" in flags)
-    if arguments[0] not in COMMANDS:
-        return output.failed(_unknown(arguments[0]), Exit.USAGE)
-    return _guarded(arguments[0], arguments[1:], output, within)
+    return _guarded(arguments, Output(wants_json="--json" in flags), within)
 
 
 def readable(given: Sequence[str]) -> list[str]:
@@ -182,18 +165,21 @@ def program() -> None:
     sys.exit(code)
 
 
-def _rows(names: Iterable[str]) -> str:
-    return "\n".join(f"  {name:<11}{help_text(COMMANDS[name].summary)}" for name in names)
+def rows(table: Mapping[str, str]) -> str:
+    """Returns names with what they do, in two columns."""
+    width = max(map(len, table)) + 2
+    return "\n".join(f"  {name:<{width}}{help_text(told)}" for name, told in table.items())
 
 
-def _help() -> str:
+def overview() -> str:
     """Returns the commands of every day with what they do, and the names of the others."""
-    more = (f"  {padded(help_text(each), 11)}{' '.join(names)}" for each, names in MORE.items())
+    daily = rows({name: COMMANDS[name].summary for name in DAILY})
+    more = (f"  {padded(help_text(each), 10)}{' '.join(names)}" for each, names in MORE.items())
     others = help_text("more (plansmith help all tells what each does):")
     parts = (
         help_text("usage: plansmith [-C FOLDER | --tenant NAME] COMMAND [OPTIONS]"),
         help_text("Turns a request into a checked, approved plan and runs it."),
-        "\n".join((help_text("every day:"), _rows(DAILY))),
+        "\n".join((help_text("every day:"), daily)),
         "\n".join((others, *more)),
         "\n".join((help_text(_FLAGS), help_text(_EXITS))),
     )
@@ -201,9 +187,13 @@ def _help() -> str:
 
 
 def _unknown(name: str) -> PlansmithError:
-    near = difflib.get_close_matches(name, [*COMMANDS, "--version"], n=1)
+    noun, _, word = name.rpartition(" ")
+    known = [each.removeprefix(f"{noun} ") for each in verbs(noun)] or [*COMMANDS, "--version"]
+    near = difflib.get_close_matches(word, known, n=1)
     if near:
-        hint = sentence.Sentence("error.mean_command", name=near[0])
+        hint = sentence.Sentence("error.mean_command", name=f"{noun} {near[0]}".lstrip())
+    elif noun:
+        hint = sentence.Sentence("error.see_help", command=f"plansmith {noun}")
     elif name.startswith("-"):
         hint = sentence.Sentence("error.option_last", name=name)
     else:
@@ -238,12 +228,10 @@ def _in_tenant(arguments: Sequence[str]) -> int:
         return main(arguments[1:], within=found)
 
 
-def _guarded(
-    name: str, arguments: Sequence[str], output: Output, within: tenant_book.Tenant | None
-) -> int:
+def _guarded(arguments: Sequence[str], output: Output, within: tenant_book.Tenant | None) -> int:
     try:
         with output.counted():
-            code = _run(name, arguments, within)
+            code = _run(arguments, within)
         output.print_json(code, _ENDS.get(code, "the command printed nothing more"))
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -265,21 +253,42 @@ def _guarded(
 _ENDS: Final[dict[int, str]] = {Exit.WAITING: "a person is needed: stderr says for what"}
 
 
+def split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Returns the command, which has one or two words, and its own arguments."""
+    two = " ".join(arguments[:2])
+    return (two, arguments[2:]) if two in COMMANDS else (arguments[0], arguments[1:])
+
+
 def parser_of(name: str, command: Command) -> Parser:
-    """Returns the parser of a command's arguments."""
-    parser = Parser(prog=f"plansmith {name}", description=COMMANDS[name].summary)
+    """Returns the parser of a command's arguments; its help also tells the verbs of a noun."""
+    told = COMMANDS[name].summary if name in COMMANDS else command.summary
+    below = {each: COMMANDS[each].summary for each in verbs(name)}
+    parser = Parser(prog=f"plansmith {name}", description=told, verbs=rows(below) if below else "")
     command.configure(parser)
     return parser
 
 
 def load_command(name: str) -> Command:
-    """Loads the module of a command."""
-    return cast("Command", resolve_name(f"plansmith.cli.commands.{COMMANDS[name].dotted}"))
+    """Loads a command: ours, or one that an installed package brings."""
+    if name not in COMMANDS:
+        if name not in plugins.names("commands"):
+            raise _unknown(name)
+        return cast("Command", plugins.load("commands", name))
+    place = COMMANDS[name].place
+    return resolve_name(f"plansmith.cli.commands.{place}") if place else _VERBS_ONLY
 
 
-def _run(name: str, arguments: Sequence[str], within: tenant_book.Tenant | None) -> int:
+_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
+
+
+def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int:
+    name, own = split(arguments)
     with uncollected(freeze=True):
         command = load_command(name)
     parser = parser_of(name, command)
+    if verbs(name) and own and not own[0].startswith("-") and not parser.takes_words:
+        raise _unknown(f"{name} {own[0]}")
+    if command is _VERBS_ONLY and not own:
+        sys.stdout.write(parser.format_help())
     parser.set_defaults(within=within, command=name)
-    return command.main(parser.parse_args(arguments))
+    return command.main(parser.parse_args(own))

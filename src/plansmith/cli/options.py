@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.cli.parser import FOLDER
@@ -42,9 +42,13 @@ _PARTS: Final[dict[str, dict[str, Any]]] = {
 }
 # Commands that only look at runs, or stop them, need the store alone; these need tools as well.
 _STORE_ALONE: Final = frozenset(
-    ("cancel", "pause", "reject", "repair", "report", "runs", "show", "skip", "threads", "watch")
+    (
+        *("reject", "report", "show", "threads", "runs", "runs watch", "runs skip"),
+        *("runs pause", "runs cancel", "store repair"),
+    )
 )
-_TOOLS_ALONE: Final = frozenset(("edit", "replay", "undo"))
+_TOOLS_ALONE: Final = frozenset(("convert", "runs edit", "runs undo", "runs replay"))
+_NOUNS: Final = frozenset(("runs", "store"))
 _LIMITS: Final[dict[str, type[int | float]]] = {
     "money": float,
     "tokens": int,
@@ -212,9 +216,10 @@ def _limit(part: str) -> tuple[str, int | float]:
     raise Misconfigured(Sentence("error.not_limit", part=part), hint=hint)
 
 
-def repeated_flags(args: argparse.Namespace, command: str) -> list[str]:
+def repeated_flags(args: argparse.Namespace, words: Sequence[str]) -> list[str]:
     """Returns the flags to repeat in a command about the same run: those that it needs."""
     flags: list[str] = []
+    command = " ".join(words[:2]) if words[0] in _NOUNS else words[0]
     needed = 1 if command in _STORE_ALONE else 2 if command in _TOOLS_ALONE else len(_REPEATED)
     for name in _REPEATED[:needed]:
         value: str | list[str] | None = vars(args).get(name)

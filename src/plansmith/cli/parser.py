@@ -92,11 +92,22 @@ class WrongUsage(PlansmithError):
 class Parser(argparse.ArgumentParser):
     """A parser that raises its errors, so that they can be printed as JSON too."""
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, *, verbs: str = "", **given: Any) -> None:
+        self._verbs = verbs
         given.setdefault(
             "formatter_class", _ChineseHelp if is_chinese() else argparse.HelpFormatter
         )
         super().__init__(**given)
+
+    @property
+    def takes_words(self) -> bool:
+        """Whether there are arguments besides options."""
+        return any(not each.option_strings for each in self._actions)
+
+    def format_help(self) -> str:
+        """Returns the help, with the verbs of a noun below."""
+        below = f"\n{help_text('more commands:')}\n{self._verbs}\n" if self._verbs else ""
+        return super().format_help() + below
 
     def error(self, message: str) -> NoReturn:
         """Raises the error instead of printing it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from plansmith.cli.consent import ask_all
 from plansmith.cli.describe import done_so_far, review_lines
 from plansmith.cli.editor import edit_in_editor
-from plansmith.cli.question_groups import ask_all
 from plansmith.cli.questions import Choice, ask_line, read_choice
 from plansmith.plan.capability import Effect
 from plansmith.plan.sentence import Sentence, in_language

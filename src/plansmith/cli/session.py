@@ -6,14 +6,16 @@ import argparse
 import asyncio
 import getpass
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.adapters.clock import SystemClock
 from plansmith.app import Plansmith
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import command_line, detail_of, repeated_flags, settings_of, warn
 from plansmith.cli.team_smiths import TeamSmiths
@@ -51,6 +53,7 @@ else:
 
 _NO_PARTS: Final[Parts] = {"model": None, "tools": (), "agents": (), "context": ()}
 _SHORTEST: Final = 4
+_SHORT: Final = 8
 _PAGE: Final = 20
 _BUDGETS: Final = ("budget", "shared_budget")
 
@@ -82,7 +85,7 @@ class Session:
 
     def command(self, *words: str, folder: str = "") -> str:
         """Returns a command line with the flags of this session, for its folder or another one."""
-        return command_line(*words, *repeated_flags(self.args, words[0]), folder=folder)
+        return command_line(*words, *repeated_flags(self.args, words), folder=folder)
 
     def command_for(self, run: Run, *words: str) -> str:
         """Returns a command line about a run, with `-C` if the run is of another folder."""
@@ -188,6 +191,16 @@ async def find_run(name: str, store: PlanStore, folder: str) -> str:
     raise Misconfigured(Sentence("error.many_runs", count=len(found), name=name), hint=hint)
 
 
+def shortest(ids: Collection[str]) -> int:
+    """Returns how many characters are needed to tell the ids apart."""
+    ordered = sorted(ids)
+    shared = [
+        next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(one))
+        for one, two in pairwise(ordered)
+    ]
+    return max([_SHORT, *(count + 1 for count in shared)])
+
+
 async def _last_run(store: PlanStore, folder: str) -> str:
     hint = Sentence("error.ask_starts")
     async for run_id, _, _, summary in _newest(store):
@@ -223,10 +236,11 @@ def in_session(
     work: Callable[[Session], Awaitable[int]],
     *,
     only_reads: bool = False,
+    make: Callable[..., Plansmith] = make_smith,
 ) -> int:
     """Opens Plansmith, does the work of a command and closes it in any case.
 
-    A command that only reads runs needs no tool, agent or model.
+    A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
     """
     settings = settings_of(args)
     words = words_for(vars(args).get("lang") or own_locale())
@@ -236,7 +250,7 @@ def in_session(
         parts: Parts = {"tell": lines.say}
         if only_reads:
             parts.update(_NO_PARTS)
-        smith = make_smith(settings, **parts)
+        smith = make(settings, **parts)
         teams = TeamSmiths(smith, settings, tell=lines.say)
         try:
             return await work(Session(smith, settings, args, words, teams, lines=lines))
@@ -245,6 +259,16 @@ def in_session(
             await smith.close()
 
     return asyncio.run(go())
+
+
+def session_command(
+    configure: Callable[[argparse.ArgumentParser], None],
+    work: Callable[[Session], Awaitable[int]],
+    *,
+    only_reads: bool = False,
+) -> Command:
+    """Makes a command whose work is done in a session."""
+    return Command(configure, lambda args: in_session(args, work, only_reads=only_reads))
 
 
 def exit_of(run: Run) -> Exit:

@@ -104,7 +104,7 @@ class _Writer:
         lines = [
             goal,
             "",
-            f"Written by `plansmith export --program` from plan {self._plan.hash[:16]}.",
+            f"Written by `plansmith convert --to python` from plan {self._plan.hash[:16]}.",
             "It needs: pip install pydantic",
             "It prints the results as JSON; the exit code is 1 if a step failed.",
             "Nothing is kept: after a crash, run it from the beginning.",

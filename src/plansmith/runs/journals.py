@@ -206,9 +206,8 @@ class Journals:
         team = run.options.team
         if team is None or (self.team is not None and self.team.name == team.name):
             return
-        hint = (
-            f"plansmith {team.name} --resume {run.id}{' --db URL' if team.name == 'data' else ''}"
-        )
+        database = " --db URL" if team.name == "data" else ""
+        hint = f"plansmith go {run.id} --team {team.name}{database}"
         raise OtherTeam(Sentence("error.team", run=run.id, team=team.name), hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""Answers the handshake of `plansmith mcp` before the rest of the program is loaded."""
+"""Answers the handshake of `plansmith serve mcp` before the rest of the program is loaded."""
 
 from __future__ import annotations
 

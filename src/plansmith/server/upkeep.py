@@ -19,7 +19,7 @@ from plansmith.threads.store import needed_by_threads
 _DAY_S: Final = 86_400.0
 _BATCH: Final = 500
 _AGAIN_S: Final = 1.0
-# `plansmith approve --run` decides and then runs the plan itself: give it time to start.
+# `plansmith approve --go` decides and then runs the plan itself: give it time to start.
 GRACE_S: Final = 0.5
 _DECISIONS: Final = (
     *(e.PlanApproved, e.QuestionAnswered, e.RunResumed),

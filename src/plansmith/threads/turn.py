@@ -82,7 +82,6 @@ def not_by_message(reading: Reading, now: Situation) -> ThreadReply:
         waiting = [*now.decisions, *now.questions]
         asked = next((each for each in waiting if each.question.question == reading.question), None)
         text = asked.question.text if asked else reading.question
-        name = reading.question
-        said = Sentence("thread.answer_there", question=text, run=reading.run, name=name)
+        said = Sentence("thread.answer_there", question=text, run=reading.run)
         return ThreadReply(said, reading.run)
     return ThreadReply(Sentence("thread.approve_there", run=reading.run), reading.run)

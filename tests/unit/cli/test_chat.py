@@ -17,8 +17,8 @@ from tests.unit.cli.conftest import Cli, Write
 from tests.unit.cli.travel_model import NEW, TOOLS, Travel
 
 from plansmith import Plan
-from plansmith.cli.commands.chat_slash import COMMANDS, is_command
-from plansmith.cli.line_editor import LineHistory, completions
+from plansmith.cli.commands.chat import COMMANDS, is_command
+from plansmith.cli.keyboard import LineHistory, completions
 from plansmith.cli.main import main
 from plansmith.cli.ui.words import words_for
 from plansmith.testing import Reply
@@ -83,7 +83,7 @@ def test_a_chat_over_a_pipe_is_the_story_up_to_what_only_a_person_decides(
 
 
 def test_no_line_of_a_pipe_approves_a_plan(travel: Travel, pipe: Pipe, intake: Path) -> None:
-    yes = ("y", "yes", "好", "approve", "/plan", "y", "/resume", "yes", "allow")
+    yes = ("y", "yes", "好", "approve", "/plan", "y", "/go", "yes", "allow")
     code, _, err = pipe("Find a flight to Rome", "Now book it", *yes, flags=PY)
     assert booked(intake) == ""
     assert code != 0
@@ -327,9 +327,9 @@ def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe,
     assert cli("threads", "delete", row["id"])[0] == 4  # nobody was asked
     code, _, err = cli("threads", "delete", row["id"], "--yes", "--json")
     assert (code, "is not over" in err) == (4, True)
-    cli("cancel", shown["runs"][-1])
+    cli("runs", "cancel", shown["runs"][-1])
     run = json.loads(cli("threads", "show", "last", "--json")[1])["runs"][-1]
-    cli("cancel", run)
+    cli("runs", "cancel", run)
     code, out, _ = cli("threads", "delete", row["id"], "--yes", "--json")
     assert (code, json.loads(out)["deleted"]) == (0, row["id"])
     assert json.loads(cli("runs", "--json")[1]) == []

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from plansmith.cli.command_table import COMMANDS
-from plansmith.cli.commands.explain import problem_help
-from plansmith.cli.main import load_command, main, parser_of
+from plansmith.cli.commands.help import problem_help
+from plansmith.cli.main import load_command, main, parser_of, split
 from plansmith.cli.options import repeated_flags
 from plansmith.plan.problem import CODES
 from plansmith.text import HAN
@@ -47,13 +47,13 @@ Write = Callable[[str, Any], str]
 def test_help_lists_every_command(words: list[str], capsys: Capture) -> None:
     assert main(words) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in COMMANDS)
+    assert all(name.split()[0] in shown for name in COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_of_its_own(name: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as stop:
-        main([name, "--help"])
+        main([*name.split(), "--help"])
     assert stop.value.code == 0
     assert f"plansmith {name}" in capsys.readouterr().out
 
@@ -76,7 +76,7 @@ def test_a_plan_is_shown_and_converted_and_means_the_same(write: Write, capsys: 
     path = write("plan.json", PLAN)
     assert main(["show", path]) == 0
     assert 'city = "Oslo"' in capsys.readouterr().out
-    assert main(["show", path, "--yaml"]) == 0
+    assert main(["convert", path, "--to", "yaml"]) == 0
     yaml = write("plan.yaml", capsys.readouterr().out)
     assert main(["show", yaml, "--json"]) == 0
     again = write("again.json", capsys.readouterr().out)
@@ -178,8 +178,8 @@ def test_a_diff_is_told_and_whether_it_matters(write: Write, capsys: Capture) ->
 
 def test_the_graph_is_drawn_both_ways(write: Write, capsys: Capture) -> None:
     path = write("plan.json", PLAN)
-    assert main(["graph", path]) == 0
-    assert main(["graph", path, "--mermaid"]) == 0
+    assert main(["show", path, "--graph"]) == 0
+    assert main(["convert", path, "--to", "mermaid"]) == 0
     drawn = capsys.readouterr().out
     assert drawn.startswith("● a")
     assert "\n↓ b" in drawn
@@ -188,26 +188,26 @@ def test_the_graph_is_drawn_both_ways(write: Write, capsys: Capture) -> None:
 
 def test_a_ring_cannot_be_drawn_and_says_why(write: Write, capsys: Capture) -> None:
     ring = {"steps": [{"id": "a", "tool": "t", "after": ["a"]}]}
-    assert main(["graph", write("ring.json", ring)]) == 3
+    assert main(["show", write("ring.json", ring), "--graph"]) == 3
     assert "waits for itself" in capsys.readouterr().err
 
 
 def test_the_schema_is_printed(capsys: Capture) -> None:
-    assert main(["schema"]) == 0
+    assert main(["check", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "Plansmith plan"
 
 
 def test_a_code_is_explained(capsys: Capture) -> None:
-    assert main(["explain", "ps301"]) == 0
+    assert main(["help", "ps301"]) == 0
     assert "cycle" in capsys.readouterr().out
-    assert main(["explain"]) == 0
+    assert main(["help", "problems"]) == 0
     assert "PS001" in capsys.readouterr().out
-    assert main(["explain", "PS999"]) == 2
+    assert main(["help", "PS999"]) == 2
 
 
 @pytest.mark.parametrize("typed", ["PS406", "ps406", "406"])
 def test_a_code_is_explained_with_what_to_do_and_an_example(typed: str, capsys: Capture) -> None:
-    assert main(["explain", typed]) == 0
+    assert main(["help", typed]) == 0
     told = capsys.readouterr().out
     assert "put an ask step before it" in " ".join(told.split())
     assert "    - {id: a, agent: researcher, task: find out}" in told
@@ -236,15 +236,16 @@ def test_help_about_no_command_is_wrong_and_names_the_nearest(capsys: Capture) -
 
 # Commands that a hint may name, with the flags of the command that gave the hint.
 NAMED = (
-    *("answer", "approve", "ask", "cancel", "changes", "edit", "pause", "reject", "repair"),
-    *("replay", "report", "resume", "retry", "runs", "show", "skip", "threads", "undo", "watch"),
+    *("answer", "approve", "ask", "convert", "go", "reject", "report", "runs", "show", "threads"),
+    *(f"runs {verb}" for verb in ("cancel", "change", "edit", "pause", "replay", "retry", "skip")),
+    *("runs undo", "runs watch", "store repair"),
 )
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_a_hint_repeats_the_flags_that_its_command_has(name: str) -> None:
     given = {"store": "s", "tools": ["t"], "model": "m", "base_url": "b", "docs": ["d"]}
-    repeated = repeated_flags(argparse.Namespace(**given, profile="p"), name)
+    repeated = repeated_flags(argparse.Namespace(**given, profile="p"), name.split())
     known = parser_of(name, load_command(name)).format_help()
     flags = {each for each in repeated if each.startswith("--")}
     shared = {f"--{each.replace('_', '-')}" for each in (*given, "profile")}
@@ -257,18 +258,17 @@ PARTS = ("--tools", "--model", "--base-url", "--docs", "--profile")
 @pytest.mark.parametrize(
     ("words", "shown"),
     [
-        *((name, 0) for name in ("runs", "watch r", "pause r", "cancel r", "reject r", "repair r")),
-        *((name, 0) for name in ("skip r s", "threads list", "templates list", "schedule list")),
-        *(
-            (name, 1)
-            for name in ("edit r", "undo r", "replay r", "tools list", "schedule change s")
-        ),
+        *((name, 0) for name in ("runs", "reject r", "store repair r", "threads list")),
+        *((f"runs {verb}", 0) for verb in ("watch r", "pause r", "cancel r", "skip r s")),
+        *((name, 0) for name in ("templates list", "schedule list")),
+        *((f"runs {verb}", 1) for verb in ("edit r", "undo r", "replay r")),
+        *((name, 1) for name in ("tools list", "schedule change s")),
     ],
 )
 def test_flags_for_every_command_are_taken_but_shown_only_where_they_matter(
     words: str, shown: int, capsys: Capture
 ) -> None:
-    name, *more = words.split()
+    name, more = split(words.split())
     parser = parser_of(name, load_command(name))
     given = parser.parse_args([*more, *(word for flag in PARTS for word in (flag, "x"))])
     assert (given.tools, given.model, given.base_url) == (["x"], "x", "x")
@@ -279,7 +279,7 @@ def test_flags_for_every_command_are_taken_but_shown_only_where_they_matter(
     assert [flag for flag in PARTS if flag in text] == [*PARTS[:shown]]
 
 
-@pytest.mark.parametrize("words", [["show"], ["check"], ["graph"]])
+@pytest.mark.parametrize("words", [["show"], ["check"], ["convert"]])
 def test_a_file_that_is_not_there_exits_with_2(words: list[str], capsys: Capture) -> None:
     assert main([*words, "/no/such/file"]) == 2
     assert "cannot read /no/such/file" in capsys.readouterr().err
@@ -324,21 +324,21 @@ def test_prompts_are_listed_shown_and_exported_to_be_changed(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["prompts", "list", "--json"]) == 0
+    assert main(["config", "prompts", "list", "--json"]) == 0
     names = [row["name"] for row in json.loads(capsys.readouterr().out)]
-    assert main(["prompts", "export", "mine"]) == 0
+    assert main(["config", "prompts", "export", "mine"]) == 0
     assert sorted(path.stem for path in (tmp_path / "mine").iterdir()) == names
-    assert main(["prompts", "export", "mine"]) == 2
+    assert main(["config", "prompts", "export", "mine"]) == 2
     (tmp_path / "mine" / "draft.md").write_text("mine alone\n", encoding="utf-8")
     (tmp_path / "plansmith.toml").write_text('[planner]\nprompts = "mine"\n', encoding="utf-8")
     capsys.readouterr()
     assert main(["trust", "--json"]) == 5
     assert main(["trust", "--yes", json.loads(capsys.readouterr().out)["hash"]]) == 0
-    assert main(["prompts", "show", "draft"]) == 0
+    assert main(["config", "prompts", "show", "draft"]) == 0
     assert capsys.readouterr().out == "mine alone\n"
-    assert main(["prompts", "list"]) == 0
+    assert main(["config", "prompts", "list"]) == 0
     assert re.search(r"^draft +yours$", capsys.readouterr().out, re.MULTILINE)
-    assert main(["prompts", "show", "nope"]) == 2
+    assert main(["config", "prompts", "show", "nope"]) == 2
 
 
 def test_a_failure_that_names_hostile_text_does_not_steer_the_terminal(

@@ -49,7 +49,7 @@ def test_quiet_decisions_and_plans_tell_nothing_but_their_outcome(cli: Cli, writ
     cli("run", write(NOTE, SAYS | {"say": "noted"}), *PY, "--no-input")
     hash_ = cli("show", "last", "--json")[1].split('"hash": "')[1][:64]
     assert cli("approve", "last", hash_, *PY, "-q") == (0, "", "")
-    assert cli("resume", "last", *PY, "-q") == (0, "noted\n", "")
+    assert cli("go", "last", *PY, "-q") == (0, "noted\n", "")
     code, out, err = cli("plan", "What is 2 + 3?", "-q", "--model", "rules")
     assert code == 0
     assert out
@@ -67,7 +67,7 @@ def test_verbose_tells_stages_the_model_times_and_tokens(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ask", "chat", "plan", "run", "resume", "retry", "watch", "approve", "answer"]
+    "name", ["ask", "chat", "plan", "run", "go", "runs retry", "runs watch", "approve", "answer"]
 )
 def test_the_help_of_commands_that_run_says_what_q_and_v_do(cli: Cli, name: str) -> None:
     shown = cli(name, "--help")[1]

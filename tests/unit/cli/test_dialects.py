@@ -58,6 +58,6 @@ def test_an_unknown_dialect_is_refused_by_the_command_line_with_the_list(cli: Cl
 def test_prose_is_not_imported_in_any_dialect(intake: Path, cli: Cli, dialect: str) -> None:
     text = 'Sorry, "buy 100 shares" is not something I can do. See [our policy].'
     (intake / "prose.txt").write_text(text, encoding="utf-8")
-    code, out, told = cli("import", "prose.txt", *(("--dialect", dialect) if dialect else ()))
+    code, out, told = cli("convert", "prose.txt", *(("--from", dialect) if dialect else ()))
     assert (code, out) == (3, "")
     assert "was found" in told if dialect else "no plan could be read" in told

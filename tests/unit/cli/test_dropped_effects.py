@@ -49,9 +49,9 @@ def test_a_flag_for_plans_that_only_read_does_not_agree_to_a_dropped_effect(
 ) -> None:
     (tmp_path / "store").mkdir()
     run, digest = asyncio.run(_replanned(f"sqlite:///{tmp_path / 'store' / 'runs.db'}"))
-    code, _, err = cli("resume", run, "--tools", "tools.py", "--yes-read-only", "--no-input")
+    code, _, err = cli("go", run, "--tools", "tools.py", "--yes-read-only", "--no-input")
     assert code == 5
     assert 'no longer calls note(text="hello"), which you approved' in err
-    code, out, _ = cli("resume", run, "--tools", "tools.py", "--approve-plan", digest)
+    code, out, _ = cli("go", run, "--tools", "tools.py", "--approve-plan", digest)
     assert code == 7
     assert 'Not done, although it was approved: note(text="hello")' in out.replace("\\", "")

@@ -1,4 +1,4 @@
-"""`plansmith export --program`: a plan file or a run as a program."""
+"""`plansmith convert --to python`: a plan file or a run as a program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_plan_file_is_exported_as_a_program_that_runs(
 ) -> None:
     files = {"id": "f", "tool": "files.list", "inputs": {"folder": "."}}
     name = write(LOOK, files, {"id": "t", "tool": "mail.send"})
-    code, out, told = cli("export", name, "--program", "--tools", "tools.py")
+    code, out, told = cli("convert", name, "--to", "python", "--tools", "tools.py")
     assert code == 0
     assert "fill in tool_mail_send" in told
     assert "files.list is a tool of plansmith" in told
@@ -38,22 +38,21 @@ def test_the_plan_of_a_run_is_exported_with_its_templates(cli: Cli, write: Write
     use = write({"id": "u", "template": "looking"}, name="use.json")
     assert cli("run", use, "--tools", "tools.py", "--yes-read-only")[0] == 0
     for plan in ("last", use):
-        code, out, _ = cli("export", plan, "--program", "--tools", "tools.py")
+        code, out, _ = cli("convert", plan, "--to", "python", "--tools", "tools.py")
         assert (code, 'PLANS["looking@1"]' in out) == (0, True)
 
 
-def test_exactly_one_form_is_exported(cli: Cli, write: Write) -> None:
+def test_a_form_that_is_not_known_is_refused(cli: Cli, write: Write) -> None:
     name = write(LOOK)
-    assert cli("export", name)[0] == 2
-    assert cli("export", name, "--program", "--dialect", "sage")[0] == 2
+    assert cli("convert", name, "--to", "esperanto")[0] == 2
 
 
 def test_a_plan_that_cannot_run_is_not_exported(cli: Cli, write: Write) -> None:
     ring = [LOOK | {"after": ["b"]}, LOOK | {"id": "b", "after": ["a"]}]
-    code, out, told = cli("export", write(*ring), "--program", "--tools", "tools.py")
+    code, out, told = cli("convert", write(*ring), "--to", "python", "--tools", "tools.py")
     assert (code, out) == (3, "")
     assert "PS301" in told
     missing = write({"id": "u", "template": "nowhere"})
-    code, out, told = cli("export", missing, "--program")
+    code, out, told = cli("convert", missing, "--to", "python")
     assert (code, out) == (4, "")
     assert "nowhere" in told

@@ -94,7 +94,7 @@ def test_a_model_that_is_named_is_not_looked_for(cli: Cli) -> None:
 
 
 def doctor(cli: Cli, *words: str) -> tuple[int, dict[str, tuple[str, str]]]:
-    code, out, _ = cli("doctor", "--json", *words)
+    code, out, _ = cli("store", "doctor", "--json", *words)
     found = [each for each in json.loads(out) if each["subject"].startswith("model")]
     return code, {each["subject"]: (each["level"], each["message"]) for each in found}
 

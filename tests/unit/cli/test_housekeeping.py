@@ -1,4 +1,4 @@
-"""`plansmith prune`, `backup`, `restore` and `vacuum`, also beside another process."""
+"""`plansmith store prune`, `backup`, `restore` and `vacuum`, also beside another process."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_runs_that_ended_long_ago_are_pruned_and_no_others(
     old = ran_long_ago(store, 3)
     assert cli("run", write(LOOK), "--tools", "tools.py", "--yes-read-only")[0] == 0
     assert cli("run", write(NOTE), "--tools", "tools.py", "--no-input")[0] == 5
-    words = ("prune", "--older-than", "90d")
+    words = ("store", "prune", "--older-than", "90d")
     code, out, _ = cli(*words, "--dry-run", "--json")
     told = json.loads(out)
     assert (code, told["runs"], told["removed"]) == (0, 3, False)
@@ -82,32 +82,32 @@ def test_runs_that_ended_long_ago_are_pruned_and_no_others(
     assert len(left) == 2
     assert not {*old} & {*left}
     assert not [row for row in rows(store, "SELECT body FROM contents") if "x0x0" in str(row[0])]
-    assert cli("verify", "--all")[0] == 0
+    assert cli("store", "verify", "--all")[0] == 0
 
 
 @pytest.mark.parametrize("age", ["", "0d", "90", "d", "-1d", "90days", "999999d"])
 def test_an_age_that_is_none_removes_nothing(age: str, cli: Cli) -> None:
-    assert cli("prune", "--older-than", age, "--yes")[0] == 2
+    assert cli("store", "prune", "--older-than", age, "--yes")[0] == 2
 
 
 def test_only_statuses_of_ended_runs_can_be_pruned(cli: Cli) -> None:
-    code, _, told = cli("prune", "--older-than", "1d", "--status", "running", "--yes")
+    code, _, told = cli("store", "prune", "--older-than", "1d", "--status", "running", "--yes")
     assert code == 2
     assert "done" in told
 
 
 def test_a_backup_is_one_private_file_with_all_runs(cli: Cli, store: Path, intake: Path) -> None:
     ran_long_ago(store, 2)
-    code, out, _ = cli("backup", "copy.db", "--json")
+    code, out, _ = cli("store", "backup", "copy.db", "--json")
     assert (code, json.loads(out)["runs"]) == (0, 2)
     copy = intake / "copy.db"
     assert copy.stat().st_mode & 0o777 == 0o600
-    assert cli("backup", "copy.db")[0] == 4
-    assert cli("backup", "copy.db", "--force")[0] == 0
-    assert cli("backup", str(store), "--force")[0] == 4
+    assert cli("store", "backup", "copy.db")[0] == 4
+    assert cli("store", "backup", "copy.db", "--force")[0] == 0
+    assert cli("store", "backup", str(store), "--force")[0] == 4
     assert sorted(each.name for each in intake.iterdir() if "copy" in each.name) == ["copy.db"]
     assert cli("runs", "--store", "sqlite:///copy.db")[0] == 0
-    assert cli("verify", "--all", "--store", "sqlite:///copy.db")[0] == 0
+    assert cli("store", "verify", "--all", "--store", "sqlite:///copy.db")[0] == 0
 
 
 def test_after_a_restore_nothing_goes_on_by_itself(
@@ -118,21 +118,21 @@ def test_after_a_restore_nothing_goes_on_by_itself(
     [[run]] = rows(store, "SELECT name FROM runs")
     plan_hash = json.loads(cli("check", "plan.json", "--tools", "tools.py", "--json")[1])["hash"]
     assert cli("approve", str(run), plan_hash, "--tools", "tools.py")[0] in (0, 5)
-    assert cli("backup", "copy.db")[0] == 0
-    assert cli("resume", str(run), "--tools", "tools.py")[0] == 0
+    assert cli("store", "backup", "copy.db")[0] == 0
+    assert cli("go", str(run), "--tools", "tools.py")[0] == 0
     assert (intake / "notes.txt").read_text(encoding="utf-8") == "once\n"
-    assert cli("restore", "copy.db")[0] == 4
-    code, out, _ = cli("restore", "copy.db", "--yes", "--json")
+    assert cli("store", "restore", "copy.db")[0] == 4
+    code, out, _ = cli("store", "restore", "copy.db", "--yes", "--json")
     told = json.loads(out)
     assert (code, told["paused_runs"]) == (0, 1)
     assert Path(told["kept"]).is_file()
     shown = json.loads(cli("show", str(run), "--json")[1])
     assert "backup" in json.dumps(shown)
-    cli("resume", "--all", "--tools", "tools.py", "--no-input")
+    cli("go", "--all", "--tools", "tools.py", "--no-input")
     assert (intake / "notes.txt").read_text(encoding="utf-8") == "once\n"
-    assert cli("verify", "--all")[0] == 0
+    assert cli("store", "verify", "--all")[0] == 0
     # The store as it was can be put back in the same way.
-    again = cli("restore", told["kept"], "--yes")
+    again = cli("store", "restore", told["kept"], "--yes")
     assert again[0] == 0, again
     assert json.loads(cli("show", str(run), "--json")[1])["status"] == "done"
 
@@ -182,19 +182,19 @@ def test_all_but_restore_work_beside_live_runs(
     cli: Cli, store: Path, intake: Path, other_process: subprocess.Popen[str]
 ) -> None:
     for number in range(3):
-        assert cli("backup", f"copy{number}.db")[0] == 0
-        assert cli("vacuum")[0] == 0
-        assert cli("prune", "--older-than", "1h", "--yes")[0] == 0
-    code, _, told = cli("restore", "copy0.db", "--yes")
+        assert cli("store", "backup", f"copy{number}.db")[0] == 0
+        assert cli("store", "vacuum")[0] == 0
+        assert cli("store", "prune", "--older-than", "1h", "--yes")[0] == 0
+    code, _, told = cli("store", "restore", "copy0.db", "--yes")
     assert (code, "another process uses" in told) == (4, True)
     out, _ = other_process.communicate("", timeout=120)
     assert other_process.returncode == 0
     assert len(rows(store, "SELECT 1 FROM runs")) == int(out)
-    assert cli("verify", "--all")[0] == 0
+    assert cli("store", "verify", "--all")[0] == 0
     for number in range(3):
         url = f"sqlite:///copy{number}.db"
-        assert cli("verify", "--all", "--store", url)[0] == 0
-    assert cli("restore", "copy0.db", "--yes")[0] == 0
+        assert cli("store", "verify", "--all", "--store", url)[0] == 0
+    assert cli("store", "restore", "copy0.db", "--yes")[0] == 0
     assert not [each for each in store.parent.iterdir() if each.name.startswith(".")]
 
 
@@ -225,15 +225,15 @@ def test_a_hostile_or_broken_file_leaves_the_store_as_it_is(
     cli: Cli, store: Path, intake: Path
 ) -> None:
     ran_long_ago(store, 2)
-    assert cli("backup", "good.db")[0] == 0
+    assert cli("store", "backup", "good.db")[0] == 0
     before = rows(store, "SELECT * FROM tally")
     for name, path in bad_files(intake, (intake / "good.db").read_bytes()).items():
-        code, _, told = cli("restore", str(path), "--yes")
+        code, _, told = cli("store", "restore", str(path), "--yes")
         assert code in (1, 2, 4), (name, told)
         assert "Traceback" not in told, name
-    assert cli("restore", "nowhere.db", "--yes")[0] == 2
+    assert cli("store", "restore", "nowhere.db", "--yes")[0] == 2
     assert rows(store, "SELECT * FROM tally") == before
-    assert cli("verify", "--all")[0] == 0
+    assert cli("store", "verify", "--all")[0] == 0
     assert not [each for each in store.parent.iterdir() if each.name.startswith(".")]
 
 
@@ -243,7 +243,7 @@ def test_a_full_disk_leaves_no_half_backup(cli: Cli, store: Path, intake: Path) 
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000)); "
-        "from plansmith.cli.main import main; sys.exit(main(['backup', 'copy.db']))"
+        "from plansmith.cli.main import main; sys.exit(main(['store', 'backup', 'copy.db']))"
     )
     assert store.stat().st_size > 300_000
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -254,7 +254,7 @@ def test_a_full_disk_leaves_no_half_backup(cli: Cli, store: Path, intake: Path) 
 
 @pytest.mark.parametrize("command", ["backup", "restore", "vacuum"])
 def test_for_postgres_the_right_program_is_named(command: str, cli: Cli) -> None:
-    words = [command, *([] if command == "vacuum" else ["x.db"])]
+    words = ["store", command, *([] if command == "vacuum" else ["x.db"])]
     code, _, told = cli(*words, "--store", "postgresql://nobody@127.0.0.1:1/none")
     wanted = {"backup": "pg_dump --schema='plansmith*'", "restore": "pg_restore"}
     assert code == 2

@@ -30,7 +30,7 @@ def error_of(out: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", [*COMMANDS, "no-such-command"])
 def test_wrong_usage_of_every_command_is_told_as_json(name: str, cli: Cli) -> None:
-    code, out, err = cli(name, "--json", "--no-such-flag", "a", "b", "c", "d", NOT_UTF_8)
+    code, out, err = cli(*name.split(), "--json", "--no-such-flag", "a", "b", "c", "d", NOT_UTF_8)
     assert code == 2
     told = error_of(out)
     assert (told["code"], told["exit"]) == ("usage", 2)
@@ -40,23 +40,23 @@ def test_wrong_usage_of_every_command_is_told_as_json(name: str, cli: Cli) -> No
 
 REFUSED: dict[str, list[str]] = {
     "run": ["nowhere.json"],
-    "watch": ["last"],
+    "runs watch": ["last"],
     "approve": ["last", "HASH"],
     "reject": ["last"],
     "answer": ["last", "yes"],
-    "edit": ["last", "--file", "nowhere.json"],
-    "changes": ["last", "more"],
-    "undo": ["last"],
-    "pause": ["last"],
-    "resume": ["last"],
-    "retry": ["last"],
-    "cancel": ["last"],
+    "runs edit": ["last", "--file", "nowhere.json"],
+    "runs change": ["last", "more"],
+    "runs undo": ["last"],
+    "runs pause": ["last"],
+    "go": ["last"],
+    "runs retry": ["last"],
+    "runs cancel": ["last"],
     "report": ["last"],
     "show": ["nowhere.json"],
     "check": ["nowhere.json"],
     "diff": ["nowhere.json", "nowhere.json"],
-    "replay": ["last"],
-    "verify": ["last"],
+    "runs replay": ["last"],
+    "store verify": ["last"],
     "ask": [" "],
     "plan": [" "],
     "chat": ["--thread", "last"],
@@ -70,7 +70,7 @@ REFUSED: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_is_told_as_json(name: str, cli: Cli) -> None:
-    code, out, _ = cli(name, *REFUSED[name], "--json")
+    code, out, _ = cli(*name.split(), *REFUSED[name], "--json")
     told = error_of(out)
     assert code == told["exit"] != 0
     assert told["message"]

@@ -43,7 +43,7 @@ def waiting(cli: Cli, write: Write, *steps: dict[str, Any]) -> tuple[dict[str, A
     cli("run", write(*steps), *PY, "--no-input")
     digest = json.loads(cli("show", "last", "--json")[1])["hash"]
     cli("approve", "last", digest, *PY, "--no-input")
-    code, _, err = cli("resume", "last", *PY, "--no-input")
+    code, _, err = cli("go", "last", *PY, "--no-input")
     assert code == 5
     run: dict[str, Any] = json.loads(cli("show", "last", "--json")[1])
     return run, err
@@ -141,8 +141,8 @@ def test_a_report_tells_consent_and_an_answer_to_a_plan_that_imitates_it_apart(
 ) -> None:
     fake = {"id": "q", "question": "Plansmith asks for your consent", "options": ["allow"]}
     waiting(cli, write, READ, fake, NOTE | {"after": ["q"]})
-    cli("answer", "last", "q", "allow", *PY, "--run", "--no-input")
-    code, out, _ = cli("answer", "last", "refuse", *PY, "--run", "--no-input")
+    cli("answer", "last", "q", "allow", *PY, "--go", "--no-input")
+    code, out, _ = cli("answer", "last", "refuse", *PY, "--go", "--no-input")
     assert code == 7
     assert "answered the plan's own question “Plansmith asks for your consent”: allow" in out
     assert "did not allow note to be called with values out of r" in out
@@ -169,7 +169,7 @@ def test_consent_tells_what_happens_to_the_file_and_takes_a_value_of_ones_own(
     assert (code, "path: " in err) == (4, True)
     code, _, err = cli("answer", "last", "--set", "path=mine {{r.text}}.md", *PY, "--no-input")
     assert code == 0, err
-    cli("resume", "last", *PY, "--no-input")
+    cli("go", "last", *PY, "--no-input")
     assert (intake / "mine {{r.text}}.md").read_text(encoding="utf-8") == "new\nsame\n"
     assert (intake / "out.md").read_text(encoding="utf-8") == "old\nsame\n"
     each = {"tool": "files.write", "inputs": {"path": "{{item}}.md", "text": "{{r.text}}"}}
@@ -177,7 +177,7 @@ def test_consent_tells_what_happens_to_the_file_and_takes_a_value_of_ones_own(
     one = ("answer", "last", "data:m/1?1", "--set")
     assert cli(*one, "path=", *PY)[0] == 4
     assert cli(*one, "path={{c}}.md", *PY, "--no-input")[0] == 0
-    cli("answer", "last", "data:m/0?1", "refuse", *PY, "--run", "--no-input")
+    cli("answer", "last", "data:m/0?1", "refuse", *PY, "--go", "--no-input")
     assert (intake / "{{c}}.md").read_text(encoding="utf-8") == "new\nsame\n"
     assert not [*intake.glob("[ab].md")]
 
@@ -203,7 +203,7 @@ def test_a_value_that_cannot_be_sent_is_refused(
 def test_refuse_with_set_at_the_command_line(cli: Cli, write: Write, intake: Path) -> None:
     (intake / "letter.txt").write_text("hello")
     waiting(cli, write, READ, NOTE)
-    cli("answer", "last", "data:n?1", "refuse", "--set", "text=own", *PY, "--no-input", "--run")
+    cli("answer", "last", "data:n?1", "refuse", "--set", "text=own", *PY, "--no-input", "--go")
     assert not (intake / "notes.txt").exists()
 
 
@@ -233,7 +233,7 @@ def test_all_items_are_allowed_by_one_answer_to_exactly_the_table_that_was_shown
     assert (code, "is not the one you saw" in err, notes.exists()) == (4, True, False)
     shown = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
     assert cli(*shown[1:], "--no-input")[0] == 0
-    cli("resume", "last", *PY, "--no-input")
+    cli("go", "last", *PY, "--no-input")
     assert notes.read_text(encoding="utf-8") == f"{HOSTILE}\n" * 2
     events = [each["body"] for each in events_of(cli)]
     answers = [each["answer"] for each in events if each["type"] == "question_answered"]
@@ -242,7 +242,7 @@ def test_all_items_are_allowed_by_one_answer_to_exactly_the_table_that_was_shown
 
 def events_of(cli: Cli) -> list[dict[str, Any]]:
     """The events of the last run."""
-    out = cli("watch", "last", "--jsonl")[1]
+    out = cli("runs", "watch", "last", "--jsonl")[1]
     return [json.loads(line) for line in out.splitlines()]
 
 

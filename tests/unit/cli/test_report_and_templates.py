@@ -142,20 +142,19 @@ def test_a_template_command_that_is_not_complete_is_wrong_usage(
 
 def test_a_run_is_played_back_and_is_the_same(cli: Cli, write: Write) -> None:
     done(cli, write)
-    code, out, _ = cli("replay", "last", *PY)
+    code, out, _ = cli("runs", "replay", "last", *PY)
     assert (code, "identical byte for byte" in out) == (0, True)
-    code, out, _ = cli("replay", "last", "--json", *PY)
+    code, out, _ = cli("runs", "replay", "last", "--json", *PY)
     assert (code, json.loads(out)["identical"]) == (0, True)
-    assert cli("replay", "abcdef")[0] == 2
+    assert cli("runs", "replay", "abcdef")[0] == 2
 
 
 def test_a_replay_with_other_tools_shows_where_it_differs(cli: Cli, write: Write) -> None:
     done(cli, write, NOTE)
-    cli("approve", "last", *PY)
-    cli("run", "last", *PY)
-    code, out, _ = cli("replay", "last")
+    cli("go", "last", *PY)
+    code, out, _ = cli("runs", "replay", "last")
     assert code == 1
     assert "- recorded 1 " in out
     assert "there is no tool called 'note'" in out
-    code, out, _ = cli("replay", "last", "--json")
+    code, out, _ = cli("runs", "replay", "last", "--json")
     assert (code, json.loads(out)["identical"]) == (1, False)

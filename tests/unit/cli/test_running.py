@@ -121,11 +121,11 @@ def test_a_write_waits_with_5_and_the_command_that_approves_it(
     assert f"hash {run['hash']}" in err
     commands = [line.strip() for line in err.splitlines() if line.strip().startswith("plansmith ")]
     assert commands == [
+        f"plansmith go {run['id']} --tools tools.py",
         f"plansmith approve {run['id']} {run['hash']} --tools tools.py",
-        f"plansmith resume {run['id']} --tools tools.py",
     ]
     assert not (intake / "notes.txt").exists()
-    for command in commands:
+    for command in commands[::-1]:
         code, *_ = cli(*command.split()[1:])
         assert code == 0
     assert (intake / "notes.txt").read_text() == "hello\n"
@@ -140,7 +140,7 @@ def test_approval_is_for_exactly_one_plan(cli: Cli, write: Write, intake: Path) 
     assert not (intake / "notes.txt").exists()
     code, out, _ = cli("run", plan, *PY, "--approve-plan", run["hash"], "--json")
     assert (code, json.loads(out)["status"]) == (0, "done")
-    assert cli("approve", run["id"], run["hash"], *PY, "--run")[0] == 0
+    assert cli("approve", run["id"], run["hash"], *PY, "--go")[0] == 0
     assert cli("approve", run["id"], run["hash"])[0] == 4
     assert (intake / "notes.txt").read_text() == "hello\n" * 2
 
@@ -149,9 +149,9 @@ def test_a_rejected_plan_never_runs(cli: Cli, write: Write, intake: Path) -> Non
     cli("run", write(NOTE), *PY)
     assert cli("reject", "last")[0] == 0
     assert shown(cli)["status"] == "cancelled"
-    code, _, err = cli("resume", "last", *PY)
+    code, _, err = cli("go", "last", *PY)
     assert code == 4
-    assert "plansmith retry" in err
+    assert "plansmith runs retry" in err
     assert not (intake / "notes.txt").exists()
 
 
@@ -176,7 +176,7 @@ def test_a_question_waits_and_its_answer_goes_on(cli: Cli, write: Write) -> None
     assert cli("answer", "last", "nobody", "red")[0] == 4
     code, _, err = cli("answer", "last", "green")
     assert (code, "not one of red, blue" in err) == (4, True)
-    assert cli("answer", "last", "q", "2", *PY, "--run")[0] == 0
+    assert cli("answer", "last", "q", "2", *PY, "--go")[0] == 0
     assert shown(cli)["steps"]["u"]["result"] == {"name": "blue"}
     assert cli("answer", "last", "red")[0] == 4
 
@@ -188,7 +188,7 @@ def test_of_two_questions_both_are_shown_until_one_is_named(cli: Cli, write: Wri
     assert "in its step q (q)" in err
     assert "in its step r (r)" in err
     assert cli("answer", "last", "r", "red")[0] == 0
-    assert cli("answer", "last", "blue", "--run")[0] == 0
+    assert cli("answer", "last", "blue", "--go")[0] == 0
 
 
 def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli, write: Write) -> None:
@@ -196,16 +196,29 @@ def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli, write: Write
         cli("run", write(ASK), *PY)
         assert cli("answer", "last", "red")[0] == 0
     cli("run", write(NOTE), *PY)
-    code, out, _ = cli("resume", "--all", *PY, "--json")
+    code, out, _ = cli("go", "--all", *PY, "--json")
     assert (code, [run["status"] for run in json.loads(out)]) == (0, ["done", "done"])
     assert shown(cli)["status"] == "reviewing"
-    assert cli("resume", *PY)[0] == 2
+    code, _, err = cli("go", *PY)  # the newest that waits
+    assert (code, "hello" in err) == (5, True)
+    cli("runs", "cancel", "last")
+    code, _, err = cli("go", *PY)
+    assert (code, "no run of this folder waits for you" in err) == (0, True)
+
+
+def test_go_tells_the_end_of_a_run_that_is_over(cli: Cli, write: Write) -> None:
+    _, told, _ = cli("run", write(LOOK), *PY)
+    assert cli("go", "last", *PY)[:2] == (0, told)
+    cli("run", write(NOTE), *PY)
+    cli("runs", "cancel", "last")
+    code, _, err = cli("go", "last", *PY)
+    assert (code, "To try again from what is done:\n  plansmith runs retry" in err) == (1, True)
 
 
 def test_the_demo_keeps_the_plan_it_cannot_change(cli: Cli, write: Write) -> None:
     cli("run", write(NOTE), *PY)
     before = shown(cli)["hash"]
-    assert cli("changes", "last", "write something else", *PY)[0] == 4
+    assert cli("runs", "change", "last", "write something else", *PY)[0] == 4
     run = shown(cli)
     assert (run["hash"], run["status"]) == (before, "reviewing")
 
@@ -220,7 +233,7 @@ def test_a_used_up_budget_exits_with_6_and_an_answer_goes_on(cli: Cli, write: Wr
     code, _, err = cli("run", plan, *PY, "--budget", "steps=1")
     assert code == 6
     assert "1 calls" in err
-    assert cli("answer", "last", "go_on", *PY, "--run")[0] == 0
+    assert cli("answer", "last", "go_on", *PY, "--go")[0] == 0
     cli("run", plan, *PY, "--budget", "steps=1")
     assert cli("answer", "last", "stop")[0] == 0
     assert shown(cli)["status"] == "cancelled"
@@ -233,20 +246,21 @@ def test_a_wrong_budget_is_named(cli: Cli, write: Write, wrong: str) -> None:
 
 def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, intake: Path) -> None:
     cli("run", write(NOTE), *PY)
-    assert cli("pause", "last", "--reason", "lunch")[0] == 0
+    assert cli("runs", "pause", "last", "--reason", "lunch")[0] == 0
     assert shown(cli)["reason"] == "lunch"
     code, _, err = cli("run", "last", *PY)
-    assert (code, "plansmith resume" in err) == (4, True)
-    assert cli("resume", "last", *PY)[0] == 5
+    assert (code, "plansmith go" in err) == (2, True)
+    assert cli("go", "last", *PY)[0] == 5
     edited = {"goal": "test", "steps": [NOTE | {"inputs": {"text": "other"}}]}
     (intake / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
-    code, _, err = cli("edit", "last", *PY, "--file", "edited.json")
+    code, _, err = cli("runs", "edit", "last", *PY, "--file", "edited.json")
     assert code == 0
     assert '~ n inputs.text: "hello" -> "other"' in err
-    code, _, err = cli("undo", "last", *PY)
+    code, _, err = cli("runs", "undo", "last", *PY)
     assert '~ n inputs.text: "other" -> "hello"' in err
-    assert cli("cancel", "last", "--reason", "caf\udce9")[0] == 0  # a byte that is not UTF-8
-    assert cli("cancel", "last")[0] == 4
+    reason = "caf\udce9"  # a byte that is not UTF-8
+    assert cli("runs", "cancel", "last", "--reason", reason)[0] == 0
+    assert cli("runs", "cancel", "last")[0] == 4
     assert shown(cli)["status"] == "cancelled"
     assert shown(cli)["reason"].endswith(": caf\ufffd")
 
@@ -257,9 +271,9 @@ def test_an_edit_that_is_wrong_changes_nothing_and_says_what_is_wrong(
     cli("run", write(NOTE), *PY)
     before = shown(cli)["plan"]
     broken = write(NOTE | {"tool": "nowt"}, name="broken.json")
-    code, _, err = cli("edit", "last", *PY, "--file", broken)
+    code, _, err = cli("runs", "edit", "last", *PY, "--file", broken)
     assert (code, "PS101" in err) == (3, True)
-    assert cli("edit", "last", *PY, "--file", write(name="no.json", steps=3))[0] == 3
+    assert cli("runs", "edit", "last", *PY, "--file", write(name="no.json", steps=3))[0] == 3
     assert shown(cli)["plan"] == before
 
 
@@ -270,47 +284,47 @@ def test_the_editor_is_used_and_nothing_written_in_it_is_lost(
     monkeypatch.setenv("TMPDIR", str(intake))
     cli("run", write(NOTE), *PY)
     monkeypatch.setenv("EDITOR", "sed -i s/hello/goodbye/")
-    assert cli("edit", "last", *PY)[0] == 0
+    assert cli("runs", "edit", "last", *PY)[0] == 0
     assert shown(cli)["plan"]["steps"][0]["inputs"] == {"text": "goodbye"}
     assert not list(Path(intake).glob("plansmith-*.yaml"))
     monkeypatch.setenv("EDITOR", "true")
-    assert "nothing was changed" in cli("edit", "last", *PY)[2]
+    assert "nothing was changed" in cli("runs", "edit", "last", *PY)[2]
     monkeypatch.setenv("EDITOR", "sed -i s/note/nowt/")
-    code, _, err = cli("edit", "last", *PY)
+    code, _, err = cli("runs", "edit", "last", *PY)
     assert code == 3
     kept = next(word for word in err.split() if word.endswith(".yaml"))
     assert "nowt" in Path(kept).read_text()
     Path(kept).unlink()
     monkeypatch.setenv("EDITOR", "no-such-editor")
-    code, _, err = cli("edit", "last", *PY)
+    code, _, err = cli("runs", "edit", "last", *PY)
     assert (code, "set EDITOR" in err) == (2, True)
 
 
 def test_a_retry_repeats_only_what_it_has_to(cli: Cli, write: Write) -> None:
     cli("run", write(LOOK, {"id": "b", "tool": "look", "inputs": {"name": "{{a.name}}"}}), *PY)
-    code, _, err = cli("retry", "last", *PY)
+    code, _, err = cli("runs", "retry", "last", *PY)
     assert code == 4
     assert "every step is done" in err
-    assert "plansmith rerun" in err
-    code, _, err = cli("retry", "last", *PY, "--from", "b")
+    assert "plansmith runs rerun" in err
+    code, _, err = cli("runs", "retry", "last", *PY, "--from", "b")
     assert code == 0
     assert "1 of 2 steps are done" in err
     assert "will not run again" in err
     assert "▶ b running" in err
     assert "▶ a running" not in err
-    assert cli("retry", "last", *PY, "--from", "nobody")[0] == 4
+    assert cli("runs", "retry", "last", *PY, "--from", "nobody")[0] == 4
 
 
 def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli, write: Write, intake: Path) -> None:
     cli("run", write(LOOK, NOTE), *PY)
     run = shown(cli)
-    cli("approve", "last", run["hash"], *PY, "--run")
+    cli("approve", "last", run["hash"], *PY, "--go")
     assert (intake / "notes.txt").read_text() == "hello\n"
-    code, _, err = cli("rerun", "last", *PY)
+    code, _, err = cli("runs", "rerun", "last", *PY)
     assert code == 5
     assert "was done in run" in err
     assert (intake / "notes.txt").read_text() == "hello\n"
-    code, _, err = cli("rerun", run["id"], *PY, "--approve-plan", run["hash"])
+    code, _, err = cli("runs", "rerun", run["id"], *PY, "--approve-plan", run["hash"])
     assert code == 0
     assert "▶ a running" in err
     assert (intake / "notes.txt").read_text() == "hello\n" * 2
@@ -325,7 +339,7 @@ def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try
     assert code == 3
     assert (told["status"], told["plan"]) == ("failed", None)
     assert "no plan could be made" in told["reason"]
-    assert told["next"] == [f"plansmith retry {told['id']} --model rules"]
+    assert told["next"] == [f"plansmith runs retry {told['id']} --model rules"]
     assert "To have it planned again" in err
     code, out, _ = cli("schedule", "keep", "last", "--every", "60")
     assert code != 0  # what is no plan cannot be kept as one
@@ -353,7 +367,7 @@ def test_events_are_lines_of_json(cli: Cli, write: Write) -> None:
     assert [each["number"] for each in events] == list(range(1, len(events) + 1))
     assert events[0]["body"]["type"] == "run_created"
     assert events[-1]["body"]["type"] == "run_finished"
-    code, again, _ = cli("watch", "last", "--jsonl")
+    code, again, _ = cli("runs", "watch", "last", "--jsonl")
     assert (code, again) == (0, out)
 
 
@@ -361,7 +375,7 @@ def test_events_of_a_run_that_waits_are_told_too(cli: Cli, write: Write) -> None
     code, out, _ = cli("run", write(NOTE), *PY, "--jsonl")
     types = [json.loads(line)["body"]["type"] for line in out.splitlines()]
     assert (code, types) == (5, ["run_created", "plan_proposed", "review_asked"])
-    code, again, _ = cli("watch", "last", "--jsonl", "--no-input")
+    code, again, _ = cli("runs", "watch", "last", "--jsonl", "--no-input")
     assert (code, again) == (5, out)
 
 
@@ -381,7 +395,7 @@ def test_an_approval_that_cannot_be_followed_by_its_run_is_not_recorded(
     cli: Cli, write: Write
 ) -> None:
     cli("run", write(NOTE), *PY)
-    code, _, err = cli("approve", "last", shown(cli)["hash"], "--run")
+    code, _, err = cli("approve", "last", shown(cli)["hash"], "--go")
     assert (code, "note" in err, "--tools" in err) == (2, True, True)
     assert (shown(cli)["status"], shown(cli)["approved"]) == ("reviewing", "")
 
@@ -414,7 +428,7 @@ def test_a_run_is_shown_with_its_results(cli: Cli, write: Write) -> None:
     assert code == 0
     assert "✓ a  done" in out
     assert 'a = {"name": "x"}' in out
-    code, out, _ = cli("show", "last", "--yaml")
+    code, out, _ = cli("convert", "last", "--to", "yaml")
     assert "tool: look" in out
 
 
@@ -422,30 +436,30 @@ def test_a_journal_is_verified_and_an_altered_one_is_found(
     cli: Cli, write: Write, tmp_path: Path
 ) -> None:
     cli("run", write(LOOK), *PY)
-    assert "none altered" in cli("verify")[1]
-    assert cli("verify", "--all", "--json")[0] == 0
-    assert cli("doctor")[0] == 0
+    assert "none altered" in cli("store", "verify")[1]
+    assert cli("store", "verify", "--all", "--json")[0] == 0
+    assert cli("store", "doctor")[0] == 0
     file = tmp_path / "store" / "runs.db"
     connection = sqlite3.connect(file)
     connection.execute("UPDATE events SET body = replace(body, 'a', 'b') WHERE position = 2")
     connection.commit()
     connection.close()
-    code, out, _ = cli("verify", "--all")
+    code, out, _ = cli("store", "verify", "--all")
     assert (code, out.startswith("error: ")) == (1, True)
     assert json.loads(cli("runs", "--json")[1])[0]["damage"], "lists tell of what verify found"
-    assert cli("doctor", "--json")[0] == 1
+    assert cli("store", "doctor", "--json")[0] == 1
 
 
 def test_the_doctor_says_what_to_do_about_a_store_that_is_none(cli: Cli, intake: Path) -> None:
     (intake / "not.db").write_text("this is not a database, whatever its name says" * 50)
-    code, out, _ = cli("doctor", "--store", "sqlite:///not.db")
+    code, out, _ = cli("store", "doctor", "--store", "sqlite:///not.db")
     assert code == 1
     assert "error" in out
     code, _, err = cli("runs", "--store", "sqlite:///not.db")
     assert code == 1
     assert err.startswith("plansmith: ")
     assert cli("runs", "--store", "mysql://x")[0] == 2
-    assert "it is made when first used" in cli("doctor", "--store", "sqlite:///none.db")[1]
+    assert "it is made when first used" in cli("store", "doctor", "--store", "sqlite:///none.db")[1]
 
 
 def test_a_project_does_not_choose_the_code_that_runs(cli: Cli, intake: Path) -> None:
@@ -488,28 +502,29 @@ def test_text_from_tools_reaches_the_terminal_harmless(cli: Cli, write: Write) -
     assert shown(cli)["steps"]["a"]["result"] == {"name": "\x1b[31mred\x9b2J\u202e"}
 
 
-OURS = ("ask", "run", "decide", "runs", "health")
+OURS = ("ask", "run", "decide", "runs")
 JSON_OF: dict[str, list[str]] = {
     "ask": ["Which files mention invoices?"],
     "plan": ["Which files mention invoices?"],
     "run": ["plan.json", *PY],
-    "watch": ["last", "--no-input"],
+    "runs watch": ["last", "--no-input"],
     "approve": ["last", "HASH"],
     "reject": ["last"],
     "answer": ["last", "red"],
-    "edit": ["last", *PY, "--file", "plan.json"],
-    "changes": ["last", "another word"],
-    "undo": ["last", *PY],
-    "pause": ["last"],
-    "resume": ["last", *PY],
-    "retry": ["last", *PY],
-    "rerun": ["last", *PY],
-    "skip": ["last", "n"],
-    "cancel": ["last"],
-    "repair": ["last"],
+    "runs edit": ["last", *PY, "--file", "plan.json"],
+    "runs change": ["last", "another word"],
+    "runs undo": ["last", *PY],
+    "runs pause": ["last"],
+    "go": ["last", *PY],
+    "runs retry": ["last", *PY],
+    "runs rerun": ["last", *PY],
+    "runs skip": ["last", "n"],
+    "runs cancel": ["last"],
+    "store repair": ["last"],
     "runs": [],
-    "verify": [],
-    "doctor": [],
+    "show": ["last"],
+    "store verify": [],
+    "store doctor": [],
 }
 
 
@@ -523,10 +538,9 @@ async def spoil(run: str) -> None:
 
 
 def test_every_command_about_runs_is_in_the_table() -> None:
-    modules = {
-        name: each.dotted.split(":")[0].rpartition(".")[2] for name, each in COMMANDS.items()
-    }
-    assert {name for name in modules if modules[name] in OURS} == JSON_OF.keys()
+    modules = {name: each.place.split(":")[0].rpartition(".")[2] for name, each in COMMANDS.items()}
+    ours = {name for name in modules if modules[name] in OURS}
+    assert ours | {"store verify", "store doctor"} == JSON_OF.keys()
 
 
 @pytest.mark.parametrize("name", JSON_OF)
@@ -534,16 +548,16 @@ def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> 
     steps = [ASK] if name == "answer" else [NOTE]
     cli("run", write(*steps), *PY)
     run = shown(cli)
-    if name in ("retry", "rerun"):
+    if name in ("runs retry", "runs rerun"):
         cli("reject", "last")
-    if name == "undo":
-        cli("edit", "last", *PY, "--file", write(LOOK, name="other.json"))
-    if name == "repair":
+    if name == "runs undo":
+        cli("runs", "edit", "last", *PY, "--file", write(LOOK, name="other.json"))
+    if name == "store repair":
         asyncio.run(spoil(run["id"]))
     words = [run["hash"] if word == "HASH" else word for word in JSON_OF[name]]
-    code, out, err = cli(name, *words, "--json")
+    code, out, err = cli(*name.split(), *words, "--json")
     # Rules cannot change a plan, and say so.
-    assert code in ((4,) if name == "changes" else (0, 5)), err
+    assert code in ((4,) if name == "runs change" else (0, 5)), err
     assert json.loads(out) is not None
 
 
@@ -560,7 +574,7 @@ def test_changes_that_no_planner_could_make_are_refused_and_the_plan_before_is_n
 ) -> None:
     assert cli("run", write(NOTE), *PY)[0] == 5
     before = shown(cli)["hash"]
-    code, out, err = cli("changes", "last", "write goodbye instead", *PY, "--json")
+    code, out, err = cli("runs", "change", "last", "write goodbye instead", *PY, "--json")
     assert code == 4
     assert "the plan was not changed: " in json.loads(out)["error"]["message"]
     assert "the previous plan is still there: plansmith show" in err
@@ -575,6 +589,6 @@ def test_edit_without_a_terminal_or_an_editor_says_so_instead_of_waiting(
     # Whatever is called vi must not be started.
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     assert cli("run", write(NOTE), *PY)[0] == 5
-    code, _, err = cli("edit", "last", *PY)
+    code, _, err = cli("runs", "edit", "last", *PY)
     assert code == 2
     assert "there is no terminal to edit the plan in (give the plan with --file" in err

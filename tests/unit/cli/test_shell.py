@@ -13,18 +13,20 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli
 
+from plansmith import plugins
 from plansmith.cli.command_table import COMMANDS, DAILY, MORE
 
 
 def test_every_command_is_listed_once_under_its_subject() -> None:
     listed = [*DAILY, *(name for names in MORE.values() for name in names)]
-    assert sorted(listed) == sorted(COMMANDS)
+    assert sorted(listed) == sorted(name for name in COMMANDS if " " not in name)
+    assert len(listed) <= 30
 
 
 def test_help_tells_the_commands_of_every_day_first_and_all_on_demand(cli: Cli) -> None:
     short, whole = cli("--help")[1], cli("help", "all")[1]
     assert short.index("  ask ") < short.index("more (plansmith help all")
-    assert COMMANDS["vacuum"].summary not in short
+    assert COMMANDS["store vacuum"].summary not in short
     assert all(entry.summary in whole for entry in COMMANDS.values())
 
 
@@ -37,6 +39,61 @@ def test_a_mistyped_command_is_told_the_one_that_was_meant(
     assert f"did you mean plansmith {meant}?" in told[2]
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(("runs", "puase"), "runs pause"), (("doctor",), "store doctor"), (("stoer", "x"), "store")],
+)
+def test_a_mistyped_verb_is_told_the_one_that_was_meant(
+    cli: Cli, typed: tuple[str, ...], meant: str
+) -> None:
+    told = cli(*typed)
+    assert told[0] == 2
+    assert f"did you mean plansmith {meant}?" in told[2]
+
+
+def test_a_word_alone_tells_its_verbs(cli: Cli) -> None:
+    code, out, _ = cli("store")
+    assert (code, "store doctor" in out, "runs pause" in out) == (2, True, False)
+    code, _, err = cli("store", "nothing")
+    assert (code, "plansmith store --help" in err) == (2, True)
+
+
+def test_an_installed_package_adds_a_command(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "site"
+    (package / "greet-1.dist-info").mkdir(parents=True)
+    entry = "[plansmith.commands]\ngreet = greeting:COMMAND\n"
+    (package / "greet-1.dist-info" / "entry_points.txt").write_text(entry, encoding="utf-8")
+    (package / "greeting.py").write_text(GREETING, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(package))
+    plugins._found.cache_clear()
+    try:
+        assert cli("greet", "Ada")[1] == "Hello Ada\n"
+        assert "say hello" in cli("help", "all")[1]
+        assert "greet" not in cli("--help")[1]
+        assert cli("greet")[0] == 2
+    finally:
+        plugins._found.cache_clear()
+
+
+GREETING = """
+from plansmith.cli.command_table import Command
+
+
+def configure(parser):
+    parser.add_argument("name")
+
+
+def main(args):
+    print("Hello", args.name)
+    return 0
+
+
+COMMAND = Command(configure, main, "say hello")
+"""
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_the_shell_completes_commands_and_their_options(cli: Cli, shell: str) -> None:
     script = cli("completion", shell)[1]
@@ -45,14 +102,16 @@ complete() {{ :; }}; autoload() {{ :; }}; bashcompinit() {{ :; }}
 {script}
 COMP_WORDS=(plansmith appr); COMP_CWORD=1; _plansmith; echo "${{COMPREPLY[@]}}"
 COMP_WORDS=(plansmith approve --js); COMP_CWORD=2; _plansmith; echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(plansmith store do); COMP_CWORD=2; _plansmith; echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(plansmith store doctor --sa); COMP_CWORD=3; _plansmith; echo "${{COMPREPLY[@]}}"
 """
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:2] == ["approve", "--json"]
+    assert done.stdout.split("\n")[:4] == ["approve", "--json", "doctor", "--sample"]
 
 
 def test_fish_is_told_every_command_with_what_it_does(cli: Cli) -> None:
     script = cli("completion", "fish")[1]
-    assert all(f"-a {name} -d" in script for name in COMMANDS)
+    assert all(f"-a {name.split()[-1]} -d" in script for name in COMMANDS)
 
 
 def test_config_shows_what_is_set_and_by_whom_but_no_secret(
@@ -86,7 +145,7 @@ def test_the_plans_of_runs_are_drawn_and_compared(
     first = write(*steps, name="first.json")
     cli("run", first, "--tools", "tools.py")
     other = write(steps[0] | {"inputs": {"name": "other"}}, name="other.json")
-    assert steps[0]["id"] in cli("graph", "last")[1]
+    assert steps[0]["id"] in cli("show", "last", "--graph")[1]
     assert "other" in cli("diff", "last", other)[1]
 
 

@@ -1,4 +1,4 @@
-"""`plansmith research` and `plansmith data`, with a model behind a real socket."""
+"""`plansmith team research` and `team data`, with a model behind a real socket."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def named(err: str, verb: str) -> list[str]:
 
 
 def test_research_over_a_folder_prints_a_report_whose_citations_hold(cli: Cli) -> None:
-    code, out, err = cli("research", "When was the old one opened?", "--docs", "library")
+    code, out, err = cli("team", "research", "When was the old one opened?", "--docs", "library")
     assert code == 0, err
     assert "It is told" in out
     assert "opened in 1932" in out
@@ -116,61 +116,60 @@ def test_research_over_a_folder_prints_a_report_whose_citations_hold(cli: Cli) -
 
 
 def test_a_question_about_the_request_is_answered_for_the_same_team(cli: Cli) -> None:
-    code, _, err = cli("research", "When was it opened?", "--docs", "library", "--no-input")
+    code, _, err = cli("team", "research", "When was it opened?", "--docs", "library", "--no-input")
     assert code == 5
     assert "Which bridge?" in err
-    run = json.loads(cli("runs", "--json")[1])[0]["id"]
-    again = ("research", "--resume", run, "--docs", "library")
-    code, _, err = cli(*again, "--answer", "request:9", "The old one")
-    assert (code, "no open question 'request:9'" in err) == (2, True)
-    code, out, err = cli(*again, "--answer", "request:1", "The old one")
+    code, _, err = cli("answer", "last", "request:9", "The old one")
+    assert (code, "no open question 'request:9'" in err) == (4, True)
+    assert cli("answer", "last", "request:1", "The old one")[0] == 0
+    code, out, err = cli("go", "last", "--team", "research", "--docs", "library")
     assert code == 0, err
     assert "opened in 1932" in out
 
 
 def test_the_next_message_of_a_thread_answers_the_question_of_a_team(cli: Cli) -> None:
-    asked = ("research", "When was it opened?", "--docs", "library", "--no-input")
+    asked = ("team", "research", "When was it opened?", "--docs", "library", "--no-input")
     assert cli(*asked)[0] == 5
     said = ("--thread", "last", "The old one", "--docs", "library", "--json")
     code, _, err = cli("ask", *said)
-    assert (code, "plansmith research" in err) == (4, True)
-    code, out, err = cli("research", *said)
+    assert (code, "--team research" in err) == (4, True)
+    code, out, err = cli("team", "research", *said)
     assert code == 0, err
     told = json.loads(out)
     assert (told["turn"]["kind"], told["thread"]) == ("answer", told["id"])
     assert "opened in 1932" in told["report"]
-    assert cli("research", "--thread", "last", "--resume", "last")[0] == 2
 
 
 def test_data_asks_before_it_draws_and_goes_on_with_the_command_it_names(
     cli: Cli, intake: Path
 ) -> None:
-    words = ("data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
+    words = ("team", "data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
     code, _, err = cli(*words)
     assert code == 5
     assert not (intake / "customers.svg").exists()
     code, _, err = cli(*named(err, "approve"))
     assert code == 0, err
-    code, out, err = cli(*named(err, "resume"))
+    code, out, err = cli(*named(err, "go"))
     assert code == 0, err
     assert "customers.svg" in out
     assert "GROUP BY city" in out
     assert (intake / "customers.svg").is_file()
 
 
-def test_the_command_of_the_team_still_goes_on_with_its_run(cli: Cli, intake: Path) -> None:
-    words = ("data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
+def test_a_team_is_made_anew_from_what_go_names(cli: Cli, intake: Path) -> None:
+    words = ("team", "data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
     _, _, err = cli(*words)
     _, run, digest, *_ = named(err, "approve")
-    flags = ("--approve-plan", digest, "--db", "sqlite:///shop.db")
-    code, _, err = cli("data", "--resume", run, *flags)
+    flags = ("--approve-plan", digest, "--team", "data")
+    assert cli("go", run, *flags)[0] == 2  # which database?
+    code, _, err = cli("go", run, *flags, "--db", "sqlite:///shop.db")
     assert code == 0, err
     assert (intake / "customers.svg").is_file()
 
 
 def test_a_plain_answer_goes_on_with_the_run_of_a_team(cli: Cli) -> None:
-    cli("research", "When was it opened?", "--docs", "library", "--no-input")
-    code, out, err = cli("answer", "last", "request:1", "The old one", "--run")
+    cli("team", "research", "When was it opened?", "--docs", "library", "--no-input")
+    code, out, err = cli("answer", "last", "request:1", "The old one", "--go")
     assert code == 0, err
     assert "opened in 1932" in out
 
@@ -179,14 +178,14 @@ def test_resume_and_retry_and_report_and_rerun_know_the_team(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PARTS, "You are a researcher", Refusal(400, "not now"))
-    code, _, err = cli("research", "When was the old one opened?", "--docs", "library")
+    code, _, err = cli("team", "research", "When was the old one opened?", "--docs", "library")
     assert code == 1, err
     monkeypatch.delitem(PARTS, "You are a researcher")
-    code, out, err = cli("retry", "last")
+    code, out, err = cli("runs", "retry", "last")
     assert code == 0, err
     assert "opened in 1932" in out
     assert "opened in 1932" in cli("report", "last")[1]
-    code, out, err = cli("rerun", "last")
+    code, out, err = cli("runs", "rerun", "last")
     assert code == 0, err
     assert "opened in 1932" in out
 
@@ -205,12 +204,12 @@ def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
     with monkeypatch.context() as patch:
         patch.setattr(RunningCalls, "launch", die)
         with pytest.raises(Killed):
-            cli("research", "When was the old one opened?", "--docs", "library")
+            cli("team", "research", "When was the old one opened?", "--docs", "library")
         with pytest.raises(Killed):
             cli("run", "plan.json", "--tools", "tools.py")
     states = {each["status"] for each in json.loads(cli("runs", "--json")[1])}
     assert states == {"running"}
-    code, out, err = cli("resume", "--all", "--tools", "tools.py", "--json")
+    code, out, err = cli("go", "--all", "--tools", "tools.py", "--json")
     assert code == 0, err
     done = json.loads(out)
     assert [each["status"] for each in done] == ["done", "done"]
@@ -220,17 +219,17 @@ def test_the_run_of_a_team_that_was_killed_is_resumed_beside_an_ordinary_one(
 def test_a_team_that_cannot_be_made_again_says_what_to_do_and_its_run_can_be_seen_and_stopped(
     cli: Cli, intake: Path
 ) -> None:
-    words = ("data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
+    words = ("team", "data", "Customers by city?", "--db", "sqlite:///shop.db", "--no-input")
     _, _, err = cli(*words)
     _, run, digest, *_ = named(err, "approve")
     (intake / "shop.db").rename(intake / "moved.db")
     code, _, err = cli("approve", run, digest)
     assert code == 4, err
     assert "there is no database shop.db" in err
-    assert f"plansmith data --resume {run} --db URL" in err
+    assert f"plansmith go {run} --team data --db URL" in err
     code, out, err = cli("show", run)
     assert (code, run in out, "there is no database" in err) == (0, True, True)
-    code, _, err = cli("cancel", run)
+    code, _, err = cli("runs", "cancel", run)
     assert code == 0, err
 
 
@@ -250,33 +249,37 @@ async def _events(store: str, run: str) -> str:
     ],
 )
 def test_the_password_of_a_database_is_in_no_journal(cli: Cli, intake: Path, url: str) -> None:
-    cli("data", "Customers by city?", "--db", url, "--no-input")
+    cli("team", "data", "Customers by city?", "--db", url, "--no-input")
     run = json.loads(cli("runs", "--json")[1])[0]["id"]
     events = asyncio.run(_events(f"sqlite:///{intake.parent / 'store' / 'runs.db'}", run))
     assert "ada@127.0.0.1" in events
     assert "s3cret" not in events
-    _, _, err = cli("resume", run)
+    _, _, err = cli("go", run)
     assert "the password of postgresql://ada@127.0.0.1:1/shop is not stored in runs" in err
     own = intake.parent / ".config" / "plansmith" / "config.toml"
     own.parent.mkdir(parents=True)
     own.write_text(f'[builtin.databases]\nshop = "{url}"\n', encoding="utf-8")
-    assert "is not stored in runs" not in cli("resume", run)[2]
+    assert "is not stored in runs" not in cli("go", run)[2]
 
 
 def test_sql_only_prints_the_statement_and_nothing_else(cli: Cli, model: ModelServer) -> None:
-    code, out, _ = cli("data", "--db", "sqlite:///shop.db", "--sql-only", "Customers by city?")
+    code, out, _ = cli(
+        "team", "data", "--db", "sqlite:///shop.db", "--sql-only", "Customers by city?"
+    )
     assert (code, out.strip()) == (0, BY_CITY)
     assert len(model.chats) == 1
-    code, out, _ = cli("data", "--db", "sqlite:///shop.db", "--sql-only", "By city?", "--json")
+    code, out, _ = cli(
+        "team", "data", "--db", "sqlite:///shop.db", "--sql-only", "By city?", "--json"
+    )
     assert json.loads(out)["steps"]["run"]["result"]["rows"] == []
 
 
 def test_sql_only_is_reviewed_where_every_plan_is(cli: Cli, intake: Path) -> None:
     (intake / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
-    words = ("data", "By city?", "--db", "sqlite:///shop.db", "--sql-only", "--no-input")
+    words = ("team", "data", "By city?", "--db", "sqlite:///shop.db", "--sql-only", "--no-input")
     code, _, err = cli(*words)
     assert code == 5
-    code, out, _ = cli(*named(err, "approve"), "--run")
+    code, out, _ = cli(*named(err, "approve"), "--go")
     assert code == 0
     assert "checked by the database, not run" in out
 
@@ -285,7 +288,7 @@ def test_sql_that_cannot_be_written_is_a_failure_that_says_why(cli: Cli, intake:
     with sqlite3.connect(intake / "empty.db") as database:
         database.execute("CREATE TABLE other (x)")
     database.close()
-    code, out, _ = cli("data", "--db", "sqlite:///empty.db", "--sql-only", "By city?")
+    code, out, _ = cli("team", "data", "--db", "sqlite:///empty.db", "--sql-only", "By city?")
     assert code == 1
     assert "the same statement came back after it failed" in out
 
@@ -304,15 +307,17 @@ def test_the_tables_of_a_database_in_the_settings_are_known_to_every_planner(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["research", "  ", "--docs", "library"], "either a request or a run"),
-        (["research", "x", "--resume", "last", "--docs", "library"], "either a request or a run"),
-        (["research", "x"], "no sources to research"),
-        (["research", "x", "--docs", "nowhere"], "one folder"),
-        (["data", "x", "--db", "sqlite:///none.db"], "there is no database none.db"),
-        (["data", "x", "--db", "mysql://a/b"], "not the address of a database"),
-        (["data", "x"], "--db"),
-        (["research", "--resume", "last", "--docs", "library"], "there is no run"),
-        (["research", "x", "--docs", "library", "--model", "demo"], "needs a language model"),
+        (["team", "research", "  ", "--docs", "library"], "the request is empty"),
+        (["team", "research", "x"], "no sources to research"),
+        (["team", "research", "x", "--docs", "nowhere"], "one folder"),
+        (["team", "data", "x", "--db", "sqlite:///none.db"], "there is no database none.db"),
+        (["team", "data", "x", "--db", "mysql://a/b"], "not the address of a database"),
+        (["team", "data", "x"], "--db"),
+        (["go", "last", "--team", "research", "--docs", "library"], "no run in this folder"),
+        (
+            ["team", "research", "x", "--docs", "library", "--model", "demo"],
+            "needs a language model",
+        ),
     ],
 )
 def test_what_is_not_right_is_told_with_what_to_do(cli: Cli, words: list[str], said: str) -> None:

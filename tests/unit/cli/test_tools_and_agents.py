@@ -104,7 +104,7 @@ def test_a_server_is_shown_whole_and_approved_before_it_starts(cli: Cli, intake:
     assert code == 5  # nobody vouches for the server: its tool counts as writing
     hash_ = json.loads(cli("show", "last", "--json")[1])["hash"]
     assert cli("approve", "last", hash_)[0] == 0
-    code, out, _ = cli("resume", "last", "--json")
+    code, out, _ = cli("go", "last", "--json")
     assert json.loads(out)["steps"]["call"]["result"]
     assert "haha" in out
     code, _, err = cli("tools", "revoke", "odd.twice")

@@ -1,4 +1,4 @@
-"""`plansmith worker` and `workers` say what is wrong before they start anything."""
+"""`plansmith serve worker` and `store workers` say what is wrong before they start anything."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import pytest
 from tests.unit.cli.conftest import Cli
 
 WRONG = {
-    "sqlite": (["worker", "--store", "sqlite:///runs.db"], "workers need a store on PostgreSQL"),
-    "drain": (["worker", "--drain", "-1"], "--drain cannot be -1"),
-    "none": (["worker", "--concurrency", "0"], "0 is not 1 or more"),
+    "sqlite": (
+        ["serve", "worker", "--store", "sqlite:///runs.db"],
+        "workers need a store on PostgreSQL",
+    ),
+    "drain": (["serve", "worker", "--drain", "-1"], "--drain cannot be -1"),
+    "none": (["serve", "worker", "--concurrency", "0"], "0 is not 1 or more"),
     "alone": (["serve", "--concurrency", "2"], "--concurrency needs --engine"),
     "engine": (["serve", "--engine", "temporal"], "invalid choice: 'temporal'"),
     "served": (["serve", "--engine", "dbos", "--port", "0"], "workers need a store on PostgreSQL"),
@@ -26,7 +29,7 @@ def test_a_wrong_command_says_what_to_do(name: str, cli: Cli) -> None:
 
 
 def test_workers_of_a_file_are_refused_as_json(cli: Cli) -> None:
-    code, out, _ = cli("workers", "--json")
+    code, out, _ = cli("store", "workers", "--json")
     told = json.loads(out)["error"]
     assert (code, told["exit"]) == (2, 2)
     assert "postgresql://" in told["hint"]

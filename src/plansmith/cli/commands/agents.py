@@ -11,7 +11,7 @@ from typing import Any
 
 from plansmith.adapters.agents.a2a.registry import AgentRegistry, Choices, Standing
 from plansmith.adapters.secrets import SecretBox
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import loaded_settings
 from plansmith.cli.questions import agrees
@@ -142,4 +142,4 @@ def _lines(standing: Standing) -> list[str]:
     return [safe(line) for line in [*lines, *(card if standing.card else [])] if line]
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -8,17 +8,17 @@ import sys
 from typing import Any, get_args
 
 from plansmith.adapters.models.local.demo import NOTICE
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.commands.model import offer_model
 from plansmith.cli.commands.plans import print_foreign
 from plansmith.cli.commands.schedule_view import offer_schedule
+from plansmith.cli.commands.threads import add_thread, say_request
 from plansmith.cli.describe import run_json, waiting_lines
 from plansmith.cli.ending import say_no_plan
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import is_new, run_interactively, show_plan
 from plansmith.cli.options import add_detail, add_parts, add_running, positive, settings_of
 from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
-from plansmith.cli.threads import add_thread, say_request
 from plansmith.cli.ui.output import print_json, print_lines, print_prose, read_file
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.words import words_for
@@ -81,7 +81,7 @@ def _ask(args: argparse.Namespace) -> int:
         options = request_options(session)
         if args.thread:
             return await say_request(session, options, _run)
-        return await _run(session, await _planned(session, options))
+        return await _run(session, await planned(session, options))
 
     prepare(args)
     return in_session(args, work)
@@ -99,7 +99,7 @@ async def _run(session: Session, run: Run, *, fresh: bool = True) -> int:
 def _plan(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         session.smith.runs.planning.early_start = False
-        run = await _planned(session, request_options(session))
+        run = await planned(session, request_options(session))
         if args.json:
             print_json(run_json(run, session) | await _planning_json(session, run))
         elif args.yaml and run.plan is not None:
@@ -132,11 +132,16 @@ def prepare(args: argparse.Namespace) -> None:
         offer_model(args, settings, words_for(args.lang or own_locale()))
 
 
+def need_request(args: argparse.Namespace) -> None:
+    """Refuses a request of spaces alone."""
+    if args.request is not None and not args.request.strip():
+        raise Misconfigured(Sentence("error.request_empty"), hint=Sentence("error.say_what"))
+
+
 def request_options(session: Session) -> dict[str, Any]:
     """Returns what the flags say about a request; tells if there is no model."""
     args, settings = session.args, session.settings
-    if args.request is not None and not args.request.strip():
-        raise Misconfigured(Sentence("error.request_empty"), hint=Sentence("error.say_what"))
+    need_request(args)
     if settings.models.plan.model == "demo":
         session.tell(NOTICE[session.words["locale"]])
     options: dict[str, Any] = {
@@ -151,13 +156,13 @@ def request_options(session: Session) -> dict[str, Any]:
     return options
 
 
-async def _planned(session: Session, options: dict[str, Any]) -> Run:
+async def planned(session: Session, options: dict[str, Any]) -> Run:
     """Plans the request; the run has a plan, or an answer if no plan is needed."""
     try:
         with session.planning():
             return await session.smith.plan(session.args.request, by=session.by, **options)
     except asyncio.CancelledError:
-        session.say(session.words["detached"], f"  {session.command('resume', 'last')}")
+        session.say(session.words["detached"], f"  {session.command('go', 'last')}")
         raise
 
 
@@ -182,5 +187,5 @@ def _print(run: Run, locale: str) -> None:
         print_lines(["", *problem_lines(run.problems, locale)])
 
 
-ASK = FileCommand(_configure_ask, _ask)
-PLAN = FileCommand(_configure_plan, _plan)
+ASK = Command(_configure_ask, _ask)
+PLAN = Command(_configure_plan, _plan)

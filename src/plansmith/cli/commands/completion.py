@@ -7,20 +7,21 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from plansmith.cli.command import FileCommand
-from plansmith.cli.command_table import COMMANDS
+from plansmith.cli.command_table import COMMANDS, Command, verbs
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.main import load_command, parser_of
 from plansmith.cli.parser import help_text
 
+_TOP: Final = [name for name in COMMANDS if " " not in name]
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
 def options() -> dict[str, list[str]]:
-    """Returns the long options and the choices of each command."""
+    """Returns the long options, the choices and the verbs of each command, longest name first."""
     found: dict[str, list[str]] = {}
-    for name in COMMANDS:
-        found[name] = sorted(set(_words(parser_of(name, load_command(name)))))
+    for name in sorted(COMMANDS, key=lambda name: -name.count(" ")):
+        below = {each.partition(" ")[2] for each in verbs(name)}
+        found[name] = sorted(below.union(_words(parser_of(name, load_command(name)))))
     return found
 
 
@@ -35,13 +36,13 @@ def _words(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 def _bash() -> str:
     cases = "\n".join(
-        f"    {name}) words='{' '.join(words)}' ;;" for name, words in options().items()
+        f"    '{name} '*) words='{' '.join(words)}' ;;" for name, words in options().items()
     )
     return f"""\
 # plansmith: eval "$(plansmith completion bash)" in ~/.bashrc
 _plansmith() {{
-  local words='{" ".join(COMMANDS)}'
-  [[ $COMP_CWORD -lt 2 ]] || case ${{COMP_WORDS[1]}} in
+  local words='{" ".join(_TOP)}'
+  case "${{COMP_WORDS[*]:1:COMP_CWORD-1}} " in
 {cases}
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}")
@@ -61,9 +62,12 @@ def _fish() -> str:
     lines = ["# plansmith: plansmith completion fish | source, in ~/.config/fish/config.fish"]
     for name, words in options().items():
         about = help_text(COMMANDS[name].summary).replace("'", "\\'")
-        lines.append(f"complete -c plansmith -n __fish_use_subcommand -a {name} -d '{about}'")
-        seen = f"'__fish_seen_subcommand_from {name}'"
-        for word in words:
+        noun, _, verb = name.rpartition(" ")
+        where = f"'__fish_seen_subcommand_from {noun}'" if noun else "__fish_use_subcommand"
+        lines.append(f"complete -c plansmith -n {where} -a {verb} -d '{about}'")
+        seen = f"'__fish_seen_subcommand_from {verb}'"
+        below = {each.partition(" ")[2] for each in verbs(name)}
+        for word in [each for each in words if each not in below]:
             form = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
             lines.append(f"complete -c plansmith -n {seen} {form}")
     return "\n".join(lines) + "\n"
@@ -78,4 +82,4 @@ def _main(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

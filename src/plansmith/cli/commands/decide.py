@@ -1,14 +1,13 @@
-"""`plansmith approve`, `reject`, `answer`, `edit`, `pause`, `cancel`: decisions about a run."""
+"""`plansmith approve`, `reject`, `answer` and most verbs of `runs`: decisions about a run."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable, Callable, Sequence
 
-from plansmith.cli.command import FileCommand
-from plansmith.cli.consent import change_values, read_change
+from plansmith.cli.command_table import Command
+from plansmith.cli.consent import answer_group, change_values, look, need_shown, read_change
 from plansmith.cli.describe import (
-    done_so_far,
     review_lines,
     revision_lines,
     run_json,
@@ -16,19 +15,17 @@ from plansmith.cli.describe import (
     waiting_lines,
 )
 from plansmith.cli.editor import edit_from, edit_in_editor
-from plansmith.cli.exit_codes import Exit, NotDecided
+from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_detail, add_json, add_parts, add_store_alone, add_tools
-from plansmith.cli.question_groups import answer_group, ask_all, look, need_shown
 from plansmith.cli.questions import (
     Group,
-    agrees,
     answer_seen,
     group_name,
     question_groups,
     read_answer,
 )
-from plansmith.cli.session import Session, in_session
+from plansmith.cli.session import Session, session_command
 from plansmith.cli.ui.output import print_json, print_lines
 from plansmith.engine.process_kind import read_kind
 from plansmith.engine.provenance import ALLOW
@@ -59,34 +56,29 @@ def _configure(
         "--no-input", action="store_true", help="ask nothing: exit with 5 if you are needed"
     )
     if runs_on:
-        parser.add_argument("--run", dest="go_on", action="store_true", help="then run it")
+        parser.add_argument("--go", action="store_true", help="then go on with it at once")
 
 
-def _do(args: argparse.Namespace, act: Action) -> int:
+def _deed(configure: Callable[[argparse.ArgumentParser], None], act: Action) -> Command:
+    """Makes a command that does something with a run."""
+    return session_command(configure, lambda session: _do(session, act))
+
+
+async def _do(session: Session, act: Action) -> int:
     """Does something with a run and prints its status; exits with 5 if a person is needed."""
-
-    async def work(session: Session) -> int:
-        found = await session.run(args.run)
-        try:
-            run = await act(session, found)
-        except KeyboardInterrupt:  # at a prompt
-            again = session.command(args.command, found.id)
-            session.say("", session.words["decide_later"], f"  {safe(again)}")
-            ran = done_so_far(found, session)
-            raise NotDecided(Sentence("error.not_decided", ran=ran)) from None
-        if run is None:
-            if args.json:
-                print_json(run_json(await session.run(args.run), session))
-            return Exit.WAITING
-        if vars(args).get("go_on") and not run.status.over:
-            return await run_interactively(session, run.id, fresh=False)
+    args = session.args
+    run = await act(session, await session.run(args.run))
+    if run is None:
         if args.json:
-            print_json(run_json(run, session))
-        session.tell(f"{run.id}: {status_text(run, session)}")
-        session.tell(*waiting_lines(run, session, served=await _is_served(session)))
-        return Exit.OK
-
-    return in_session(args, work)
+            print_json(run_json(await session.run(args.run), session))
+        return Exit.WAITING
+    if vars(args).get("go") and not run.status.over:
+        return await run_interactively(session, run.id, fresh=False)
+    if args.json:
+        print_json(run_json(run, session))
+    session.tell(f"{run.id}: {status_text(run, session)}")
+    session.tell(*waiting_lines(run, session, served=await _is_served(session)))
+    return Exit.OK
 
 
 async def _is_served(session: Session) -> bool:
@@ -98,29 +90,21 @@ async def _is_served(session: Session) -> bool:
 
 def _configure_approve(parser: argparse.ArgumentParser) -> None:
     _configure(parser, add_parts, runs_on=True)
-    parser.add_argument("hash", nargs="?", metavar="HASH", help="the hash of exactly this plan")
+    what = "the hash of exactly this plan; without it, the plan is only shown"
+    parser.add_argument("hash", nargs="?", metavar="HASH", help=what)
 
 
-def _approve(args: argparse.Namespace) -> int:
-    async def act(session: Session, run: Run) -> Run | None:
-        if args.go_on and run.plan is not None:
+async def _approve(session: Session, run: Run) -> Run | None:
+    if session.args.hash:
+        if session.args.go and run.plan is not None:
             # An approval that cannot be followed by the run would only confuse.
             await session.refuse_what_cannot_run(run.plan)
-        if args.hash:
-            return await _approved(session, run, args.hash)
-        move = next_move(run)
-        if not isinstance(move, AwaitReview):
-            refused = Sentence("error.not_reviewing", run=run.id, status=_status(run))
-            raise Refused(refused, hint=Sentence("error.show_run", run=run.id))
-        session.say(*await review_lines(run, session))
-        if session.has_person:
-            if agrees(session.words["approve_only"]):
-                return await _approved(session, run, move.hash)
-            session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
-        session.say(*waiting_lines(run, session))
-        return None
-
-    return _do(args, act)
+        return await _approved(session, run, session.args.hash)
+    if not isinstance(next_move(run), AwaitReview):
+        refused = Sentence("error.not_reviewing", run=run.id, status=_status(run))
+        raise Refused(refused, hint=Sentence("error.show_run", run=run.id))
+    session.say(*await review_lines(run, session), *waiting_lines(run, session))
+    return None
 
 
 async def _approved(session: Session, run: Run, digest: str) -> Run:
@@ -134,11 +118,8 @@ async def _approved(session: Session, run: Run, digest: str) -> Run:
     return run
 
 
-def _reject(args: argparse.Namespace) -> int:
-    async def act(session: Session, run: Run) -> Run:
-        return await session.smith.decide(run.id, reject=True, by=session.by)
-
-    return _do(args, act)
+async def _reject(session: Session, run: Run) -> Run:
+    return await session.smith.decide(run.id, reject=True, by=session.by)
 
 
 def _configure_answer(parser: argparse.ArgumentParser) -> None:
@@ -161,14 +142,13 @@ def _configure_answer(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _answer(args: argparse.Namespace) -> int:
-    if args.show:
-        return in_session(args, lambda session: _shown(session, args))
-    return _do(args, lambda session, run: _answered(session, run, args))
+async def _answer(session: Session) -> int:
+    return await (_shown(session) if session.args.show else _do(session, _answered))
 
 
-async def _answered(session: Session, run: Run, args: argparse.Namespace) -> Run | None:
-    """Gives the answer of the command line, or asks for it; None if the question stays open."""
+async def _answered(session: Session, run: Run) -> Run | None:
+    """Gives the answer of the command line, or shows the question; None if it stays open."""
+    args = session.args
     if len(args.words) > 2:
         raise Refused(Sentence("error.too_many"), hint=Sentence("error.quote_answer"))
     is_named = len(args.words) == 2 or (args.words and args.changes)
@@ -179,20 +159,17 @@ async def _answered(session: Session, run: Run, args: argparse.Namespace) -> Run
         changes = dict(map(read_change, args.changes))
         return await change_values(session, run, groups[0][0], changes)
     text = args.words[-1].strip() if args.words and not args.changes else ""
-    if text and len(groups) == 1 and (answered := await _given(session, run, groups[0], args)):
+    if text and len(groups) == 1 and (answered := await _given(session, run, groups[0])):
         return answered
-    if session.has_person and not args.words:
-        if await ask_all(session, run, [each for group in groups for each in group]):
-            return await session.run(run.id)
-    else:
-        for group in groups:
-            session.say(*(await look(session, run, group)).lines(session, run))
+    for group in groups:
+        session.say(*(await look(session, run, group)).lines(session, run))
     session.say(*waiting_lines(run, session, asks=False))
     return None
 
 
-async def _given(session: Session, run: Run, group: Group, args: argparse.Namespace) -> Run | None:
+async def _given(session: Session, run: Run, group: Group) -> Run | None:
     """Gives an answer; None if several are to be allowed that nobody need have seen."""
+    args = session.args
     value = read_answer(group[0], args.words[-1])
     with session.planning():
         if len(group) == 1 and not args.seen:
@@ -205,8 +182,9 @@ async def _given(session: Session, run: Run, group: Group, args: argparse.Namesp
         return await answer_group(session, run, shown, value)
 
 
-async def _shown(session: Session, args: argparse.Namespace) -> int:
+async def _shown(session: Session) -> int:
     """Prints questions with all their values in full, without answering them."""
+    args = session.args
     run = await session.run(args.run)
     for group in _groups(run, args.words[0] if args.words else None):
         shown = await look(session, run, group)
@@ -249,35 +227,29 @@ def _configure_edit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file", metavar="FILE", help="take this plan instead of opening $EDITOR")
 
 
-def _edit(args: argparse.Namespace) -> int:
-    async def act(session: Session, run: Run) -> Run:
-        if args.file:
-            return await edit_from(session, run, args.file)
-        return await edit_in_editor(session, run)
-
-    return _do(args, act)
+async def _edit(session: Session, run: Run) -> Run:
+    if session.args.file:
+        return await edit_from(session, run, session.args.file)
+    return await edit_in_editor(session, run)
 
 
-def _configure_changes(parser: argparse.ArgumentParser) -> None:
+def _configure_change(parser: argparse.ArgumentParser) -> None:
     _configure(parser, add_parts)
     parser.add_argument("text", metavar="TEXT", help="how the plan should differ, in your words")
 
 
-def _changes(args: argparse.Namespace) -> int:
-    async def act(session: Session, run: Run) -> Run | None:
-        with session.planning():
-            changed = await session.smith.request_changes(run.id, args.text, by=session.by)
-        if changed.questions.keys() - run.questions.keys():
-            session.say(*waiting_lines(changed, session))
-            return None
-        events = list(await session.smith.store.events(run.id))
-        if why := _no_other_plan(events):
-            hint = Sentence("error.still_there", command=session.command("show", run.id))
-            raise Refused(Sentence("error.not_changed", why=why), hint=hint)
-        session.say(*revision_lines(events, session))
-        return changed
-
-    return _do(args, act)
+async def _change(session: Session, run: Run) -> Run | None:
+    with session.planning():
+        changed = await session.smith.request_changes(run.id, session.args.text, by=session.by)
+    if changed.questions.keys() - run.questions.keys():
+        session.say(*waiting_lines(changed, session))
+        return None
+    events = list(await session.smith.store.events(run.id))
+    if why := _no_other_plan(events):
+        hint = Sentence("error.still_there", command=session.command("show", run.id))
+        raise Refused(Sentence("error.not_changed", why=why), hint=hint)
+    session.say(*revision_lines(events, session))
+    return changed
 
 
 def _no_other_plan(events: Sequence[Event]) -> str:
@@ -301,19 +273,16 @@ def _configure_undo(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _undo(args: argparse.Namespace) -> int:
-    async def act(session: Session, run: Run) -> Run:
-        if args.effects:
-            made = await session.smith.runs.undo_plan(run.id, by=session.by)
-            session.say(*await review_lines(made, session))
-            return made
-        go = session.smith.runs.editing.redo if args.redo else session.smith.runs.editing.undo
-        undone = await go(run.id, by=session.by)
-        events = list(await session.smith.store.events(run.id))
-        session.say(*revision_lines(events, session))
-        return undone
-
-    return _do(args, act)
+async def _undo(session: Session, run: Run) -> Run:
+    if session.args.effects:
+        made = await session.smith.runs.undo_plan(run.id, by=session.by)
+        session.say(*await review_lines(made, session))
+        return made
+    go = session.smith.runs.editing.redo if session.args.redo else session.smith.runs.editing.undo
+    undone = await go(run.id, by=session.by)
+    events = list(await session.smith.store.events(run.id))
+    session.say(*revision_lines(events, session))
+    return undone
 
 
 def _configure_pause(parser: argparse.ArgumentParser) -> None:
@@ -321,20 +290,14 @@ def _configure_pause(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reason", default="", help="why, for the journal")
 
 
-def _pause(args: argparse.Namespace) -> int:
-    async def act(session: Session, run: Run) -> Run:
-        return await session.smith.pause(run.id, by=session.by, reason=args.reason)
-
-    return _do(args, act)
+async def _pause(session: Session, run: Run) -> Run:
+    return await session.smith.pause(run.id, by=session.by, reason=session.args.reason)
 
 
-def _cancel(args: argparse.Namespace) -> int:
-    async def act(session: Session, run: Run) -> Run:
-        if run.status.over:
-            raise Refused(Sentence("error.run_over", run=run.id, status=_status(run)))
-        return await session.smith.cancel(run.id, by=session.by, reason=args.reason)
-
-    return _do(args, act)
+async def _cancel(session: Session, run: Run) -> Run:
+    if run.status.over:
+        raise Refused(Sentence("error.run_over", run=run.id, status=_status(run)))
+    return await session.smith.cancel(run.id, by=session.by, reason=session.args.reason)
 
 
 def _configure_skip(parser: argparse.ArgumentParser) -> None:
@@ -342,36 +305,30 @@ def _configure_skip(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("step", metavar="STEP", help="the step to skip")
 
 
-def _skip(args: argparse.Namespace) -> int:
-    async def act(session: Session, run: Run) -> Run:
-        left = await session.smith.runs.stopping.skip(run.id, args.step, by=session.by)
-        session.say(session.words["left_out"].format(step=safe(left.step)))
-        if left.with_it:
-            steps = ", ".join(map(safe, left.with_it))
-            session.say(session.words["left_out_with"].format(steps=steps))
-        return await session.smith.get(run.id)
-
-    return _do(args, act)
+async def _skip(session: Session, run: Run) -> Run:
+    left = await session.smith.runs.stopping.skip(run.id, session.args.step, by=session.by)
+    session.say(session.words["left_out"].format(step=safe(left.step)))
+    if left.with_it:
+        steps = ", ".join(map(safe, left.with_it))
+        session.say(session.words["left_out_with"].format(steps=steps))
+    return await session.smith.get(run.id)
 
 
-def _repair(args: argparse.Namespace) -> int:
-    async def act(session: Session, run: Run) -> Run:
-        before = run.last.number if run.last else 0
-        repaired = await session.smith.runs.journals.repair(run.id, by=session.by)
-        why = in_language(repaired.reason, session.words["locale"])
-        session.say(session.words["repaired"].format(number=before), f"  {safe(why)}")
-        return repaired
-
-    return _do(args, act)
+async def _repair(session: Session, run: Run) -> Run:
+    before = run.last.number if run.last else 0
+    repaired = await session.smith.runs.journals.repair(run.id, by=session.by)
+    why = in_language(repaired.reason, session.words["locale"])
+    session.say(session.words["repaired"].format(number=before), f"  {safe(why)}")
+    return repaired
 
 
-APPROVE = FileCommand(_configure_approve, _approve)
-REJECT = FileCommand(_configure, _reject)
-ANSWER = FileCommand(_configure_answer, _answer)
-EDIT = FileCommand(_configure_edit, _edit)
-CHANGES = FileCommand(_configure_changes, _changes)
-UNDO = FileCommand(_configure_undo, _undo)
-PAUSE = FileCommand(_configure_pause, _pause)
-SKIP = FileCommand(_configure_skip, _skip)
-CANCEL = FileCommand(_configure_pause, _cancel)
-REPAIR = FileCommand(_configure, _repair)
+APPROVE = _deed(_configure_approve, _approve)
+REJECT = _deed(_configure, _reject)
+ANSWER = session_command(_configure_answer, _answer)
+EDIT = _deed(_configure_edit, _edit)
+CHANGE = _deed(_configure_change, _change)
+UNDO = _deed(_configure_undo, _undo)
+PAUSE = _deed(_configure_pause, _pause)
+SKIP = _deed(_configure_skip, _skip)
+CANCEL = _deed(_configure_pause, _cancel)
+REPAIR = _deed(_configure, _repair)

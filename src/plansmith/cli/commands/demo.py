@@ -4,34 +4,273 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, chdir, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.consent import preview_of
-from plansmith.cli.demo_job import DemoJob
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.file_previews import preview_lines
-from plansmith.cli.keys import read_key
+from plansmith.cli.keyboard import read_key
 from plansmith.cli.options import command_line
 from plansmith.cli.questions import question_lines
+from plansmith.cli.session import Session
+from plansmith.cli.team_smiths import TeamSmiths
 from plansmith.cli.ui.output import bold, dim_on, print_lines
 from plansmith.cli.ui.own_locale import own_locale
 from plansmith.cli.ui.progress import rows
 from plansmith.cli.ui.width import wrapped
-from plansmith.cli.ui.words import words_for
-from plansmith.plan.events import ReviewAsked
+from plansmith.cli.ui.words import Words, words_for
+from plansmith.config import Settings
+from plansmith.engine.provenance import ALLOW
+from plansmith.errors import PlansmithError
+from plansmith.plan.data import Json
+from plansmith.plan.events import Event, QuestionAsked, ReviewAsked
+from plansmith.plan.run import Run
 from plansmith.plan.sentence import in_language
+from plansmith.plan.step_events import StepDone, StepStarted
+from plansmith.planner.settings import PlannerSettings
 from plansmith.review.render import plan_lines
 from plansmith.runs.changed_values import consent_values
+from plansmith.testing.scripted import ScriptedModel
 from plansmith.text import safe
+from plansmith.wiring import make_smith
 
-if TYPE_CHECKING:
-    from plansmith.cli.session import Session
-    from plansmith.plan.run import Run
+SALES: Final = """\
+date,region,product,amount
+2026-01-05,North,tea,120.50
+2026-01-09,South,coffee,80.00
+2026-02-11,North,coffee,200.25
+2026-02-20,West,tea,60.00
+2026-03-02,South,tea,95.10
+"""
+TOOLS: Final = '''\
+import time
+from pathlib import Path
+
+from plansmith import tool
+
+
+@tool(effect="write")
+def send_mail(to: str, attachment: str) -> str:
+    """Send a file to somebody."""
+    with Path("outbox.txt").open("a", encoding="utf-8") as outbox:
+        outbox.write(f"{to}: {attachment}\\n")
+    return f"sent to {to}"
+
+
+@tool(effect="read")
+def wait_for_receipt(sender: str) -> str:
+    """Wait until somebody confirms a mail."""
+    while not Path("receipt.txt").exists():
+        time.sleep(0.05)
+    return Path("receipt.txt").read_text(encoding="utf-8")
+'''
+_ANN: Final = "ann@example.org"
+_BEFORE: Final = "mail"
+_LAST: Final = "receipt"
+_SOON_S: Final = 5
+_QUERY: Final = "SELECT region, SUM(amount) AS total FROM sales GROUP BY region ORDER BY region"
+
+
+class DemoJob:
+    """A folder of its own, with a run that is planned, asked about, killed and resumed there."""
+
+    def __init__(self, root: Path, words: Words) -> None:
+        self.folder = root / "demo"
+        self._home = root / "home"
+        self._words = words
+        self.run_id = ""
+        for each in (self.folder, self._home):
+            each.mkdir()
+        (self.folder / "sales.csv").write_text(SALES, encoding="utf-8")
+        (self.folder / "mail.py").write_text(TOOLS, encoding="utf-8")
+
+    @contextmanager
+    def inside(self) -> Generator[None]:
+        """Works in the folder, without a file or a setting of the person's."""
+        before = dict(os.environ)
+        own = {
+            name: each for name, each in before.items() if not name.startswith(("PLANSMITH", "LC_"))
+        }
+        os.environ.clear()
+        os.environ.update(own | self._environment())
+        try:
+            with chdir(self.folder):
+                yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+    def _environment(self) -> dict[str, str]:
+        home = str(self._home)
+        folders = ("HOME", *(f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "STATE", "CACHE")))
+        return dict.fromkeys(folders, home) | {
+            "LANG": "zh_CN.UTF-8" if self._words["locale"] == "zh" else "en_US.UTF-8",
+            "PLANSMITH_STORE": f"sqlite:///{self._home / 'runs.db'}",
+            "PLANSMITH_MODEL": "rules",
+            "PLANSMITH_OFFLINE": "1",
+            "PYTHONUTF8": "1",
+            "PYTHONSAFEPATH": "1",
+        }
+
+    @asynccontextmanager
+    async def session(self) -> AsyncGenerator[Session]:
+        """Opens the store and the tools of the demo; the model knows one answer."""
+        settings = Settings(
+            store=os.environ["PLANSMITH_STORE"],
+            tools=(self.folder / "mail.py",),
+            planner=PlannerSettings(triage=False, top_k=12),
+        )
+        model = ScriptedModel(draft(self._words), name="recorded")
+        smith = make_smith(settings, model=model, agents=(), context=())
+        args = argparse.Namespace(no_input=True)
+        try:
+            yield Session(smith, settings, args, self._words, TeamSmiths(smith, settings))
+        finally:
+            await smith.close()
+
+    async def planned(self, session: Session) -> Run:
+        """Plans the request from the recorded draft."""
+        locale = self._words["locale"]
+        run = await session.smith.plan(self._words["demo_request"], locale=locale, by=session.by)
+        self.run_id = run.id
+        if run.plan is None or len(run.plan.steps) != len(_STEPS):
+            raise PlansmithError(self._words["demo_stopped"].format(why=run.reason or run.status))
+        return run
+
+    async def asked(self, session: Session) -> tuple[Run, QuestionAsked]:
+        """Approves the plan and runs it up to the question for consent."""
+        run = await session.smith.get(self.run_id)
+        digest = run.plan.hash if run.plan else ""
+        await session.smith.decide(self.run_id, approve=digest, by=session.by)
+        run = await session.smith.run(self.run_id)
+        if not run.questions:
+            raise PlansmithError(self._words["demo_stopped"].format(why=run.reason or run.status))
+        return run, next(iter(run.questions.values()))
+
+    async def allow(self, session: Session, asked: QuestionAsked) -> None:
+        """Consents to the call."""
+        await session.smith.answer(self.run_id, asked.question, ALLOW, by=session.by)
+
+    async def killed(self, session: Session) -> str:
+        """Resumes in a process of its own, and kills that in its last call; returns its output."""
+        seen = len(list(await session.smith.store.events(self.run_id)))
+        process = self._started()
+        waiting = asyncio.create_task(self._until_last_call(session, seen))
+        ended = asyncio.create_task(asyncio.to_thread(process.wait))
+        await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            waiting.cancel()
+            why = _output(process).strip()
+            raise PlansmithError(self._words["demo_stopped"].format(why=why))
+        # What is done is printed a moment after it is written down: the tour shows it.
+        told = list[str]()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(_read_until, process, _BEFORE, told), _SOON_S)
+        process.kill()  # SIGKILL: it cannot tidy up
+        await ended
+        return "".join([*told, _output(process)])
+
+    async def resumed(self) -> str:
+        """Resumes the run in another process; returns what that printed."""
+        (self.folder / "receipt.txt").write_text(self._words["demo_receipt"], encoding="utf-8")
+        process = self._started()
+        await asyncio.to_thread(process.wait)
+        return _output(process)
+
+    def command(self) -> str:
+        """Returns the command that resumes the run, as it is typed."""
+        return "plansmith go last --tools mail.py"
+
+    def _started(self) -> subprocess.Popen[str]:
+        # Its output is short: it fits into the pipe, so nobody has to read while it runs.
+        return subprocess.Popen(  # noqa: S603 - this program itself
+            [sys.executable, "-m", *self.command().split(), "--no-input"],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+        )
+
+    async def _until_last_call(self, session: Session, seen: int) -> None:
+        async for event in session.smith.events(self.run_id, after=seen, follow=True):
+            if isinstance(event.body, StepStarted) and event.body.step == _LAST:
+                return
+
+    async def story(self, session: Session, crash: int) -> list[tuple[str, str]]:
+        """Returns each step, and when it was done: before the crash or after it."""
+        events = await session.smith.store.events(self.run_id)
+        done = {each.body.step: each for each in events if isinstance(each.body, StepDone)}
+        cut = {
+            each.body.step
+            for each in events
+            if isinstance(each.body, StepStarted) and each.number <= crash
+        }
+        return [(name, self._when(done.get(name), crash, cut=name in cut)) for name in _STEPS]
+
+    def _when(self, event: Event | None, crash: int, *, cut: bool) -> str:
+        if event is None:
+            return self._words["failed"]
+        if event.number <= crash:
+            return self._words["demo_before"]
+        return self._words["demo_again" if cut else "demo_after"]
+
+    def outbox(self) -> Sequence[str]:
+        """Returns the mails that were sent."""
+        return (self.folder / "outbox.txt").read_text(encoding="utf-8").splitlines()
+
+
+def _read_until(process: subprocess.Popen[str], step: str, lines: list[str]) -> None:
+    """Reads what a process prints until it has told the end of a step, or has ended."""
+    for line in process.stdout or ():
+        lines.append(line)
+        if f"✓ {step} " in line:
+            return
+
+
+def _output(process: subprocess.Popen[str]) -> str:
+    with process, suppress(ValueError):
+        return process.stdout.read() if process.stdout else ""
+    return ""
+
+
+_STEPS: Final = ("totals", "chart", _BEFORE, _LAST, "answer")
+
+
+def draft(words: Words) -> dict[str, Json]:
+    """Returns what a model answered when the demo was recorded."""
+    steps: list[Json] = [
+        _step("totals", words, "tables.sql", {"query": _QUERY}),
+        _step(
+            "chart",
+            words,
+            "charts.draw",
+            {"kind": "bar", "rows": "{{totals.rows}}", "x": "region", "path": "totals.svg"},
+        ),
+        _step("mail", words, "send_mail", {"to": _ANN, "attachment": "totals.svg"}, "chart"),
+        _step(_LAST, words, "wait_for_receipt", {"sender": _ANN}, "mail"),
+        {"id": "answer", "say": words["demo_answer"].format(receipt="{{receipt}}")},
+    ]
+    return {"goal": words["demo_request"], "steps": steps}
+
+
+def _step(
+    name: str, words: Words, tool: str, inputs: dict[str, Json], *after: str
+) -> dict[str, Json]:
+    title = words[f"demo_title_{name}"]
+    step: dict[str, Json] = {"id": name, "title": title, "tool": tool, "inputs": inputs}
+    if after:
+        step["after"] = [*after]
+    return step
 
 
 class _Left(Exception):
@@ -168,4 +407,4 @@ class _Tour:
             raise _Left
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -1,4 +1,4 @@
-"""`plansmith mcp` runs an MCP server over stdio."""
+"""`plansmith serve mcp` runs an MCP server over stdio."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_parts, settings_of
 from plansmith.errors import Misconfigured
@@ -37,4 +37,4 @@ def _loaded(name: str) -> Any:
         raise Misconfigured(problem, hint=hint) from None
 
 
-COMMAND = FileCommand(add_parts, _main)
+COMMAND = Command(add_parts, _main)

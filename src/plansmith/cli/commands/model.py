@@ -31,12 +31,12 @@ from plansmith.adapters.models.local.model import Trial, try_model
 from plansmith.adapters.models.local.prepare import preparation
 from plansmith.adapters.models.local.shelf import EmbeddedShelf
 from plansmith.adapters.tools.builtin import builtin_sources
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith.cli.options import add_json
 from plansmith.cli.questions import agrees, ask_line, read_choice
-from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.output import print_as, print_json, print_lines
 from plansmith.cli.ui.words import Words, own, own_text
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured, ModelFailed, Refused
@@ -274,10 +274,7 @@ def _use(args: argparse.Namespace, models: ModelFolder) -> int:
         name = str(Path(name).expanduser().resolve())
     weights_path(name, models)
     models.choose(name)
-    if args.json:
-        print_json({"chosen": name})
-    else:
-        print_lines([own_text("model.local_means", name=safe(name))])
+    print_as(args, {"chosen": name}, [own_text("model.local_means", name=safe(name))])
     return Exit.OK
 
 
@@ -286,10 +283,11 @@ def _remove(args: argparse.Namespace, models: ModelFolder) -> int:
     freed = models.remove(name)
     if not freed:
         raise Misconfigured(Sentence("model.absent", name=name), hint=Sentence("model.see_list"))
-    if args.json:
-        print_json({"removed": name, "bytes": freed})
-    else:
-        print_lines([own_text("model.removed", name=name, size=size_text(freed))])
+    print_as(
+        args,
+        {"removed": name, "bytes": freed},
+        [own_text("model.removed", name=name, size=size_text(freed))],
+    )
     return Exit.OK
 
 
@@ -338,4 +336,4 @@ _ACTIONS: Final[dict[str, Callable[[argparse.Namespace, ModelFolder], int]]] = {
     "remove": _remove,
     "check": _check,
 }
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -1,10 +1,9 @@
-"""`plansmith show`, `check`, `diff`, `graph`, `schema`, `import` and `export`."""
+"""`plansmith check`, `diff` and `convert`: plan files, and the plans of runs."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from plansmith.adapters.clock import SystemClock
 from plansmith.adapters.secrets import SecretBox
 from plansmith.adapters.tools.functions import FunctionTool
 from plansmith.check.check_plan import check_plan
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_store, warn
 from plansmith.cli.session import Session, in_session
@@ -27,7 +26,7 @@ from plansmith.dialects.dialect import dialect, dialect_names
 from plansmith.dialects.native import schema, to_json, to_yaml, try_read_plan
 from plansmith.dialects.text import read_text
 from plansmith.dialects.tools import read_tools
-from plansmith.errors import PlanInvalid, PlansmithError, Refused, UnreadableText
+from plansmith.errors import Misconfigured, PlanInvalid, PlansmithError, Refused, UnreadableText
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
@@ -38,11 +37,13 @@ from plansmith.plan.sentence import Sentence, in_language, joined, with_hint
 from plansmith.planner.parse.read import read_json
 from plansmith.planner.parse.reply import Parsed, parse_value, plan_fit
 from plansmith.ports import Closing, ToolSource
-from plansmith.review.draw import mermaid, tree
-from plansmith.review.render import diff_lines, plan_lines, problem_lines
+from plansmith.review.draw import mermaid
+from plansmith.review.render import diff_lines, problem_lines
 from plansmith.text import safe
 from plansmith.wiring import known_agents, make_tools, python_tools
 
+_FORMS: Final = ("json", "yaml", "mermaid", "python", *dialect_names())
+_PROGRAM: Final = "plansmith.cli.commands.programs:print_program"
 HERE: Final = Sentence("check.here")
 
 
@@ -96,41 +97,13 @@ def names_run(name: str) -> bool:
     return bool(_RUN_NAME.fullmatch(name)) and not Path(name).exists()
 
 
-def _plan_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", help="a plan as JSON or YAML; - for stdin")
-
-
-def _configure_show(parser: argparse.ArgumentParser) -> None:
-    what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
-    parser.add_argument("plan", metavar="PLAN|RUN", help=what)
-    parser.add_argument("--store", metavar="URL", help="where runs are kept")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print it as JSON")
-    form.add_argument("--yaml", action="store_true", help="print the plan as YAML")
-
-
-def _show(args: argparse.Namespace) -> int:
-    if names_run(args.plan):
-        show_run = resolve_name("plansmith.cli.commands.runs:show_run")
-        return int(show_run(args))
-    plan = load_plan(args.plan)
-    if args.json or args.yaml:
-        sys.stdout.write(_with_hash(plan) if args.json else to_yaml(plan))
-    else:
-        print_lines(plan_lines(plan, locale=own_locale()))
-    return Exit.OK
-
-
-def _with_hash(plan: Plan) -> str:
-    """Returns a plan as JSON with the hash that `--approve-plan` takes; it can be read again."""
-    shown = {**plan.to_json(), "hash": plan.hash}
-    return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
-
-
 def _configure_check(parser: argparse.ArgumentParser) -> None:
-    _plan_argument(parser)
+    parser.add_argument(
+        "plan", nargs="?", metavar="PLAN", help="a plan as JSON or YAML; - for stdin"
+    )
     what = "the tools, as JSON or Python (default: those of this folder)"
     parser.add_argument("--tools", metavar="FILE", help=what)
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a plan")
     parser.add_argument("--json", action="store_true", help="print the problems as JSON")
     add_dialect(parser)
 
@@ -142,6 +115,11 @@ def add_dialect(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
+    if args.schema:
+        print_json(schema())
+        return Exit.OK
+    if args.plan is None:
+        raise Misconfigured(Sentence("error.name_plan"), hint="plansmith check PLAN")
     plan, notes = _read(args)
     known = known_tools(args.tools)
     problems = [*notes, *(_problems(plan, known) if plan is not None else ())]
@@ -239,51 +217,55 @@ def _without_plan(run: str) -> Refused:
     return Refused(Sentence("error.run_no_plan", run=run), hint=Sentence("error.show_status"))
 
 
-def _configure_graph(parser: argparse.ArgumentParser) -> None:
-    what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
+def _configure_convert(parser: argparse.ArgumentParser) -> None:
+    what = "a plan as JSON or YAML, also inside other text, - for stdin; or a run: its id, or last"
     parser.add_argument("plan", metavar="PLAN|RUN", help=what)
+    what = "the format of the file (default: recognised)"
+    parser.add_argument("--from", dest="source", choices=dialect_names(), help=what)
+    what = "the format to write: python is a program that runs without Plansmith (default: json)"
+    parser.add_argument("--to", choices=_FORMS, default="json", help=what)
     add_store(parser)
-    parser.add_argument("--mermaid", action="store_true", help="print Mermaid instead of a tree")
+    what = "with --to python: tools that the program calls, as Python; repeatable"
+    parser.add_argument("--tools", action="append", metavar="FILE", help=what)
 
 
-def _graph(args: argparse.Namespace) -> int:
-    [plan] = _plans_of(args, args.plan)
-    sys.stdout.write(mermaid(plan) if args.mermaid else tree(plan, own_locale()))
-    return Exit.OK
+def _convert(args: argparse.Namespace) -> int:
+    is_run = args.source is None and names_run(args.plan)
+
+    async def work(session: Session) -> int:
+        run = await session.run(args.plan) if is_run else None
+        if run is not None and run.plan is None:
+            raise _without_plan(run.id)
+        read = Parsed(run.plan, []) if run is not None else _recognised(args)
+        if args.to == "python":
+            return int(await resolve_name(_PROGRAM)(session, read.plan, run))
+        return _print_as(args.to, read, run)
+
+    if is_run or args.to == "python":
+        return in_session(args, work)
+    return _print_as(args.to, _recognised(args))
 
 
-def _nothing(_: argparse.ArgumentParser) -> None:
-    """Declares no arguments."""
-
-
-def _schema(_: argparse.Namespace) -> int:
-    print_json(schema())
-    return Exit.OK
-
-
-SHOW = FileCommand(_configure_show, _show)
-CHECK = FileCommand(_configure_check, _check)
-DIFF = FileCommand(_configure_diff, _diff)
-GRAPH = FileCommand(_configure_graph, _graph)
-SCHEMA = FileCommand(_nothing, _schema)
-
-
-def _configure_import(parser: argparse.ArgumentParser) -> None:
-    what = "a plan in another system's format, as JSON or YAML, also inside other text; - for stdin"
-    parser.add_argument("plan", metavar="FILE", help=what)
-    parser.add_argument(
-        "--dialect", choices=dialect_names(), help="the format (default: recognised)"
-    )
-    parser.add_argument("--yaml", action="store_true", help="print the plan as YAML")
-
-
-def _import(args: argparse.Namespace) -> int:
-    parsed = read_foreign(read_file(args.plan), args.dialect)
+def _recognised(args: argparse.Namespace) -> Parsed:
+    """Reads a plan file in the format that is named, or in the one it seems to have."""
+    data = read_file(args.plan)
+    plan = try_read_plan(data) if args.source is None else None
+    parsed = Parsed(plan, []) if isinstance(plan, Plan) else read_foreign(data, args.source)
     if parsed.plan is None:
         raise PlanInvalid(parsed.problems)
-    _print_problems(parsed.problems)
-    sys.stdout.write(to_yaml(parsed.plan) if args.yaml else to_json(parsed.plan))
-    return Exit.INVALID if has_errors(parsed.problems) else Exit.OK
+    return parsed
+
+
+def _print_as(form: str, read: Parsed, run: Run | None = None) -> int:
+    if read.plan is None:
+        raise PlanInvalid(read.problems)
+    writers = {"json": to_json, "yaml": to_yaml, "mermaid": mermaid}
+    if form in writers:
+        _print_problems(read.problems)
+        sys.stdout.write(writers[form](read.plan))
+    else:
+        print_foreign(read.plan, form, read.problems, run)
+    return Exit.INVALID if has_errors(read.problems) else Exit.OK
 
 
 def read_foreign(data: bytes, name: str | None) -> Parsed:
@@ -305,35 +287,6 @@ def _value(data: bytes) -> Json:
     if not reading.problems and isinstance(reading.value, (dict, list)):
         return reading.value
     return read_json(data.decode("utf-8", "replace"), fits=plan_fit)
-
-
-def _configure_export(parser: argparse.ArgumentParser) -> None:
-    what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
-    parser.add_argument("plan", metavar="PLAN|RUN", help=what)
-    form = parser.add_mutually_exclusive_group(required=True)
-    form.add_argument("--dialect", choices=dialect_names(), help="another system's format of plans")
-    what = "a Python program that runs without Plansmith"
-    form.add_argument("--program", action="store_true", help=what)
-    add_store(parser)
-    what = "with --program: tools that the program calls, as Python; repeatable"
-    parser.add_argument("--tools", action="append", metavar="FILE", help=what)
-
-
-def _export(args: argparse.Namespace) -> int:
-    if args.program:
-        return int(resolve_name("plansmith.cli.commands.programs:export_program")(args))
-    if not names_run(args.plan):
-        print_foreign(load_plan(args.plan), args.dialect)
-        return Exit.OK
-
-    async def work(session: Session) -> int:
-        run = await session.run(args.plan)
-        if run.plan is None:
-            raise _without_plan(run.id)
-        print_foreign(run.plan, args.dialect, run=run)
-        return Exit.OK
-
-    return in_session(args, work)
 
 
 def load_foreign(name: str, form: str) -> Plan:
@@ -360,5 +313,6 @@ def _print_problems(problems: Sequence[Problem]) -> None:
         sys.stderr.flush()
 
 
-IMPORT = FileCommand(_configure_import, _import)
-EXPORT = FileCommand(_configure_export, _export)
+CHECK = Command(_configure_check, _check)
+DIFF = Command(_configure_diff, _diff)
+CONVERT = Command(_configure_convert, _convert)

@@ -1,18 +1,15 @@
-"""`plansmith export --program`: writes a plan or a run's plan as a plain Python program."""
+"""`plansmith convert --to python`: writes a plan or a run's plan as a plain Python program."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import PurePath
 
 from plansmith.check.check_plan import check_plan
-from plansmith.cli.commands.plans import names_run
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import warn
-from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import load_plan
+from plansmith.cli.session import Session
 from plansmith.config import Settings
 from plansmith.engine.values import load_values
 from plansmith.errors import PlanInvalid, Refused
@@ -31,23 +28,14 @@ from plansmith.wiring import builtin_tools, python_functions
 _UNKNOWN = ("PS101", "PS102", "PS103", "PS316")
 
 
-def export_program(args: argparse.Namespace) -> int:
+async def print_program(session: Session, plan: Plan, run: Run | None) -> int:
     """Prints a program; on stderr, what it lacks."""
-
-    async def work(session: Session) -> int:
-        run = await session.run(args.plan) if names_run(args.plan) else None
-        if run is not None and run.plan is None:
-            problem = Sentence("error.run_no_plan", run=run.id)
-            raise Refused(problem, hint=Sentence("error.show_status"))
-        plan = run.plan if run is not None and run.plan is not None else load_plan(args.plan)
-        plan, around = await _surroundings(session, plan, run)
-        written = write_program(plan, around)
-        for note in written.notes:
-            warn(note)
-        sys.stdout.write(written.source)
-        return Exit.OK
-
-    return in_session(args, work)
+    plan, around = await _surroundings(session, plan, run)
+    written = write_program(plan, around)
+    for note in written.notes:
+        warn(note)
+    sys.stdout.write(written.source)
+    return Exit.OK
 
 
 async def _surroundings(session: Session, plan: Plan, run: Run | None) -> tuple[Plan, Surroundings]:

@@ -1,4 +1,4 @@
-"""`plansmith report` prints the report of a run; `plansmith replay` replays a run offline."""
+"""`plansmith report` prints the report of a run; `runs replay` replays a run offline."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from pathlib import Path
 
 from plansmith.adapters.protected_files import may_write
 from plansmith.adapters.tools.run_files import WorkFiles
-from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store, add_tools
-from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import print_json, print_lines, print_markdown, print_text
+from plansmith.cli.session import Session, session_command
+from plansmith.cli.ui.output import print_as, print_json, print_markdown, print_text
 from plansmith.cli.ui.words import own, own_text
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.events import Event
@@ -40,27 +39,25 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_store(parser)
 
 
-def _main(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        run = await session.find(args.run)
-        session.use_language_of((await session.journals.listed(run))[0])
-        locale = session.words["locale"]
-        report = await load_report(session.smith.store, run, locale=locale)
-        form = "json" if args.json else str(args.format)
-        if form == "html":
-            files = await WorkFiles(session.smith.runs).written(run)
-            report = replace(report, pictures=pictures(files))
-        if args.output:
-            write_file(args.output, _written(report, form, whole=args.evidence))
-        elif form == "json":
-            print_json(report.to_json())
-        elif form == "html":
-            print_text(_written(report, form))
-        else:
-            print_markdown(_written(report, form, whole=args.evidence))
-        return Exit.OK
-
-    return in_session(args, work)
+async def _main(session: Session) -> int:
+    args = session.args
+    run = await session.find(args.run)
+    session.use_language_of((await session.journals.listed(run))[0])
+    locale = session.words["locale"]
+    report = await load_report(session.smith.store, run, locale=locale)
+    form = "json" if args.json else str(args.format)
+    if form == "html":
+        files = await WorkFiles(session.smith.runs).written(run)
+        report = replace(report, pictures=pictures(files))
+    if args.output:
+        write_file(args.output, _written(report, form, whole=args.evidence))
+    elif form == "json":
+        print_json(report.to_json())
+    elif form == "html":
+        print_text(_written(report, form))
+    else:
+        print_markdown(_written(report, form, whole=args.evidence))
+    return Exit.OK
 
 
 def _written(report: Report, form: str, *, whole: bool = False) -> str:
@@ -81,7 +78,7 @@ def write_file(name: str, text: str) -> None:
         raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = session_command(_configure, _main)
 
 
 def _replay_configure(parser: argparse.ArgumentParser) -> None:
@@ -90,16 +87,10 @@ def _replay_configure(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def _replay_main(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        replayed = await replay(await session.find(args.run), session.smith)
-        if args.json:
-            print_json(replayed.to_json())
-        else:
-            print_lines(_lines(replayed))
-        return Exit.OK if replayed.identical else Exit.FAILED
-
-    return in_session(args, work)
+async def _replay_main(session: Session) -> int:
+    replayed = await replay(await session.find(session.args.run), session.smith)
+    print_as(session.args, replayed.to_json(), _lines(replayed))
+    return Exit.OK if replayed.identical else Exit.FAILED
 
 
 def _lines(replayed: Replayed) -> Iterator[str]:
@@ -122,4 +113,4 @@ def _event(event: Event | None) -> str:
     return safe(f"{event.number} {event.at.isoformat()} by {event.by.kind}: {body}")
 
 
-REPLAY = FileCommand(_replay_configure, _replay_main)
+REPLAY = session_command(_replay_configure, _replay_main)

@@ -1,91 +1,121 @@
-"""`plansmith run`, `resume`, `retry`, `rerun` and `watch`: runs plans and follows runs."""
+"""`plansmith run` runs a plan file; `go` and `runs watch|retry|rerun` go on with runs."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+from pkgutil import resolve_name
+from typing import Final
 
-from plansmith.cli.command import FileCommand
-from plansmith.cli.commands.plans import add_dialect, load_foreign, names_run
+from plansmith.cli.command_table import Command
+from plansmith.cli.commands.plans import add_dialect, load_foreign
+from plansmith.cli.commands.runs import names_run
+from plansmith.cli.commands.schedule_view import offer_schedule
 from plansmith.cli.describe import continued_lines, run_json, waiting_lines
 from plansmith.cli.ending import finish
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.interactive import Watcher, interrupts, run_interactively
+from plansmith.cli.interactive import Watcher, interrupts, is_new, run_interactively
 from plansmith.cli.options import add_detail, add_parts, add_running, add_store_alone
-from plansmith.cli.session import Session, exit_of, in_session
+from plansmith.cli.session import Session, exit_of, has_no_plan, in_session, session_command
 from plansmith.cli.ui.output import load_plan, print_json
 from plansmith.cli.ui.progress import ticking
 from plansmith.cli.ui.words import error_text
-from plansmith.errors import Misconfigured, Refused, RunBusy
-from plansmith.plan.next_move import Conclude, Execute, MakePlan, Paused, next_move
-from plansmith.plan.run import Run
+from plansmith.errors import Misconfigured, RunBusy
+from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
+from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.summary import OPEN_STATUSES
+from plansmith.runs.lists import RunLists
 from plansmith.text import safe
+
+_LOOKED_AT: Final = 200
+_TO_RETRY: Final = (RunStatus.FAILED, RunStatus.PARTLY_DONE, RunStatus.CANCELLED)
+_TEAM: Final = "plansmith.cli.commands.team:maker"
 
 
 def _configure_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", metavar="PLAN|RUN", help="a plan file (JSON or YAML), or a run")
+    parser.add_argument("plan", metavar="PLAN", help="a plan as JSON or YAML; - for stdin")
     add_dialect(parser)
     add_parts(parser)
     add_running(parser)
 
 
-def _run(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        if args.dialect is None and names_run(args.what):
-            run = await session.run(args.what)
-            _refuse_over(run, session)
-            if next_move(run) == Paused():
-                hint = session.command("resume", run.id)
-                raise Refused(Sentence("error.run_paused", run=run.id), hint=hint)
-            return await run_interactively(session, run.id, fresh=False)
-        plan = load_foreign(args.what, args.dialect) if args.dialect else load_plan(args.what)
-        await session.refuse_what_cannot_run(plan)
-        run = await session.smith.submit(plan, by=session.by)
-        return await run_interactively(session, run.id)
-
-    return in_session(args, work)
+async def _run(session: Session) -> int:
+    args = session.args
+    if args.dialect is None and names_run(args.plan):
+        hint = session.command("go", args.plan)
+        raise Misconfigured(Sentence("error.run_takes_plan", name=args.plan), hint=hint)
+    plan = load_foreign(args.plan, args.dialect) if args.dialect else load_plan(args.plan)
+    await session.refuse_what_cannot_run(plan)
+    run = await session.smith.submit(plan, by=session.by)
+    return await run_interactively(session, run.id)
 
 
-def _refuse_over(run: Run, session: Session) -> None:
-    if run.status.over:
-        retry, rerun = session.command("retry", run.id), session.command("rerun", run.id)
-        hint = Sentence("error.retry_or_rerun", retry=retry, rerun=rerun)
-        status = Sentence(f"status.{run.status.value}")
-        raise Refused(Sentence("error.run_over", run=run.id, status=status), hint=hint)
-
-
-def _configure_resume(parser: argparse.ArgumentParser) -> None:
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("run", nargs="?", metavar="RUN", help="a run: its id, or last")
+def _configure_go(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    what = "a run: its id, or last (default: the newest of this folder that waits)"
+    which.add_argument("run", nargs="?", metavar="RUN", help=what)
     which.add_argument("--all", action="store_true", help="every open run of this folder")
     parser.add_argument(
         "--force",
         action="store_true",
         help="take the run from a process that still lives; what it is calling becomes unknown",
     )
+    parser.add_argument(
+        "--team",
+        choices=["research", "data"],
+        help="make the team of the run anew, from --docs or --db",
+    )
+    what = "with --team data: the database, such as postgresql://USER:PASSWORD@HOST/NAME"
+    parser.add_argument("--db", metavar="URL", action="append", help=what)
     add_parts(parser)
     add_running(parser)
 
 
-def _resume(args: argparse.Namespace) -> int:
+def _go(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
-        if args.all and args.force:
+        if args.force and not args.run:
             raise Misconfigured(Sentence("error.force_one"), hint=Sentence("error.name_run"))
         if args.all:
             return await _resume_all(session)
-        run = await session.run(args.run)
-        _refuse_over(run, session)
-        await (_take_over if args.force else _resume_paused)(session, run)
-        return await run_interactively(session, run.id, fresh=False)
+        name = args.run or await _waiting_run(session)
+        if not name:
+            session.say(session.words["none_waits"])
+            return Exit.OK
+        return await _go_on(session, await session.run(name))
 
+    if args.team:
+        return in_session(args, work, make=resolve_name(_TEAM)(args, args.team))
     return in_session(args, work)
 
 
-async def _resume_paused(session: Session, run: Run) -> None:
-    """Resumes a run if it is paused and has no question."""
-    if run.paused and not run.questions:
+async def _waiting_run(session: Session) -> str:
+    """Returns the newest run of this folder that is open and that no process executes."""
+    for each in await RunLists(session.journals).newest(statuses=OPEN_STATUSES, limit=_LOOKED_AT):
+        busy = await session.smith.runs.journals.owners.other_owner(each.run)
+        if not busy and session.journals.is_here(each.folder):
+            return each.run
+    return ""
+
+
+async def _go_on(session: Session, run: Run) -> int:
+    """Does what is next for a run, with the person; one that is over is told again."""
+    if run.status.over:
+        await finish(session, run)
+        if run.status in _TO_RETRY and not has_no_plan(run):
+            session.tell(
+                session.words["once_more"], f"  {session.command('runs', 'retry', run.id)}"
+            )
+        return exit_of(run)
+    if is_new(run) and session.has_person:
+        offered = await offer_schedule(session, run)
+        if offered is not None:
+            return offered
+    if session.args.force:
+        await _take_over(session, run)
+    elif run.paused and not run.questions:
         await session.smith.resume(run.id, by=session.by)
+    return await run_interactively(session, run.id, fresh=False)
 
 
 async def _take_over(session: Session, run: Run) -> None:
@@ -121,17 +151,15 @@ def _configure_retry(parser: argparse.ArgumentParser) -> None:
     add_running(parser)
 
 
-def _retry(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        old = await session.run(args.run)
-        plan = load_plan(args.plan) if args.plan else old.plan
-        if plan is not None:
-            await session.refuse_what_cannot_run(plan)
-        run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
-        session.tell(*continued_lines(run, session))
-        return await run_interactively(session, run.id)
-
-    return in_session(args, work)
+async def _retry(session: Session) -> int:
+    args = session.args
+    old = await session.run(args.run)
+    plan = load_plan(args.plan) if args.plan else old.plan
+    if plan is not None:
+        await session.refuse_what_cannot_run(plan)
+    run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
+    session.tell(*continued_lines(run, session))
+    return await run_interactively(session, run.id)
 
 
 def _configure_rerun(parser: argparse.ArgumentParser) -> None:
@@ -140,15 +168,12 @@ def _configure_rerun(parser: argparse.ArgumentParser) -> None:
     add_running(parser)
 
 
-def _rerun(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        old = await session.run(args.run)
-        if old.plan is not None:
-            await session.refuse_what_cannot_run(old.plan)
-        run = await session.smith.rerun(old.id, by=session.by)
-        return await run_interactively(session, run.id)
-
-    return in_session(args, work)
+async def _rerun(session: Session) -> int:
+    old = await session.run(session.args.run)
+    if old.plan is not None:
+        await session.refuse_what_cannot_run(old.plan)
+    run = await session.smith.rerun(old.id, by=session.by)
+    return await run_interactively(session, run.id)
 
 
 def _configure_watch(parser: argparse.ArgumentParser) -> None:
@@ -163,14 +188,11 @@ def _configure_watch(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _watch(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        run = await session.run(args.run)
-        if not run.status.over:
-            session.tell(session.words["watching"], f"  {session.command('resume', run.id)}")
-        return await _follow(session, run)
-
-    return in_session(args, work)
+async def _watch(session: Session) -> int:
+    run = await session.run(session.args.run)
+    if not run.status.over:
+        session.tell(session.words["watching"], f"  {session.command('go', run.id)}")
+    return await _follow(session, run)
 
 
 async def _follow(session: Session, run: Run) -> int:
@@ -200,8 +222,8 @@ async def _until_over(watcher: Watcher) -> None:
         await watcher.catch_up()
 
 
-RUN = FileCommand(_configure_run, _run)
-RESUME = FileCommand(_configure_resume, _resume)
-RETRY = FileCommand(_configure_retry, _retry)
-RERUN = FileCommand(_configure_rerun, _rerun)
-WATCH = FileCommand(_configure_watch, _watch)
+RUN = session_command(_configure_run, _run)
+GO = Command(_configure_go, _go)
+RETRY = session_command(_configure_retry, _retry)
+RERUN = session_command(_configure_rerun, _rerun)
+WATCH = session_command(_configure_watch, _watch)

@@ -1,18 +1,20 @@
-"""`plansmith runs`: lists runs; also shows one for `plansmith show`."""
+"""`plansmith runs` lists runs; `plansmith show` shows one, or a plan file."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Collection, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.options import add_json, add_store_alone, positive
-from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.options import add_json, add_store, add_store_alone, positive
+from plansmith.cli.session import Session, in_session, session_command, shortest
+from plansmith.cli.ui.output import load_plan, print_json, print_lines
+from plansmith.cli.ui.own_locale import own_locale
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus
@@ -22,14 +24,16 @@ from plansmith.runs.lists import RunLists
 from plansmith.text import clip, padded, safe
 
 if TYPE_CHECKING:
-    from plansmith.cli import describe, threads
-    from plansmith.dialects import native
+    from plansmith.cli import describe
+    from plansmith.cli.commands import threads
+    from plansmith.review import draw, render
 else:
     lazy_modules(
         globals(),
         describe="plansmith.cli.describe",
-        native="plansmith.dialects.native",
-        threads="plansmith.cli.threads",
+        draw="plansmith.review.draw",
+        render="plansmith.review.render",
+        threads="plansmith.cli.commands.threads",
     )
 
 _MOST: Final = 20
@@ -51,22 +55,20 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def _main(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        lists = RunLists(session.journals)
-        found = await lists.newest(statuses=_wanted(args.status), limit=args.limit)
-        runs = found[::-1]
-        if args.json:
-            print_json([_row_json(run) for run in runs])
-        elif runs:
-            ids = [run.run for run in runs]
-            length = shortest({*ids, *await lists.beside(ids)})
-            print_lines(_table(runs, length, session))
-        else:
-            session.say(session.words["no_such_runs" if args.status else "no_runs"])
-        return Exit.OK
-
-    return in_session(args, work, only_reads=True)
+async def _main(session: Session) -> int:
+    args = session.args
+    lists = RunLists(session.journals)
+    found = await lists.newest(statuses=_wanted(args.status), limit=args.limit)
+    runs = found[::-1]
+    if args.json:
+        print_json([_row_json(run) for run in runs])
+    elif runs:
+        ids = [run.run for run in runs]
+        length = shortest({*ids, *await lists.beside(ids)})
+        print_lines(_table(runs, length, session))
+    else:
+        session.say(session.words["no_such_runs" if args.status else "no_runs"])
+    return Exit.OK
 
 
 def _wanted(given: Sequence[str] | None) -> frozenset[str]:
@@ -98,16 +100,6 @@ def _began(run: RunSummary) -> str:
     return f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
 
 
-def shortest(ids: Collection[str]) -> int:
-    """Returns how many characters are needed to tell the ids apart."""
-    ordered = sorted(ids)
-    shared = [
-        next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(one))
-        for one, two in pairwise(ordered)
-    ]
-    return max([_SHORT, *(count + 1 for count in shared)])
-
-
 def _share(run: RunSummary) -> str:
     return f"{run.steps.done}/{run.steps.total}" if run.steps.total else ""
 
@@ -132,22 +124,50 @@ def _row_json(run: RunSummary) -> dict[str, Json]:
     }
 
 
-def show_run(args: argparse.Namespace) -> int:
+_RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
+
+
+def names_run(name: str) -> bool:
+    """Whether a name means a run rather than a file."""
+    return bool(_RUN_NAME.fullmatch(name)) and not Path(name).exists()
+
+
+def _configure_show(parser: argparse.ArgumentParser) -> None:
+    what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
+    parser.add_argument("plan", metavar="PLAN|RUN", help=what)
+    add_store(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print it as JSON")
+    form.add_argument("--graph", action="store_true", help="draw the steps as a tree")
+
+
+def _show(args: argparse.Namespace) -> int:
+    if names_run(args.plan):
+        return in_session(args, _show_run)
+    plan = load_plan(args.plan)
+    if args.json:  # with the hash that `--approve-plan` takes; it can be read again
+        print_json({**plan.to_json(), "hash": plan.hash})
+    else:
+        locale = own_locale()
+        shown = draw.tree(plan, locale).splitlines() if args.graph else None
+        print_lines(shown or render.plan_lines(plan, locale=locale))
+    return Exit.OK
+
+
+async def _show_run(session: Session) -> int:
     """Shows a run: status, steps and results."""
-
-    async def work(session: Session) -> int:
-        run = await session.run(args.plan)
-        session.thread = await threads.thread_of(session, run)
-        if args.json:
-            print_json(describe.run_json(run, session))
-        elif args.yaml:
-            sys.stdout.write(native.to_yaml(run.plan) if run.plan else "")
-        else:
-            print_lines(describe.run_lines(run, session))
-            session.say(*describe.waiting_lines(run, session))
-        return Exit.OK
-
-    return in_session(args, work)
+    args = session.args
+    run = await session.run(args.plan)
+    session.thread = await threads.thread_of(session, run)
+    if args.json:
+        print_json(describe.run_json(run, session))
+    elif args.graph and run.plan is not None:
+        sys.stdout.write(draw.tree(run.plan, session.words["locale"]))
+    else:
+        print_lines(describe.run_lines(run, session))
+        session.say(*describe.waiting_lines(run, session))
+    return Exit.OK
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = session_command(_configure, _main, only_reads=True)
+SHOW = Command(_configure_show, _show)

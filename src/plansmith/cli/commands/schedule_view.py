@@ -290,7 +290,7 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
         return None
     timing = None if run.plan.schedules else run.plan.schedule
     offer = Offer(run.plan, {"run": run.id, "timing": timing})
-    once = Sentence("error.do_once", command=session.command("resume", run.id))
+    once = Sentence("error.do_once", command=session.command("go", run.id))
     try:
         await _refuse_unusable(session, offer)
     except (Misconfigured, Refused) as error:

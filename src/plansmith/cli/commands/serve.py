@@ -13,7 +13,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import install_hint
 from plansmith.cli.options import add_parts, positive, settings_of
@@ -140,4 +140,4 @@ def _run_server() -> Any:
         raise Misconfigured(problem, hint=hint) from None
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -1,61 +1,41 @@
-"""`plansmith research` and `plansmith data`: give a request to a team of agents."""
+"""`plansmith team research` and `team data`: give a request to a team of agents."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 from plansmith.app import Plansmith
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
+from plansmith.cli.commands.ask import need_request, planned
+from plansmith.cli.commands.threads import add_thread, say_request
 from plansmith.cli.describe import run_json
 from plansmith.cli.ending import finish
 from plansmith.cli.interactive import run_interactively, show_plan
-from plansmith.cli.options import add_parts, add_running, detail_of, settings_of
-from plansmith.cli.questions import read_answer
-from plansmith.cli.session import Session, exit_of
-from plansmith.cli.team_smiths import TeamSmiths
-from plansmith.cli.threads import add_thread, say_request
+from plansmith.cli.options import add_parts, add_running
+from plansmith.cli.session import Session, exit_of, in_session
 from plansmith.cli.ui.output import print_json, print_text
-from plansmith.cli.ui.own_locale import own_locale
-from plansmith.cli.ui.planning import PlanningProgress
-from plansmith.cli.ui.words import words_for
 from plansmith.config import Settings
 from plansmith.errors import Misconfigured
-from plansmith.plan.next_move import AwaitReview, Paused, next_move
+from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.planner.context.profile import read_profile
 from plansmith.teams import Tell, data, research
 
-Make = Callable[[Settings, Tell], Plansmith]
 _WRITER: Final = "sql_writer"
 
 
-def _configure(parser: argparse.ArgumentParser, team: str) -> None:
-    parser.add_argument("request", metavar="REQUEST", nargs="?", default="", help="what to find")
-    parser.add_argument(
-        "--resume", metavar="RUN", help="continue a run of this team: its id, or last"
-    )
-    parser.add_argument(
-        "--answer",
-        nargs=2,
-        metavar=("QUESTION", "ANSWER"),
-        help="answer a question of the run first",
-    )
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("request", metavar="REQUEST", help="what to find")
     add_thread(parser)
     add_parts(parser)
     add_running(parser)
-    parser.set_defaults(team=team)
-
-
-def _configure_research(parser: argparse.ArgumentParser) -> None:
-    _configure(parser, "research")
 
 
 def _configure_data(parser: argparse.ArgumentParser) -> None:
-    _configure(parser, "data")
+    _configure(parser)
     urls = "sqlite:///FILE, duckdb:///FILE or postgresql://…"
     several = "repeatable as NAME=URL, or a name of [builtin.databases]"
     parser.add_argument(
@@ -69,18 +49,27 @@ def _configure_data(parser: argparse.ArgumentParser) -> None:
 
 
 def _research(args: argparse.Namespace) -> int:
-    def make(settings: Settings, tell: Tell) -> Plansmith:
-        return research(settings, tell=tell)
-
-    return _in_team(args, make, _run_request)
+    return in_session(args, _run_request, make=research)
 
 
 def _data(args: argparse.Namespace) -> int:
-    def make(settings: Settings, tell: Tell) -> Plansmith:
-        database = _databases(args.db, settings)
-        return data(settings, database=database, sql_only=args.sql_only, tell=tell)
+    work = _sql if args.sql_only else _run_request
+    return in_session(args, work, make=maker(args, "data"))
 
-    return _in_team(args, make, _sql if args.sql_only else _run_request)
+
+def maker(args: argparse.Namespace, team: str) -> Callable[..., Plansmith]:
+    """Returns what makes a team from what the flags name."""
+    if team == "research":
+        return research
+    if not args.db:
+        raise Misconfigured(Sentence("team.needs_database"), hint="--db URL")
+
+    def make(settings: Settings, *, tell: Tell) -> Plansmith:
+        only = bool(vars(args).get("sql_only"))
+        database = _databases(args.db, settings)
+        return data(settings, database=database, sql_only=only, tell=tell)
+
+    return make
 
 
 def _databases(given: list[str], settings: Settings) -> str | dict[str, str]:
@@ -101,44 +90,10 @@ def _databases(given: list[str], settings: Settings) -> str | dict[str, str]:
     return found
 
 
-def _in_team(
-    args: argparse.Namespace, make: Make, work: Callable[[Session], Awaitable[int]]
-) -> int:
-    """Makes a team, does the work of a command and closes the team in any case."""
-    if args.thread and args.resume:
-        hint = Sentence("team.no_thread")
-        raise Misconfigured(Sentence("team.in_its_thread"), hint=hint)
-    if bool(args.request.strip()) == bool(args.resume):
-        hint = Sentence("team.request_or_run_hint", team=args.team)
-        raise Misconfigured(Sentence("team.request_or_run"), hint=hint)
-    settings = settings_of(args)
-    words = words_for(args.lang or own_locale())
-    lines = PlanningProgress(words, detail=detail_of(args))
-
-    async def go() -> int:
-        smith = make(settings, lines.say)
-        try:
-            return await work(
-                Session(smith, settings, args, words, TeamSmiths(smith, settings), lines=lines)
-            )
-        finally:
-            await smith.close()
-
-    return asyncio.run(go())
-
-
 async def _run_request(session: Session) -> int:
-    """Runs a new request, or continues a run."""
-    if session.args.resume:
-        run = await session.run(session.args.resume)
-        if next_move(run) == Paused():
-            await session.smith.resume(run.id, by=session.by)
-        if session.args.answer:
-            await _answer(session, run, *session.args.answer)
-        return await run_interactively(session, run.id, fresh=False)
     if session.args.thread:
         return await say_request(session, _options(session), _run)
-    return await _run(session, await _planned(session))
+    return await _run(session, await planned(session, _options(session)))
 
 
 async def _run(session: Session, run: Run, *, fresh: bool = True) -> int:
@@ -146,36 +101,16 @@ async def _run(session: Session, run: Run, *, fresh: bool = True) -> int:
     return await run_interactively(session, run.id, fresh=fresh)
 
 
-async def _answer(session: Session, run: Run, question: str, typed: str) -> None:
-    if question not in run.questions:
-        hint = Sentence("error.open_questions", names=[*run.questions]) if run.questions else ""
-        problem = Sentence("error.not_this_question", run=run.id, name=question)
-        raise Misconfigured(problem, hint=hint)
-    value = read_answer(run.questions[question], typed)
-    await session.smith.answer(run.id, question, value, by=session.by)
-
-
 def _options(session: Session, target: str | None = None) -> dict[str, Any]:
+    need_request(session.args)
     profile = session.settings.profile
     options: dict[str, Any] = {"locale": session.args.lang or "", "target": target}
     return options | ({"profile": read_profile(profile)} if profile else {})
 
 
-async def _planned(session: Session, target: str | None = None) -> Run:
-    options = _options(session, target)
-    try:
-        with session.planning():
-            return await session.smith.plan(session.args.request, by=session.by, **options)
-    except asyncio.CancelledError:
-        session.say(session.words["detached"], f"  {session.command('resume', 'last')}")
-        raise
-
-
 async def _sql(session: Session) -> int:
     """Prints only the SQL statement, which the database has checked but not run."""
-    if session.args.resume:
-        return await _run_request(session)
-    run = await _planned(session, _WRITER)
+    run = await planned(session, _options(session, _WRITER))
     if run.plan is None or isinstance(next_move(run), AwaitReview):
         return await run_interactively(session, run.id)
     run = await session.smith.runs.run(run.id)
@@ -189,5 +124,5 @@ async def _sql(session: Session) -> int:
     return exit_of(run)
 
 
-RESEARCH = FileCommand(_configure_research, _research)
-DATA = FileCommand(_configure_data, _data)
+RESEARCH = Command(_configure, _research)
+DATA = Command(_configure_data, _data)

@@ -8,14 +8,13 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 
-from plansmith.cli.command import FileCommand
-from plansmith.cli.commands.plans import names_run
 from plansmith.cli.commands.report import write_file
+from plansmith.cli.commands.runs import names_run
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_json, add_parts, add_running, add_store_alone, add_tools
-from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import load_plan, print_json, print_lines, read_file
+from plansmith.cli.session import Session, session_command
+from plansmith.cli.ui.output import load_plan, print_as, print_json, print_lines, read_file
 from plansmith.cli.ui.words import Words
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
@@ -81,11 +80,8 @@ def _configure_save(save: argparse.ArgumentParser) -> None:
     )
 
 
-def _main(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        return await _ACTIONS[args.action](session, session.smith.templates)
-
-    return in_session(args, work)
+async def _main(session: Session) -> int:
+    return await _ACTIONS[session.args.action](session, session.smith.templates)
 
 
 async def _list(session: Session, book: TemplateBook) -> int:
@@ -150,10 +146,11 @@ async def _save(session: Session, book: TemplateBook) -> int:
     plan = source.plan if isinstance(source, Run) else source
     if args.list and plan is not None:
         found = list(places(plan))
-        if args.json:
-            print_json([{"place": each.where, "value": each.value} for each in found])
-        else:
-            print_lines(f"{safe(each.where)} = {value_line(each.value)}" for each in found)
+        print_as(
+            args,
+            [{"place": each.where, "value": each.value} for each in found],
+            (f"{safe(each.where)} = {value_line(each.value)}" for each in found),
+        )
         return Exit.OK
     if not args.name:
         hint = "plansmith templates save RUN NAME"
@@ -275,4 +272,4 @@ _ACTIONS: Final[dict[str, Callable[[Session, TemplateBook], Awaitable[int]]]] = 
     "import": _import,
     "remove": _remove,
 }
-COMMAND = FileCommand(_configure, _main)
+COMMAND = session_command(_configure, _main)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_store, settings_of
 from plansmith.cli.tenant_settings import tenant_settings
-from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.output import print_as
 from plansmith.cli.ui.words import own_text
 from plansmith.files import data_folder
 from plansmith.plan.data import Json
@@ -38,11 +38,11 @@ def _main(args: argparse.Namespace) -> int:
             made = book.create(args.name)
             told = own_text("tenants.created", name=made.name, file=str(made.config))
             log_in = f"plansmith tokens link --tenant {made.name} --user NAME --role admin"
-            _print(args, _json(made, args), [told, own_text("tenants.log_in", command=log_in)])
+            print_as(args, _json(made, args), [told, own_text("tenants.log_in", command=log_in)])
         case "list":
             found = [_json(each, args) for each in book.all()]
             lines = [f"{each['name']}  {each['folder']}  {each['store']}" for each in found]
-            _print(args, [*found], lines or [own_text("tenants.none")])
+            print_as(args, [*found], lines or [own_text("tenants.none")])
         case _:
             gone = book.get(args.name)
             store = _store(gone, args)
@@ -50,7 +50,7 @@ def _main(args: argparse.Namespace) -> int:
             removed = book.remove(args.name)
             lines = [own_text("tenants.removed", name=gone.name, count=count)]
             lines.append(own_text("tenants.kept", folder=str(removed.home), store=store))
-            _print(args, {"name": gone.name, "folder": str(removed.home), "store": store}, lines)
+            print_as(args, {"name": gone.name, "folder": str(removed.home), "store": store}, lines)
     return Exit.OK
 
 
@@ -65,11 +65,4 @@ def _store(tenant: Tenant, args: argparse.Namespace) -> str:
     return f"{address(url)} schema {schema}" if schema else address(url)
 
 
-def _print(args: argparse.Namespace, value: Json, lines: list[str]) -> None:
-    if args.json:
-        print_json(value)
-    else:
-        print_lines(lines)
-
-
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -1,37 +1,343 @@
-"""`plansmith threads`: lists, shows, undoes and deletes conversations."""
+"""`plansmith threads`, and what other commands do in a conversation: find, describe, say."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from plansmith.cli.command import FileCommand
-from plansmith.cli.commands.runs import shortest
-from plansmith.cli.describe import waiting_lines
+from plansmith.cli.command_table import Command
+from plansmith.cli.describe import run_json, status_text, waiting_lines
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, add_store_alone, add_tools, positive
-from plansmith.cli.questions import agrees
-from plansmith.cli.session import Session, in_session
-from plansmith.cli.threads import (
-    find_thread,
-    headlines,
-    message_json,
-    open_thread,
-    runs_of,
-    state_lines,
-    thread_store,
-    turn_with_run,
-)
-from plansmith.cli.ui.output import print_json, print_lines, print_text
-from plansmith.errors import Misconfigured, Refused
+from plansmith.cli.questions import agrees, question_lines
+from plansmith.cli.session import Session, in_session, shortest
+from plansmith.cli.ui.output import dim, print_json, print_lines, print_prose, print_text
+from plansmith.cli.ui.words import own_text
+from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import ThreadState, fold_thread
+from plansmith.plan.events import QuestionAsked
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.refs import value_text
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.thread import ThreadMessage, ThreadState, fold_thread
+from plansmith.ports import Records
+from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
-from plansmith.threads.store import ThreadHeadline
-from plansmith.threads.thread import Thread
+from plansmith.threads.situation import ASKED_BY_PLANS
+from plansmith.threads.store import ThreadHeadline, ThreadStore
+
+if TYPE_CHECKING:
+    from plansmith.threads.thread import Thread
+    from plansmith.threads.turn import Turn
+
+
+_PAGE: Final = 200
+_SHORTEST: Final = 4
+_MOST_RUNS: Final = 20
+_SHORT: Final = 13
+
+
+class RunTurn(Protocol):
+    """Runs what a message asked for; returns the exit code."""
+
+    async def __call__(self, session: Session, run: Run, *, fresh: bool = True) -> int:
+        """Runs it; `fresh` if the message has made the run."""
+        ...
+
+
+def add_thread(parser: argparse.ArgumentParser) -> None:
+    """Adds `--thread`."""
+    what = "say it in this conversation: the id of a thread or of a run, or last"
+    parser.add_argument("--thread", metavar="ID", type=_thread_name, help=what)
+
+
+def _thread_name(given: str) -> str:
+    """Returns the name of a thread; an empty one, as of an unset variable, names none."""
+    if not given.strip():
+        raise argparse.ArgumentTypeError(own_text("error.thread_nameless"))
+    return given
+
+
+async def open_thread(session: Session, name: str | None) -> Thread:
+    """Opens the thread of a name, see `find_thread`; without one a new thread."""
+    found = await find_thread(session, name) if name else ""
+    thread: Thread = await session.smith.thread(found)
+    return thread
+
+
+async def find_thread(session: Session, name: str) -> str:
+    """Returns a thread, given `last`, its id, how that begins, or the same of a run in it."""
+    if name == "last":
+        return await _last_thread(session)
+    store = thread_store(session)
+    if await store.thread_entries(name):
+        return name
+    found = [each.thread async for each in headlines(store) if each.thread.startswith(name)]
+    if len(found) == 1 and len(name) >= _SHORTEST:
+        return found[0]
+    if found:
+        hint = Sentence("error.more_thread_id", ids=[*map(safe, found[:3])])
+        begin = Sentence("error.threads_begin", count=len(found), name=repr(name))
+        raise Misconfigured(begin, hint=hint)
+    try:
+        run = await session.find(name)
+    except Misconfigured:
+        unknown = Sentence("error.thread_unknown", name=repr(name))
+        raise Misconfigured(unknown, hint=Sentence("error.threads_lists")) from None
+    return await store.thread_of(run) or run
+
+
+async def _last_thread(session: Session) -> str:
+    """Returns where something was said last in this folder: a thread, or a run without one."""
+    thread: Thread | None = None
+    with suppress(Refused):
+        thread = await session.smith.threads.last()
+    said = thread.state.updated_at if thread is not None else None
+    run = await _last_asked(session)
+    if run is not None and run.created_at is not None and (said is None or run.created_at > said):
+        return await thread_store(session).thread_of(run.id) or run.id
+    if thread is None:
+        none = Sentence("error.thread_none_here")
+        raise Misconfigured(none, hint=Sentence("error.threads_lists"))
+    return thread.id
+
+
+async def _last_asked(session: Session) -> Run | None:
+    """Returns the newest run of this folder that somebody asked for, which no schedule did."""
+    for each in await RunLists(session.journals).newest(limit=_PAGE):
+        if session.journals.is_here(each.folder):
+            run, _ = await session.journals.listed(each.run)
+            if run.created_at is not None and run.origin.kind != "schedule":
+                return run
+    return None
+
+
+def thread_store(session: Session) -> ThreadStore:
+    """Returns the store, which must be able to keep threads."""
+    return ThreadStore(session.smith.store)
+
+
+async def headlines(store: ThreadStore) -> AsyncIterator[ThreadHeadline]:
+    """Yields all threads, newest activity first."""
+    before = ""
+    while page := await store.threads(before=before, limit=_PAGE):
+        for each in page:
+            yield each
+        before = page[-1].thread
+
+
+async def thread_of(session: Session, run: Run) -> str:
+    """Returns the thread that a run belongs to; empty if none."""
+    store = session.smith.store
+    if run.options.thread or not isinstance(store, Records):
+        return run.options.thread
+    return await ThreadStore(store).thread_of(run.id)
+
+
+def turn_json(turn: Turn) -> dict[str, Json]:
+    """Returns what came of a message as JSON, without its run."""
+    return {
+        "thread": turn.thread,
+        "message": turn.number,
+        "kind": turn.kind,
+        "judge": turn.judge,
+        "reason": turn.reason,
+        "text": turn.text,
+    }
+
+
+def message_json(said: ThreadMessage) -> dict[str, Json]:
+    """Returns a message of a thread as JSON."""
+    read = said.reading
+    return {
+        "message": said.number,
+        "at": said.at.isoformat(),
+        "by": said.by.label,
+        "said": said.text,
+        "kind": said.kind,
+        "run": said.run,
+        "question": read.question if read else "",
+        "judge": read.judge if read else "",
+        "reason": read.reason if read else "",
+        "text": said.reply.text if said.reply else "",
+        "step": said.reply.step if said.reply else "",
+        "undone": said.undone,
+    }
+
+
+async def taken_line(session: Session, thread: Thread, turn: Turn, *, undo: str) -> str:
+    """Says what a message was taken for; empty where that is plain."""
+    said = thread.state.message(turn.number)
+    read = said.reading if said else None
+    if read is None or turn.kind == "review" or (turn.kind == "request" and not turn.reason):
+        return ""
+    words = session.words
+    reason = safe(in_language(turn.reason, words["locale"]))
+    judged = "because_model" if turn.judge == "model" else "because"
+    because = words[judged].format(reason=reason) if reason else ""
+    asked = await _question_text(session, read.run, read.question) if read.question else ""
+    about = clip(safe(in_language(asked, words["locale"])), 80)
+    value = clip(safe(value_text(read.value)), 80)
+    taken = words[f"taken_{_taken_for(thread, turn)}"]
+    return taken.format(because=because, question=about, value=value, undo=undo)
+
+
+def _taken_for(thread: Thread, turn: Turn) -> str:
+    """Returns the kind of a message, or `option` for an answer in other words than it was said."""
+    said = thread.state.message(turn.number)
+    answer = said.reading.value if said and said.reading else None
+    is_other = turn.kind == "answer" and said is not None and answer != said.text.strip()
+    return "option" if is_other else turn.kind
+
+
+async def _question_text(session: Session, run: str, name: str) -> str:
+    """Returns the text of a question that a run has asked; its name if nobody knows."""
+    asked = [
+        each.body.text
+        for each in await session.smith.store.events(run)
+        if isinstance(each.body, QuestionAsked) and each.body.question == name
+    ]
+    return asked[-1] if asked else name
+
+
+def short(run_id: str) -> str:
+    """Returns as much of the id of a run as tells it from those of other milliseconds."""
+    return run_id[:_SHORT]
+
+
+async def runs_of(session: Session, state: ThreadState) -> list[Run]:
+    """Returns the last runs of a thread, oldest first; deleted ones are left out."""
+    found: list[Run] = []
+    for name in state.runs[-_MOST_RUNS:]:
+        with suppress(PlansmithError):
+            run, _ = await session.journals.listed(name)
+            found += [run] if run.created_at is not None else []
+    return found
+
+
+def is_said(asked: QuestionAsked) -> bool:
+    """Whether a message may answer a question; what guards an effect has its own prompt."""
+    return asked.kind in ASKED_BY_PLANS
+
+
+def waiting_in(runs: Sequence[Run], session: Session) -> Iterator[str]:
+    """Yields what waits for the person in the runs of a thread, and how to go on with it."""
+    for run in runs:
+        if run.status.over:
+            continue
+        name = {"run": short(run.id), "request": clip(safe(run.request), 60)}
+        asked = [each for each in run.questions.values() if is_said(each)]
+        for each in asked:
+            yield from question_lines(each, session, run)
+        if isinstance(next_move(run), AwaitReview):
+            yield session.words["chat_reviewing"].format(**name)
+        elif not asked:
+            yield session.words["chat_resting"].format(**name)
+
+
+def message_lines(
+    messages: Sequence[ThreadMessage], runs: Sequence[Run], session: Session
+) -> Iterator[str]:
+    """Yields messages and what came of them."""
+    known = {run.id: run for run in runs}
+    locale = session.words["locale"]
+    for each in messages:
+        who = clip(safe(each.by.label), 30)
+        yield f"{each.number:>4}  {each.at:%Y-%m-%d %H:%M}  {who}: {clip(safe(each.text), 200)}"
+        yield f"      → {_outcome(each, known.get(each.run), session)}"
+        if each.reply is not None:
+            yield f"        {clip(safe(in_language(each.reply.text, locale)), 400)}"
+
+
+def state_lines(state: ThreadState, runs: Sequence[Run], session: Session) -> Iterator[str]:
+    """Yields the summary of a thread, if there is one, and its messages."""
+    if state.summary is not None:
+        text = clip(safe(state.summary.text), 400)
+        yield session.words["summarised"].format(upto=state.summary.upto, text=text)
+    said = {each.run for each in state.messages}
+    first = state.messages[0].at if state.messages else None
+    alone = [run for run in runs if run.id not in said]
+    before = [run for run in alone if first is None or (run.created_at or first) < first]
+    yield from run_lines(before, session)
+    yield from message_lines(state.messages, runs, session)
+    yield from run_lines(alone[len(before) :], session)
+
+
+def _outcome(said: ThreadMessage, run: Run | None, session: Session) -> str:
+    words = session.words
+    parts = [words["kind_undone"]] if said.undone else []
+    parts += [words[f"kind_{said.kind or 'unread'}"]]
+    if said.run:
+        name = short(said.run)
+        parts += [f"{name} {status_text(run, session)}" if run else name]
+    return " · ".join(parts)
+
+
+def run_lines(runs: Sequence[Run], session: Session) -> Iterator[str]:
+    """Yields one line for each run."""
+    width = max((len(status_text(run, session)) for run in runs), default=0)
+    for run in runs:
+        yield f"{run.id}  {status_text(run, session):<{width}}  {clip(safe(run.request), 80)}"
+
+
+def turn_with_run(turn: Turn, run: Run | None, session: Session, code: int) -> dict[str, Json]:
+    """Returns a turn as JSON with its run and the exit code that a command would have."""
+    told: dict[str, Any] = turn_json(turn)
+    return told | {"run": run_json(run, session) if run else None, "exit": int(code)}
+
+
+async def say_request(session: Session, options: dict[str, Any], run: RunTurn) -> int:
+    """Says the request of a command in its `--thread`, and runs what comes of it.
+
+    There it may also be an answer, a change of a plan, or ask why.
+    """
+    thread = await open_thread(session, session.args.thread)
+    try:
+        turn = await _said(session, thread, options)
+    except asyncio.CancelledError:
+        await withdraw(session, thread)
+        session.say(session.words["detached"], f"  {session.command('go', 'last')}")
+        raise
+    if turn.run is None or turn.kind == "why":
+        if session.args.json:
+            print_json(turn_with_run(turn, turn.run, session, Exit.OK))
+        else:
+            print_prose(turn.text)
+        return Exit.OK
+    if turn.kind == "review":
+        session.say(safe(turn.text))
+    session.use_team_of(turn.run)
+    return await run(session, turn.run, fresh=turn.kind == "request")
+
+
+async def _said(session: Session, thread: Thread, options: dict[str, Any]) -> Turn:
+    """Says the request, tells what it was taken for, and plans."""
+    with session.planning():
+        turn = await thread.say(session.args.request, by=session.by, plan=False, **options)
+    undo = session.command("threads", "undo", turn.thread, str(turn.number))
+    taken = await taken_line(session, thread, turn, undo=undo)
+    if taken:
+        session.tell(dim(taken))
+    with session.planning():
+        for each in turn.earlier:
+            await thread.plan_left(each)
+        turn = await thread.plan(turn)
+    session.thread, session.turn = turn.thread, turn_json(turn)
+    return turn
+
+
+async def withdraw(session: Session, thread: Thread) -> None:
+    """Takes back a message that was interrupted before anybody had read it."""
+    await thread.refresh()
+    last = thread.history[-1] if thread.history else None
+    if last is not None and last.reading is None and not last.undone:
+        await thread.undo(last.number, by=session.by)
+
 
 _MOST: Final = 20
 _WRITES: Final = ("undo", "delete")
@@ -184,4 +490,4 @@ def _is_sure(session: Session, state: ThreadState) -> bool:
     return agrees(asks)
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
-from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.ui.output import print_as
 from plansmith.cli.ui.words import own_text
 from plansmith.errors import Misconfigured
 from plansmith.files import data_folder
@@ -72,20 +72,20 @@ def _main(args: argparse.Namespace) -> int:
                 member=_member(args),
             )
             # On stdout the token alone, for scripts.
-            _print(args, _json(made, now) | {"token": secret}, [secret])
+            print_as(args, _json(made, now) | {"token": secret}, [secret])
             sys.stderr.write(f"{_line(made, now)}\n{own_text('tokens.keep_it')}\n")
         case "list":
             found = tokens.all()
             lines = [_line(each, now) for each in found] or [own_text("tokens.none")]
-            _print(args, [_json(each, now) for each in found], lines)
+            print_as(args, [_json(each, now) for each in found], lines)
         case "link":
             secret = tokens.new_link(by=getpass.getuser(), now=now, member=_member(args))
             link = f"{args.url.rstrip('/')}/?token={secret}"
-            _print(args, {"link": link}, [link])
+            print_as(args, {"link": link}, [link])
             sys.stderr.write(f"{own_text('tokens.link_works')}\n")
         case _:
             revoked = tokens.revoke(args.name)
-            _print(args, _json(revoked, now), [own_text("tokens.revoked", name=revoked.name)])
+            print_as(args, _json(revoked, now), [own_text("tokens.revoked", name=revoked.name)])
     return Exit.OK
 
 
@@ -103,13 +103,6 @@ def _lifetime(text: str) -> timedelta | None:
         hint = Sentence("tokens.duration_hint")
         raise Misconfigured(Sentence("tokens.no_duration", text=text), hint=hint)
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
-
-
-def _print(args: argparse.Namespace, value: Json, lines: list[str]) -> None:
-    if args.json:
-        print_json(value)
-    else:
-        print_lines(lines)
 
 
 def _line(token: Token, now: datetime) -> str:
@@ -138,4 +131,4 @@ def _json(token: Token, now: datetime) -> dict[str, Json]:
     return {**shown, **told, "scopes": scopes, "good": token.is_good(now), "actor": actor}
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

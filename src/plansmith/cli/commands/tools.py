@@ -7,13 +7,12 @@ import json
 from collections.abc import Sequence
 
 from plansmith.adapters.tools.mcp.servers import McpServers
-from plansmith.cli.command import FileCommand
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.interactive import run_interactively
 from plansmith.cli.options import add_json, add_parts, add_running, add_tools
 from plansmith.cli.questions import agrees
-from plansmith.cli.session import Session, in_session
-from plansmith.cli.ui.output import print_json, print_lines
+from plansmith.cli.session import Session, session_command
+from plansmith.cli.ui.output import print_as, print_json, print_lines
 from plansmith.errors import Misconfigured
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.plan import Plan
@@ -47,37 +46,36 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_running(call)
 
 
-def _main(args: argparse.Namespace) -> int:
-    async def work(session: Session) -> int:
-        match args.action:
-            case "approve":
-                return await _approve(session)
-            case "revoke":
-                return _revoke(session)
-            case "call":
-                return await _call(session)
-            case _:
-                pass
-        specs = list((await session.smith.runs.intake.callees()).specs.values())
-        match args.action:
-            case "search":
-                return _search(args, specs, args.k or session.settings.planner.top_k)
-            case "show":
-                return _show(args, specs)
-            case _:
-                return _list(args, specs)
-
-    return in_session(args, work)
+async def _main(session: Session) -> int:
+    args = session.args
+    match args.action:
+        case "approve":
+            return await _approve(session)
+        case "revoke":
+            return _revoke(session)
+        case "call":
+            return await _call(session)
+        case _:
+            pass
+    specs = list((await session.smith.runs.intake.callees()).specs.values())
+    match args.action:
+        case "search":
+            return _search(args, specs, args.k or session.settings.planner.top_k)
+        case "show":
+            return _show(args, specs)
+        case _:
+            return _list(args, specs)
 
 
 def _list(args: argparse.Namespace, specs: Sequence[ToolSpec]) -> int:
-    if args.json:
-        print_json([spec.to_json() for spec in specs])
-    else:
-        print_lines(
+    print_as(
+        args,
+        [spec.to_json() for spec in specs],
+        (
             f"{safe(spec.name)}  [{spec.effect}]  {clip(safe(spec.description), 90)}"
             for spec in specs
-        )
+        ),
+    )
     return Exit.OK
 
 
@@ -86,14 +84,11 @@ def _search(args: argparse.Namespace, specs: Sequence[ToolSpec], k: int) -> int:
         small = Sentence("error.k_too_small", count=k)
         raise Misconfigured(small, hint=Sentence("error.positive_number"))
     picks = shortlist(args.request, specs, k=k)
-    if args.json:
-        print_json(
-            [{"name": each.name, "score": each.score, "reason": each.reason} for each in picks]
-        )
-    else:
-        print_lines(
-            f"{each.score:7.3f}  {safe(each.name)}  ({safe(each.reason)})" for each in picks
-        )
+    print_as(
+        args,
+        [{"name": each.name, "score": each.score, "reason": each.reason} for each in picks],
+        (f"{each.score:7.3f}  {safe(each.name)}  ({safe(each.reason)})" for each in picks),
+    )
     return Exit.OK
 
 
@@ -172,4 +167,4 @@ def _servers(session: Session) -> McpServers:
     return found[0]
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = session_command(_configure, _main)

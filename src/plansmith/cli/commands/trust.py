@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.adapters.protected_files import PROJECT_FILE
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.options import add_json, command_line
 from plansmith.cli.questions import agrees
@@ -172,4 +172,4 @@ def _remove(args: argparse.Namespace, book: TrustBook) -> int:
     return Exit.OK
 
 
-COMMAND = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)

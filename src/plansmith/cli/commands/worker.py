@@ -1,4 +1,4 @@
-"""`plansmith worker` executes the runs of a shared store; `plansmith workers` lists who does."""
+"""`plansmith serve worker` executes the runs of a shared store; `store workers` lists who does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.adapters.clock import SystemClock
-from plansmith.cli.command import FileCommand
+from plansmith.cli.command_table import Command
 from plansmith.cli.exit_codes import Exit
 from plansmith.cli.extras import install_hint
 from plansmith.cli.options import add_json, add_parts, add_store, positive, settings_of
@@ -89,7 +89,7 @@ def _load(dotted: str) -> Any:
         raise Misconfigured(problem, hint=install_hint("scale")) from None
 
 
-WORKER = FileCommand(_configure, _main)
+WORKER = Command(_configure, _main)
 
 
 def _configure_workers(parser: argparse.ArgumentParser) -> None:
@@ -186,4 +186,4 @@ def _queue_lines(found: list[LiveProcess], waiting: list[str] | None) -> list[st
     return lines
 
 
-WORKERS = FileCommand(_configure_workers, _workers)
+WORKERS = Command(_configure_workers, _workers)

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from plansmith.cli.ui.output import use_colour
-from plansmith.cli.ui.progress import header, rows
+from plansmith.cli.ui.progress import View, header, rows
 from plansmith.cli.ui.words import Words
 from plansmith.plan.events import Event
 from plansmith.plan.run import Run, StepStatus
@@ -29,7 +29,7 @@ _STYLES: Final = {
 _OTHER_LINES: Final = 4
 
 
-class LiveBlock:
+class LiveBlock(View):
     """Shows a run as a tree of steps with their states and times."""
 
     def __init__(

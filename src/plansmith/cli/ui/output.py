@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -50,6 +51,14 @@ def load_plan(name: str) -> Plan:
 def print_json(value: object) -> None:
     """Prints a JSON value."""
     sys.stdout.write(_escaped(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
+
+
+def print_as(args: argparse.Namespace, value: object, lines: Iterable[str]) -> None:
+    """Prints a JSON value where `--json` asks for it, else lines."""
+    if args.json:
+        print_json(value)
+    else:
+        print_lines(lines)
 
 
 def print_line_json(value: object) -> None:

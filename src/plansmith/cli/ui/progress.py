@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TextIO
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from plansmith.cli.ui.output import print_line_json
 from plansmith.cli.ui.width import fitted_to
@@ -177,27 +177,23 @@ _LONGEST: Final = 200
 _SHORTEST: Final = 40
 
 
-class View(Protocol):
-    """Shows a run while it is executed."""
+class View:
+    """Shows a run while it is executed; this one shows nothing, for `-q`."""
 
     def show(self, run: Run, event: e.Event) -> None:
         """Shows an event and the run after it."""
-        ...
 
     def say(self, text: str) -> None:
         """Shows a message."""
-        ...
 
     def tick(self) -> None:
         """Updates the times."""
-        ...
 
     def stop(self) -> None:
         """Stops drawing; leaves what was shown."""
-        ...
 
 
-class Lines:
+class Lines(View):
     """Writes one line per event, with the time since the start."""
 
     def __init__(self, words: Words, stream: TextIO | None = None) -> None:
@@ -222,12 +218,6 @@ class Lines:
         line = f"[{passed // 60:02d}:{passed % 60:02d}] {shown}"
         self._stream.writelines(f"{part}\n" for part in fitted_to(self._stream, [line]))
         self._stream.flush()
-
-    def tick(self) -> None:
-        """Does nothing."""
-
-    def stop(self) -> None:
-        """Does nothing."""
 
 
 def is_stage(text: str) -> bool:
@@ -269,52 +259,30 @@ def _step_line(run: Run, event: e.Event, words: Words) -> str:
     return f"{text}: {clip(in_language(str(why), words['locale']), _LONGEST)}" if why else text
 
 
-class Silent:
-    """Shows nothing: for `-q`."""
+class JsonLines(Lines):
+    """Prints events as lines of JSON on stdout, and the usual lines on stderr unless `quiet`."""
 
-    def show(self, run: Run, event: e.Event) -> None:
-        """Does nothing."""
-
-    def say(self, text: str) -> None:
-        """Does nothing."""
-
-    def tick(self) -> None:
-        """Does nothing."""
-
-    def stop(self) -> None:
-        """Does nothing."""
-
-
-class JsonLines:
-    """Prints events as lines of JSON on stdout, and the usual lines on stderr."""
-
-    def __init__(self, inner: View) -> None:
-        self._inner = inner
+    def __init__(self, words: Words, *, quiet: bool) -> None:
+        super().__init__(words)
+        self._quiet = quiet
 
     def show(self, run: Run, event: e.Event) -> None:
         """Prints the event as JSON and shows it."""
         print_line_json(event.shown_json())
-        self._inner.show(run, event)
+        super().show(run, event)
 
     def say(self, text: str) -> None:
-        """Shows a message."""
-        self._inner.say(text)
-
-    def tick(self) -> None:
-        """Updates the times."""
-        self._inner.tick()
-
-    def stop(self) -> None:
-        """Stops the inner view."""
-        self._inner.stop()
+        """Writes a line."""
+        if not self._quiet:
+            super().say(text)
 
 
 def make_view(words: Words, *, jsonl: bool = False, quiet: bool = False) -> View:
     """Makes the view that suits stderr: JSON lines, plain lines, a live block, or nothing."""
     if jsonl:
-        return JsonLines(Silent() if quiet else Lines(words))
+        return JsonLines(words, quiet=quiet)
     if quiet:
-        return Silent()
+        return View()
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return Lines(words)
     block: View = resolve_name("plansmith.cli.ui.live:LiveBlock")(words)

@@ -212,7 +212,7 @@ async def test_what_confines_code_here_is_told_in_words(standing: frozenset[str]
 
 
 def test_doctor_tells_which_walls_stand(tmp_path: Path, standing: frozenset[str]) -> None:
-    command = [sys.executable, "-m", "plansmith", "doctor", "--json", "--store"]
+    command = [sys.executable, "-m", "plansmith", "store", "doctor", "--json", "--store"]
     done = subprocess.run(
         [*command, f"sqlite:///{tmp_path / 'runs.db'}"],
         capture_output=True,

@@ -72,7 +72,7 @@ def _answer(prompt: Prompt) -> str:
             )
         case PlanBrief(request) as brief:
             if brief.previous is not None:
-                hint = "plansmith edit changes a plan by hand; --model names a real model"
+                hint = "plansmith runs edit changes a plan by hand; --model names a real model"
                 raise ModelRefused(Sentence("model.demo_changes_not"), hint=hint)
             return json.dumps(_plan(request, brief.locale), ensure_ascii=False)
         case ReplyBrief() as brief:

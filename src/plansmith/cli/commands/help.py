@@ -1,15 +1,19 @@
-"""`plansmith explain`: what a problem code means, what to do about it, and an example."""
+"""`plansmith help`: all commands, one of them, or what a problem code means."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from plansmith.cli.command import FileCommand
+from plansmith import plugins
+from plansmith.cli.command_table import COMMANDS, Command
 from plansmith.cli.exit_codes import Exit
+from plansmith.cli.main import main, overview, rows
 from plansmith.cli.parser import is_chinese
 from plansmith.cli.ui.output import print_lines
 from plansmith.cli.ui.own_locale import own_locale
@@ -29,21 +33,28 @@ def problem_help() -> Mapping[str, Mapping[str, str]]:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    what = "such as PS301 or 301; all when left out"
-    parser.add_argument("code", nargs="?", metavar="CODE", help=what)
+    what = "a command; a problem code such as PS301; all for all commands, problems for all codes"
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=what)
 
 
 def _main(args: argparse.Namespace) -> int:
-    texts = problem_help()
-    if args.code is None:
+    what = " ".join(args.what)
+    if what in ("", "all"):
+        sys.stdout.write(_all_commands() if what else overview())
+    elif what == "problems":
+        texts = problem_help()
         print_lines(_headline(code, texts[code]) for code in CODES)
-        return Exit.OK
-    digits = args.code.strip().upper().removeprefix("PS")
-    code = f"PS{digits.zfill(_DIGITS)}"
-    if code not in CODES:
-        raise Misconfigured(Sentence("error.no_code", code=args.code), hint="plansmith explain")
-    print_lines(_lines(code, texts[code]))
+    elif re.fullmatch(r"(?i:PS)?\d+", what):
+        print_lines(_explained(f"PS{what.upper().removeprefix('PS').zfill(_DIGITS)}"))
+    else:
+        return main([*args.what, "--help"])
     return Exit.OK
+
+
+def _all_commands() -> str:
+    ours = {name: each.summary for name, each in COMMANDS.items()}
+    others = {name: plugins.load("commands", name).summary for name in plugins.names("commands")}
+    return rows(ours | others) + "\n"
 
 
 def _headline(code: str, text: Mapping[str, str]) -> str:
@@ -54,7 +65,10 @@ def _headline(code: str, text: Mapping[str, str]) -> str:
     return in_language(told, own_locale())
 
 
-def _lines(code: str, text: Mapping[str, str]) -> Iterator[str]:
+def _explained(code: str) -> Iterator[str]:
+    if code not in CODES:
+        raise Misconfigured(Sentence("error.no_code", code=code), hint="plansmith help problems")
+    text = problem_help()[code]
     yield from wrapped(_headline(code, text))
     yield ""
     yield from wrapped(text["zh" if is_chinese() else "en"])
@@ -63,4 +77,4 @@ def _lines(code: str, text: Mapping[str, str]) -> Iterator[str]:
         yield from (f"  {line}" for line in text["example"].split("\n"))
 
 
-EXPLAIN = FileCommand(_configure, _main)
+COMMAND = Command(_configure, _main)
