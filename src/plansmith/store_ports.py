@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from plansmith.errors import JournalDamaged
-from plansmith.plan.sentence import Sentence
+from plansmith.lazy import lazy_modules
 
 if TYPE_CHECKING:
+    from plansmith.plan import sentence
     from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
     from plansmith.plan.summary import DayTotal, Headline, PlanningFacts, RunSummary
+else:
+    lazy_modules(globals(), sentence="plansmith.plan.sentence")
 
 
 class News(NamedTuple):
@@ -248,8 +251,8 @@ class Record(NamedTuple):
     def checked_body(self) -> str:
         """The body; `JournalDamaged` if it was altered."""
         if self.altered:
-            altered = Sentence("journal.value_altered", digest=f"{self.kind} {self.name}")
-            raise JournalDamaged(altered, hint=Sentence("journal.doctor"))
+            altered = sentence.Sentence("journal.value_altered", digest=f"{self.kind} {self.name}")
+            raise JournalDamaged(altered, hint=sentence.Sentence("journal.doctor"))
         return self.body
 
 

@@ -293,7 +293,7 @@ def then(text: str) -> str:
 
 async def main():
     store = SqliteStore(sys.argv[1], timeout_s=0.05)
-from plansmith.plan.limits import Limits
+    from plansmith.plan.limits import Limits
     smith = Plansmith(tools=[fill, then], store=store, limits=Limits(data="show"))
     steps = [{"id": "a", "tool": "fill"}, {"id": "b", "tool": "then", "inputs": {"text": "{{a}}"}}]
     plan = Plan.model_validate({"goal": "fill", "steps": steps})
