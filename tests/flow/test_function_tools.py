@@ -9,7 +9,6 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import FrameType
 from typing import Any, cast
 
 import anyio
@@ -18,15 +17,12 @@ from tests.waiting import until
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
 from plansmith.adapters.tools.functions import FunctionTools
-from plansmith.engine.journal import Journal
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.plan.step_events import StepStarted
 from plansmith.ports import Call, Usage
-from plansmith.runs.execution import RunExecution
-from plansmith.runs.journals import Journals
 
 
 def plan(*steps: dict[str, Any]) -> Plan:
@@ -318,45 +314,6 @@ async def test_an_async_function_that_ends_well_in_spite_of_its_time_limit_is_do
     assert run.steps["b"].error == "no result after 0.02 s"
 
 
-class CountingLoop(asyncio.SelectorEventLoop):
-    """Counts the timers that are set."""
-
-    timers = 0
-
-    def call_at(self, *args: Any, **options: Any) -> Any:  # type: ignore[override]
-        """Count it."""
-        self.timers += 1
-        return super().call_at(*args, **options)
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-def test_the_deadlines_of_many_calls_take_few_timers_and_leave_nothing_behind(
-    is_async: bool,
-) -> None:
-    @tool(effect="read")
-    async def awaited(x: int) -> int:
-        """Return it."""
-        return x
-
-    async def work() -> None:
-        async with Plansmith(tools=[echo, awaited]) as app:
-            wanted = chain(50, "awaited" if is_async else "echo")
-            runs = [await app.submit(wanted) for _ in range(20)]
-            before = loop.timers
-            await asyncio.gather(*(app.run(run.id) for run in runs))
-            set_here = loop.timers - before
-            # One for the time limits, and some that look whether a run waits long.
-            assert set_here < 200, set_here
-            deadlines = (await app.runs.intake.callees()).deadlines.here()
-            await until(lambda: len(deadlines) == 0)
-
-    loop = CountingLoop()
-    try:
-        loop.run_until_complete(work())
-    finally:
-        loop.close()
-
-
 def test_one_plansmith_serves_one_event_loop_after_the_other() -> None:
     app = Plansmith(tools=[echo])
     for _ in range(3):
@@ -489,46 +446,6 @@ def test_functions_run_in_threads_also_after_a_fork() -> None:
         [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=100, check=True
     )
     assert done.stdout.split() == ["done"] * 3
-
-
-RUNS = 20  # at once, so that they share the turns of the event loop
-MOST_CALLS_A_STEP = 160
-_ELSEWHERE = {
-    function.__code__
-    for function in (Journal.append, RunExecution._ended, RunExecution.begin, Journals.whole)
-}
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_a_step_costs_few_python_calls_beside_its_events(is_async: bool) -> None:
-    @tool(effect="read")
-    async def awaited(x: int) -> int:
-        """Return it."""
-        return x
-
-    async def calls(steps: int) -> int:
-        async with Plansmith(tools=[echo, awaited]) as app:
-            wanted = chain(steps, "awaited" if is_async else "echo")
-            for _ in range(3):
-                await run_of(app, wanted)
-            runs = [await app.submit(wanted) for _ in range(RUNS)]
-            count = depth = 0
-
-            def note(frame: FrameType, event: str, _: object) -> None:
-                nonlocal count, depth
-                if frame.f_code in _ELSEWHERE:
-                    depth += {"call": 1, "return": -1}.get(event, 0)
-                elif not depth and event in ("call", "c_call"):
-                    count += 1
-
-            sys.setprofile(note)
-            try:
-                await asyncio.gather(*(app.run(run.id) for run in runs))
-            finally:
-                sys.setprofile(None)
-            return count
-
-    assert (await calls(30) - await calls(10)) / (20 * RUNS) <= MOST_CALLS_A_STEP
 
 
 async def test_a_function_that_raises_an_interrupt_in_a_thread_fails_alone() -> None:

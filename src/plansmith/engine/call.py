@@ -10,8 +10,6 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 import jsonschema_rs
 
 from plansmith.check.schemas import validator
-from plansmith.engine.event_loops import Deadlines, PerLoop, TimeLimit
-from plansmith.engine.local_function import LocalFunction, LocalSource
 from plansmith.engine.outcome import (
     Asks,
     Done,
@@ -152,12 +150,8 @@ class Callees:
     early: Prefetched | None = None
     secrets: Secrets | None = None
     forms: PlanForms = field(default_factory=PlanForms, repr=False)
-    deadlines: PerLoop[Deadlines] = field(default_factory=lambda: PerLoop(Deadlines), repr=False)
     _validators: dict[str, jsonschema_rs.Validator | None] = field(
         default_factory=dict[str, "jsonschema_rs.Validator | None"], repr=False
-    )
-    _functions: dict[str, LocalFunction | None] = field(
-        default_factory=dict[str, "LocalFunction | None"], repr=False
     )
 
     def is_repeatable(self, unit: Unit) -> bool:
@@ -205,17 +199,6 @@ class Callees:
             return LONGEST_TIMEOUT_S
         return seconds
 
-    def function(self, unit: Unit) -> LocalFunction | None:
-        """Returns the Python function that a unit calls, if nothing stands between them."""
-        step = unit.step
-        if step.kind != "tool" or self.secrets is not None:
-            return None
-        if step.tool not in self._functions:
-            source: object = self.tools.get(step.tool)
-            found = source.local_function(step.tool) if isinstance(source, LocalSource) else None
-            self._functions[step.tool] = found
-        return self._functions[step.tool]
-
     async def call(
         self,
         unit: Unit,
@@ -242,13 +225,14 @@ class Callees:
 
     async def _try(self, unit: Unit, work: Awaitable[Json]) -> Outcome:
         try:
-            with TimeLimit(self.deadlines.here(), self.timeout(unit)):
+            async with asyncio.timeout(self.timeout(unit)):
                 value = await work
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its own
-            return self.failed(unit, error)
-        return self.ended(unit, value)
+            return self._failed(unit, error)
+        flaw = self._flaw(unit, value)
+        return self.lost(unit, flaw, kind="result") if flaw else Done(value)
 
-    def failed(self, unit: Unit, error: BaseException) -> Outcome:
+    def _failed(self, unit: Unit, error: BaseException) -> Outcome:
         """Returns the outcome of a call that raised an error; raises a cancellation again.
 
         Only what a tool raises to say that nothing was changed is a certain failure.
@@ -271,11 +255,6 @@ class Callees:
                 raise error
             case _:
                 return self.lost(unit, named(error))
-
-    def ended(self, unit: Unit, value: Json, *, is_sound: bool = False) -> Outcome:
-        """Returns the outcome of a call that returned a value; `is_sound` if it surely is JSON."""
-        flaw = self._flaw(unit, value, is_sound=is_sound)
-        return self.lost(unit, flaw, kind="result") if flaw else Done(value)
 
     def lost(
         self,
@@ -318,9 +297,9 @@ class Callees:
             case _:
                 raise ToolFailed(Sentence("step.not_called", kind=unit.step.kind))
 
-    def _flaw(self, unit: Unit, value: Json, *, is_sound: bool) -> str:
+    def _flaw(self, unit: Unit, value: Json) -> str:
         """Says why a result is not usable; empty if it is."""
-        broken = None if is_sound or is_plain(value) else next(flaws(value), None)
+        broken = None if is_plain(value) else next(flaws(value), None)
         if broken is not None:
             return Sentence("step.not_json", reason=broken.message)
         if unit.step.kind != "tool":

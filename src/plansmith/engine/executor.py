@@ -109,7 +109,7 @@ class Executor:
 
     async def execute(self) -> Run:
         """Executes until nothing more can be done now; returns the run."""
-        self.wakeups.open(self._calls.open())
+        self.wakeups.open()
         self.is_executing = True
         try:
             run = self._journal.run
@@ -322,7 +322,7 @@ class Executor:
         elif kind in ("map", "plan") or unit.step.repeat is not None:
             self._state.open(unit, inputs, batch, key=f"{self._journal.id}/{unit.name}")
         else:
-            started += (self._prepare_call(unit, inputs, batch),)
+            started.append(self._prepare_call(unit, inputs, batch))
 
     def _prepare_call(self, unit: Unit, inputs: dict[str, Json], batch: Batch) -> Ready:
         attempts, busy = self._state.attempts, self._busy_by_callee

@@ -48,10 +48,10 @@ class StepForm:
                 for name, template in step.inputs.items():
                     # Most inputs are constants, and a call for each would cost more than the rest.
                     if type(template) in PLAIN or (type(template) is str and "{{" not in template):
-                        fields += ((name, template, None),)
+                        fields.append((name, template, None))
                     else:
                         made = _list_form(template) if type(template) is list else _form(template)
-                        fields += ((name, *made),)
+                        fields.append((name, *made))
             case _:
                 fields += [(name, *made) for name, made in _forms(step).items()]
         self._fields = fields
@@ -106,7 +106,7 @@ def _list_form(template: list[Json]) -> _Form:
             made: _Form = None, _lookup(ref)
         else:
             made = (each, None) if type(each) in PLAIN else _form(each)
-        items += (made,)
+        items.append(made)
         is_constant = is_constant and made[1] is None
     if not is_constant:
         return None, partial(_fill_list, items)

@@ -29,8 +29,11 @@ _WATCHED: Final = 0.3
 
 @lru_cache(maxsize=1)
 def _version() -> str:
-    """Returns the version of Plansmith, which takes milliseconds to find."""
-    return metadata.version("plansmith")
+    """Returns the version of Plansmith, which takes milliseconds to find; of a source tree none."""
+    try:
+        return metadata.version("plansmith")
+    except metadata.PackageNotFoundError:
+        return "source"
 
 
 class LeaseStore(OwnerStore, ProcessStore, Protocol):

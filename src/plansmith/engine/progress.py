@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container, Sequence
 from contextvars import Context, copy_context
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Final, TypedDict, get_args
 
 import msgspec
 
 from plansmith.engine.budget import NOTHING_USED
-from plansmith.engine.event_loops import Deadline, Deadlines
 from plansmith.engine.outcome import Outcome, kept_text
 from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, PlansmithError
@@ -85,8 +83,8 @@ class Batch(msgspec.Struct, eq=False, gc=False):
             item=unit.item if unit.parent is not None else "",
             prefetched=ready.prefetched,
         )
-        self.bodies += (body,)
-        self.values += (inputs,)
+        self.bodies.append(body)
+        self.values.append(inputs)
 
     def open(self, unit: Unit, *, key: str) -> None:
         """Adds the start of a map or plan step, which makes no call itself."""
@@ -100,8 +98,8 @@ class Batch(msgspec.Struct, eq=False, gc=False):
         else:
             spent = spending(usage)
             body = StepDone(step=unit.name, result=content.digest, size=size, **spent)
-        self.bodies += (body,)
-        self.values += (content,)
+        self.bodies.append(body)
+        self.values.append(content)
 
     def ask(self, unit: Unit, text: str, now: datetime) -> None:
         """Adds the question of an ask step; it expires after the step's time limit, if any."""
@@ -152,22 +150,6 @@ def spending(usage: Usage) -> Spent:
 
 
 FOLLOW_AFTER_S: Final = 0.2
-# How many calls may end before everything else in the event loop gets a turn.
-_IN_A_ROW: Final = 16
-
-
-class _Look(Deadline):
-    """Looks in a moment how long the executor has waited."""
-
-    __slots__ = ("_look",)
-
-    def __init__(self, look: Callable[[], None]) -> None:
-        self.seconds = FOLLOW_AFTER_S
-        self._look = look
-
-    def expire(self) -> None:
-        """Looks."""
-        self._look()
 
 
 class Wakeups:
@@ -179,40 +161,24 @@ class Wakeups:
     def __init__(self, news: Callable[[], Awaitable[None]]) -> None:
         self._news = news
         self._ended: list[tuple[str, Outcome]] = []
-        self._count = 0
         self.is_awake = False
         self._waiter: asyncio.Future[None] | None = None
         # The task that follows other processes: they may have written.
         self.follower: asyncio.Task[None] | None = None
-        self._look = _Look(self._look_whether_long)
-        self._is_looking = False
+        self._look: asyncio.TimerHandle | None = None
         self._seen: asyncio.Future[None] | None = None
         self.waits: set[asyncio.Task[None]] = set()
         self._alarms: set[asyncio.Task[None]] = set()
 
-    def open(self, deadlines: Deadlines) -> None:
-        """Binds it to the event loop that runs now, and to the deadlines of that loop."""
-        loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
-        self._loop = loop
-        # What `create_future` of the loop does, without a call in between.
-        plain = isinstance(loop, asyncio.BaseEventLoop)
-        self._new_future: Callable[[], asyncio.Future[None]]
-        self._new_future = partial(asyncio.Future, loop=loop) if plain else loop.create_future
+    def open(self) -> None:
+        """Binds it to the event loop that runs now."""
+        self._loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._context: Context = copy_context()
-        self._deadlines = deadlines
 
     def put(self, name: str, outcome: Outcome) -> None:
         """Reports that a call has ended."""
-        self._ended += ((name, outcome),)
-        self._count += 1
-        if not self._count % _IN_A_ROW and self._waiter is None:
-            # Of calls that end at once the loop hears nothing: others have to get their turn.
-            self._loop.call_soon(self.wake_now)
-            return
-        self.is_awake = True
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        self._ended.append((name, outcome))
+        self.wake_now()
 
     def wake_now(self) -> None:
         """Wakes the executor."""
@@ -252,22 +218,23 @@ class Wakeups:
 
         Other processes are followed only after a while, since that costs a task and a query.
         """
-        if not self._is_looking and self.follower is None:
-            self._is_looking = True
-            self._deadlines.add(self._look)
-        self._waiter = self._new_future()
+        if self._look is None and self.follower is None:
+            self._look_later()
+        self._waiter = self._loop.create_future()
         return self._waiter
+
+    def _look_later(self) -> None:
+        self._look = self._loop.call_later(FOLLOW_AFTER_S, self._look_whether_long)
 
     def _look_whether_long(self) -> None:
         """Begins to follow other processes if the wait is the one of the last look."""
-        self._is_looking, waiter = False, self._waiter
+        self._look, waiter = None, self._waiter
         if waiter is None:
             return
         if waiter is self._seen:
             self._begin_to_follow()
         else:
-            self._is_looking = True
-            self._deadlines.add(self._look)
+            self._look_later()
         self._seen = waiter
 
     def others_wrote(self) -> None:
@@ -297,9 +264,9 @@ class Wakeups:
 
     def close(self) -> list[asyncio.Task[None]]:
         """Returns the tasks that still wait, to be cancelled."""
-        if self._is_looking:
-            self._is_looking = False
-            self._deadlines.remove(self._look)
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
         waits = [*self.waits, *self._alarms]
         return [*waits, self.follower] if self.follower else waits
 

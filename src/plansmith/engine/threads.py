@@ -8,9 +8,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
-
-from plansmith.engine.event_loops import PerLoop, ThreadEnds
 
 Ended = Callable[[Any, "BaseException | None"], None]
 IDLE_S: Final = 5.0
@@ -22,18 +21,18 @@ GROW_AFTER_S: Final = 0.005
 class Job:
     """A function to call in a thread; `given_up` before it has begun, it is not called."""
 
-    __slots__ = ("begun", "context", "ended", "ends", "error", "given_up", "result", "work")
+    __slots__ = ("begun", "context", "ended", "error", "given_up", "loop", "result", "work")
 
     def __init__(
         self,
         work: Callable[[], Any],
         ended: Ended,
-        ends: ThreadEnds,
+        loop: asyncio.AbstractEventLoop,
         context: contextvars.Context,
     ) -> None:
         self.work = work
         self.ended = ended
-        self.ends = ends
+        self.loop = loop
         self.context = context
         self.begun = False
         self.given_up = False
@@ -53,7 +52,8 @@ class Job:
             self.error = RuntimeError(f"the function raised {raised!r}")
         except BaseException as raised:  # noqa: BLE001 - the caller decides what it means
             self.error = raised
-        self.ends.put(self.tell)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+            self.loop.call_soon_threadsafe(self.tell)
 
     def tell(self) -> None:
         """Reports the end, in the event loop."""
@@ -69,7 +69,6 @@ class Threads:
     """
 
     def __init__(self) -> None:
-        self._ends = PerLoop(ThreadEnds)
         self._start_again()
 
     def _start_again(self) -> None:
@@ -87,7 +86,8 @@ class Threads:
         """Calls `work` in a thread; then `ended` with its result or error in this event loop."""
         if self._process != os.getpid():
             self._start_again()  # a fork has no threads of its parent
-        job = Job(work, ended, self._ends.here(), contextvars.copy_context())
+        loop = asyncio.get_running_loop()
+        job = Job(work, ended, loop, contextvars.copy_context())
         self._jobs.append(job)
         try:
             self._idle.pop().awake.release()
@@ -95,7 +95,7 @@ class Threads:
             if len(self._workers) < AT_ONCE:
                 self._add_worker()
             else:
-                self._check_later(asyncio.get_running_loop())
+                self._check_later(loop)
         return job
 
     def close(self) -> None:

@@ -62,7 +62,7 @@ def calls_of(run: Run, steps: Mapping[str, StepState]) -> dict[str, list[Cost]]:
             took = (state.finished_at or state.started_at) - state.started_at
             cost = Cost(round(took / _SECOND, 4), state.tokens)
             if callee in found:
-                found[callee] += (cost,)
+                found[callee].append(cost)
             elif callee:
                 found[callee] = [cost]
     return {name: costs[-KEPT:] for name, costs in found.items()}

@@ -28,7 +28,7 @@ def dependents(graph: Needs) -> dict[str, list[str]]:
     reverse: dict[str, list[str]] = {node: [] for node in graph}
     for node, before in graph.items():
         for need in before:
-            reverse[need] += (node,)
+            reverse[need].append(node)
     return reverse
 
 
@@ -233,5 +233,5 @@ def critical_path(graph: Needs, durations: Mapping[str, float]) -> tuple[list[st
         node, *others = followers
         if others:
             node = max(followers, key=tail.__getitem__)
-        path += (node,)
+        path.append(node)
     return path, total

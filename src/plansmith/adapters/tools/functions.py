@@ -20,7 +20,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
-from plansmith.engine.local_function import LocalFunction
 from plansmith.engine.plain import is_plain
 from plansmith.engine.threads import Threads
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
@@ -78,17 +77,6 @@ class FunctionTool(Generic[P, R]):
     def to_json(self, result: object) -> Json:
         """Converts the result of a plan's call to JSON."""
         return result if is_plain(result) else _to_json(result, self._returns)
-
-
-class _LocalFunction:
-    """A function together with the threads of its source."""
-
-    def __init__(self, tool: FunctionTool[..., Any], threads: Threads) -> None:
-        self.is_async = tool.is_async
-        self.takes_call = tool.takes_call
-        self.bind = tool.bind
-        self.to_json = tool.to_json
-        self.start = threads.start
 
 
 @overload
@@ -203,28 +191,21 @@ class FunctionTools:
         return function.to_json(result)
 
     async def _in_a_thread(self, work: Callable[[], Any]) -> Any:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
         def settle(result: Any, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+            if not future.done():
+                future.set_result((result, error))
 
         job = self._threads.start(work, settle)
         try:
-            return await future
+            result, error = await future
         finally:
             job.given_up = True
-
-    def local_function(self, tool: str) -> LocalFunction | None:
-        """Returns a function to be called directly; None if a subclass changes how it is called."""
-        is_changed = type(self).call is not FunctionTools.call or "call" in vars(self)
-        if is_changed or tool not in self._tools:
-            return None
-        return _LocalFunction(self._tools[tool], self._threads)
+        if error is not None:  # raised here: a future would not carry each of them to a task
+            raise error
+        return result
 
     async def close(self) -> None:
         """Ends the threads that have nothing to do; functions can still be called."""
