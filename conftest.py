@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.certificates import trust_nobody
 
-from plansmith.adapters.models import choose as choosing
-from plansmith.adapters.models.choose import Place, usual_places
+from plansmith_planner.models import choose as choosing
+from plansmith_planner.models.choose import Place, usual_places
 
 trust_nobody()
 # Until all tests are collected everything stays, so there is no garbage to look for.

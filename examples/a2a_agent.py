@@ -17,7 +17,7 @@ from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, 
 from starlette.applications import Starlette
 
 from plansmith import Effect, Plansmith, read_plan
-from plansmith.adapters.agents.a2a.agent import connect
+from plansmith_connect.a2a.agent import connect
 
 
 class Translator(AgentExecutor):

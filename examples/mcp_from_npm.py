@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 
 from plansmith import Plansmith, read_plan
-from plansmith.adapters.approvals import MemoryApprovals
-from plansmith.adapters.tools.mcp.servers import McpServers
-from plansmith.adapters.tools.mcp.settings import ServerSettings
+from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.mcp.servers import McpServers
+from plansmith_connect.mcp.settings import ServerSettings
 
 NPX = ["npx", "-y", "@modelcontextprotocol/server-filesystem@2026.8.31"]
 

@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple, get_args
 from pydantic import BaseModel
 
 import plansmith
-import plansmith.planner
+import plansmith_planner
 import plansmith.testing
-from plansmith.cli.command_table import DAILY, MORE, verbs
-from plansmith.cli.main import load_command, parser_of
-from plansmith.config import Settings
+from plansmith_cli.command_table import DAILY, MORE, verbs
+from plansmith_cli.main import load_command, parser_of
+from plansmith_cli.config import Settings
 from plansmith.plan.events import AnyBody
-from plansmith.server.openapi import openapi
-from plansmith.server.route_table import ROUTES
+from plansmith_server.openapi import openapi
+from plansmith_server.route_table import ROUTES
 
 Schema = Mapping[str, Any]
 
@@ -52,10 +52,10 @@ def _public(package: ModuleType, first: str) -> list[str]:
 PYTHON_PAGES: Final = {
     "api": PythonPage(
         "Python",
-        "What `from plansmith import …` and `from plansmith.planner import …` have. Type the "
+        "What `from plansmith import …` and `from plansmith_planner import …` have. Type the "
         "examples into `python -m asyncio`: there, `await` works at the prompt. The examples "
         "of a method go on from that of its class.",
-        [*_public(plansmith, "Plansmith"), *_public(plansmith.planner, "model")],
+        [*_public(plansmith, "Plansmith"), *_public(plansmith_planner, "model")],
     ),
     "parts": PythonPage(
         "Parts of a Plansmith",
@@ -67,8 +67,8 @@ PYTHON_PAGES: Final = {
             "plansmith.schedules.service.Schedules",
             "plansmith.schedules.settings.ScheduleSettings",
             "plansmith.schedules.settings.NewSettings",
-            "plansmith.threads.service.Threads",
-            "plansmith.threads.thread.Thread",
+            "plansmith_planner.threads.service.Threads",
+            "plansmith_planner.threads.thread.Thread",
             "plansmith.runs.service.RunService",
             "plansmith.runs.editing.PlanEditing",
             "plansmith.runs.stopping.RunStopping",
@@ -105,8 +105,8 @@ MEMBERS: Final[Mapping[str, Sequence[str]]] = {
         *("create", "create_each", "all", "get", "change", "pause", "resume", "remove"),
         *("fire_now", "backfill", "history", "next_fires", "tick", "carried", "keep"),
     ),
-    "plansmith.threads.service.Threads": ("open", "last", "list", "delete", "delete_before"),
-    "plansmith.threads.thread.Thread": ("id", "history", "runs", "say", "undo", "refresh"),
+    "plansmith_planner.threads.service.Threads": ("open", "last", "list", "delete", "delete_before"),
+    "plansmith_planner.threads.thread.Thread": ("id", "history", "runs", "say", "undo", "refresh"),
     "plansmith.runs.service.RunService": ("undo_plan", "resume_all", "editing"),
     "plansmith.runs.editing.PlanEditing": ("undo", "redo"),
     "plansmith.runs.stopping.RunStopping": ("skip",),

@@ -46,7 +46,7 @@ def assemble(out: Path) -> None:
         place.parent.mkdir(exist_ok=True)
         place.write_text(text, encoding="utf-8")
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    config = config.replace("paths: [src]", f"paths: [{ROOT / 'src'}]")
+    config = config.replace("paths: [packages]", f"paths: [{ROOT / 'src'}]")
     config = config.replace("[scripts/", f"[{ROOT / 'scripts'}/")
     for folder in FOLDERS:
         names = sorted(file.name for file in (pages / folder).glob("*.md"))

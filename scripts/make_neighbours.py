@@ -11,10 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith.adapters.ranking.minilm import MiniLmRanker
-from plansmith.planner.ranking.words import STOP, stem
+from plansmith_planner.ranking.minilm import MiniLmRanker
+from plansmith_planner.ranking.words import STOP, stem
 
-RESULT: Final = Path(__file__).parents[1] / "src/plansmith/planner/ranking/neighbours.txt"
+RESULT: Final = Path(__file__).parents[1] / "packages/plansmith-planner/src/plansmith_planner/ranking/neighbours.txt"
 HEADER: Final = """\
 # Terms near in meaning: the place of a term, the term, and its neighbours with the tenths of their
 # likeness; each pair under both of its terms. Terms are the stems of the whole words of three

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from plansmith.cli.main import main
+from plansmith_cli.main import main
 
 
 class Told(NamedTuple):

@@ -16,8 +16,8 @@ from plansmith.engine.values import load_results
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run, StepStatus
-from plansmith.programs.program import Functions, Program, Surroundings, write_program
-from plansmith.wiring import python_functions
+from plansmith_cli.programs.program import Functions, Program, Surroundings, write_program
+from plansmith_cli.wiring import python_functions
 
 ROOT = Path(__file__).parents[1]
 TOOLS = '''

@@ -39,7 +39,7 @@ import plansmith
 ROOT = Path(__file__).parents[1]
 STARTED = subprocess.Popen
 # Not imported before: what starts threads, which a fork does not take along, and programs.
-LATER = ("plansmith.adapters.models.local.gguf", "plansmith.programs.parts", "plansmith.__main__")
+LATER = ("plansmith_desk.model.gguf", "plansmith_cli.programs.parts", "plansmith_cli.__main__")
 # Plansmith imports this only when a model of a provider is asked.
 BESIDES = ("pydantic_ai.models.openai",)
 LONGEST = 1 << 20
@@ -167,7 +167,7 @@ class _Command(socketserver.BaseRequestHandler):
         asked, ends, _, _ = socket.recv_fds(self.request, LONGEST, 3)
         words, folder, environment = json.loads(asked)
         process = Popen(
-            [sys.executable, "-m", "plansmith", *words],
+            [sys.executable, "-m", "plansmith_cli", *words],
             cwd=folder,
             env=environment,
             stdin=ends[0],

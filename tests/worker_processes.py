@@ -18,9 +18,9 @@ from tests.waiting import until
 from plansmith.app import Plansmith
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.postgres.queue import DbosQueue
+from plansmith_postgres.queue import DbosQueue
 from plansmith.store.urls import open_store
-from plansmith.wiring import python_tools
+from plansmith_cli.wiring import python_tools
 
 TOOLS = '''
 import asyncio, os
@@ -102,7 +102,7 @@ class Workers:
         with log.open("wb") as out:
             made = forked.create_subprocess_exec if is_forked else asyncio.create_subprocess_exec
             process = await made(
-                *(sys.executable, "-m", "plansmith", "serve", "worker", "--store", self.url),
+                *(sys.executable, "-m", "plansmith_cli", "serve", "worker", "--store", self.url),
                 *("--tools", str(self.folder / tools), "--model", "demo", *options),
                 stderr=out,
                 env={**self.environment, "PLANSMITH_MACHINE": machine},
@@ -118,7 +118,7 @@ class Workers:
     async def command(self, *words: str) -> tuple[int, Any]:
         """Run a command of plansmith; return its exit code and its JSON."""
         process = await forked.create_subprocess_exec(
-            *(sys.executable, "-m", "plansmith", *words, "--store", self.url, "--json"),
+            *(sys.executable, "-m", "plansmith_cli", *words, "--store", self.url, "--json"),
             stdout=asyncio.subprocess.PIPE,
             env=self.environment,
             cwd=self.folder,

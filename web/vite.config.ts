@@ -5,7 +5,7 @@ export default defineConfig({
   base: "./",
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
-    outDir: "../src/plansmith/server/page",
+    outDir: "../packages/plansmith-server/src/plansmith_server/page",
     emptyOutDir: true,
     target: "es2022",
     assetsInlineLimit: 0,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Plan, Problem, try_read_plan
-from plansmith.dialects.dialect import by_place, dialect, dialect_names, in_order, plain_text
+from plansmith.formats.dialect import by_place, dialect, dialect_names, in_order, plain_text
 from plansmith.plan.graph import needs, upstream
 from plansmith.plan.steps import AnyStep
 

@@ -157,7 +157,7 @@ def served(url: str, folder: Path) -> Iterator[Served]:
     start = time.perf_counter()
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "plansmith", "serve", "--no-browser", "--port", "0"),
+            *(sys.executable, "-m", "plansmith_cli", "serve", "--no-browser", "--port", "0"),
             *("--token-file", str(token), "--store", url, "--model", "demo"),
         ],
         stderr=subprocess.PIPE,
@@ -225,7 +225,7 @@ def _explained_by_postgres(server: Server, query: str) -> list[str]:
 def _command_ms(url: str, folder: Path) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        [sys.executable, "-m", "plansmith", "runs", "--store", url],
+        [sys.executable, "-m", "plansmith_cli", "runs", "--store", url],
         env=_environment(folder),
         cwd=folder,
         check=True,

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lab.bench.planning_score import steps_of
-from plansmith.adapters.clock import SystemClock
+from plansmith.clock import SystemClock
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.planning import PlanRequest
-from plansmith.planner.pipeline import make_plan
-from plansmith.planner.settings import PlannerSettings
-from plansmith.planner.stages import PlannerDeps
+from plansmith_planner.pipeline import make_plan
+from plansmith_planner.settings import PlannerSettings
+from plansmith_planner.stages import PlannerDeps
 from plansmith.ports import ChatModel
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Plan, check_plan, diff_plans, read_plan
-from plansmith.dialects.native import to_json, to_yaml
+from plansmith.formats.native import to_json, to_yaml
 from plansmith.plan import events as e
 from plansmith.plan.events import Event, next_event
 from plansmith.plan.fold import fold

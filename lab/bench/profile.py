@@ -46,7 +46,7 @@ STAGES: Final[Mapping[str, str]] = {
     "plansmith.plan.fold": "events",
     "plansmith.store": "store",
     "plansmith.engine.call": "tools",
-    "plansmith.adapters.tools": "tools",
+    "plansmith_desk": "tools",
     "plansmith.runs.conclude": "report",
     "plansmith.report": "report",
 }

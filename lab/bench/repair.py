@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plansmith.planner.parse.read import read_json
-from plansmith.planner.parse.stream import JsonStream
+from plansmith_planner.parse.read import read_json
+from plansmith_planner.parse.stream import JsonStream
 
 Reader = Callable[[str], Any]
 SETS = ("json_repair", "jsonrepair", "baml", "jsontestsuite", "workbench_raw", "ultratool_raw")

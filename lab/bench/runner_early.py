@@ -10,7 +10,7 @@ from typing import Final
 
 from plansmith import Plansmith, tool
 from plansmith.plan.limits import Limits
-from plansmith.planner.settings import PlannerSettings
+from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
 
 STEPS: Final = 10

@@ -20,8 +20,8 @@ RUNS: Final = "plansmith runs"
 _OWN: Final[Mapping[str, Sequence[str]]] = {
     "import plansmith": ("-c", "import plansmith"),
     READY: ("-c", "from plansmith import Plansmith; Plansmith(store='memory')"),
-    HELP: ("-m", "plansmith", "--help"),
-    RUNS: ("-m", "plansmith", "runs"),
+    HELP: ("-m", "plansmith_cli", "--help"),
+    RUNS: ("-m", "plansmith_cli", "runs"),
 }
 _RIVALS: Final[Mapping[str, Sequence[str]]] = {
     "import langgraph.graph": ("-c", "import langgraph.graph"),

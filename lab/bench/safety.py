@@ -19,7 +19,7 @@ from plansmith.check.names import reads
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith.planner.settings import PlannerSettings
+from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 
 RESULT = Path(__file__).parent / "results" / "safety.md"

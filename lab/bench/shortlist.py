@@ -18,10 +18,10 @@ from heapq import nlargest
 from pathlib import Path
 from typing import Any, TypedDict
 
-from plansmith.adapters.ranking.minilm import MiniLmRanker
+from plansmith_planner.ranking.minilm import MiniLmRanker
 from plansmith.plan.capability import ToolSpec, tool_specs
-from plansmith.planner.ranking.pick import shortlist
-from plansmith.planner.ranking.words import STOP, stem
+from plansmith_planner.ranking.pick import shortlist
+from plansmith_planner.ranking.words import STOP, stem
 from plansmith.ports import Ranker
 
 RESULT = Path(__file__).parent / "results" / "shortlist.md"

@@ -26,7 +26,7 @@ from tests.postgres import NoServerError, Server, private_server
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import Actor, AnyBody, Event, RunCreated, StepDone, StepStarted
 from plansmith.plan.events import next_event as follow
-from plansmith.postgres.store import PostgresStore
+from plansmith_postgres.store import PostgresStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import Synchronous

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lab.simulation.store import SharedStore, StoreServer
-from plansmith.adapters.secrets import SecretBox
+from plansmith.secrets import SecretBox
 from plansmith.engine.call import Callees
 from plansmith.engine.executor import Executor
 from plansmith.engine.lease import Lease, OtherMachines
@@ -22,8 +22,8 @@ from plansmith.runs import deletion
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.revising import PlanReviser
-from plansmith.server import upkeep
-from plansmith.server.background import BackgroundRuns
+from plansmith_server import upkeep
+from plansmith_server.background import BackgroundRuns
 
 Planted = tuple[Any, str, Any]  # where, which member, and what it is instead
 Plant = Callable[[], Planted]

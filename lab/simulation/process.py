@@ -15,27 +15,27 @@ from lab.simulation.store import Connection
 from lab.simulation.timeline import TimelineClock
 from lab.simulation.twists import TWISTS
 from plansmith import Effect, Plansmith
-from plansmith.adapters.secrets import SecretBox
-from plansmith.cli.server_wiring import ServerWiring
-from plansmith.cli.team_smiths import TeamSmiths
-from plansmith.config import Settings
+from plansmith.secrets import SecretBox
+from plansmith_cli.server_wiring import ServerWiring
+from plansmith_cli.team_smiths import TeamSmiths
+from plansmith_cli.config import Settings
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith.planner.settings import PlannerSettings
+from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
-from plansmith.server.background import BackgroundRuns
-from plansmith.server.conversation_news import ConversationNews
-from plansmith.server.drafts import Drafts
-from plansmith.server.event_reader import EventReader
-from plansmith.server.ops.leader import Leader
-from plansmith.server.ops.logs import Log
-from plansmith.server.ops.metrics import Metrics
-from plansmith.server.ops.notices import Notices
-from plansmith.server.state import OpenRuns, ServerState
-from plansmith.server.upkeep import upkeep
+from plansmith_server.background import BackgroundRuns
+from plansmith_server.conversation_news import ConversationNews
+from plansmith_server.drafts import Drafts
+from plansmith_server.event_reader import EventReader
+from plansmith_server.ops.leader import Leader
+from plansmith_server.ops.logs import Log
+from plansmith_server.ops.metrics import Metrics
+from plansmith_server.ops.notices import Notices
+from plansmith_server.state import OpenRuns, ServerState
+from plansmith_server.upkeep import upkeep
 
 if TYPE_CHECKING:
     from lab.simulation.world import World

@@ -11,7 +11,7 @@ import pytest
 from lab.bench.planning import OWN, gate, own_cases, run
 from lab.bench.planning_gate import left_alone, own_offers
 
-from plansmith.adapters.models.provider import ProviderModel
+from plansmith_planner.models.provider import ProviderModel
 from plansmith.testing import ModelServer, Reply
 from plansmith.testing.modelserver import Request
 

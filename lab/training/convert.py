@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from plansmith.adapters.models.local.gguf.file import GgufFile, Value, write_gguf
+from plansmith_desk.model.gguf.file import GgufFile, Value, write_gguf
 
 
 def convert(lora: Path, adapter: Path, name: str) -> int:

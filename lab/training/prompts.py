@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab.training.tokenizer import ANSWER_START, chat_text
-from plansmith.adapters.models.local.answer_prompt import answer_messages
-from plansmith.adapters.models.local.brief import DraftTask, offered
-from plansmith.adapters.models.local.prompt import draft_prompt, offered_tools, prompt_prefix
-from plansmith.adapters.models.local.signatures import Offered
-from plansmith.adapters.tools.builtin import builtin_sources
+from plansmith_desk.model.answer_prompt import answer_messages
+from plansmith_desk.model.brief import DraftTask, offered
+from plansmith_desk.model.prompt import draft_prompt, offered_tools, prompt_prefix
+from plansmith_desk.model.signatures import Offered
+from plansmith_desk.builtin import builtin_sources
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.planner.context.gather import FOLDER, FOLDER_NEAR
+from plansmith_planner.context.gather import FOLDER, FOLDER_NEAR
 from plansmith.ports import ContextBlock, Message
 
 Row = Mapping[str, Any]

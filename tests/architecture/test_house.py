@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import plansmith
-from plansmith import planner
+import plansmith_planner as planner
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "plansmith"

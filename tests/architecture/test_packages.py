@@ -33,10 +33,10 @@ def greet(name: str) -> str:
 '''
 # What each extra is for: a module of ours that needs it.
 EXTRAS = {
-    "models": "plansmith.adapters.models.provider",
-    "mcp": "plansmith.adapters.tools.mcp.server",
-    "a2a": "plansmith.adapters.agents.a2a.registry",
-    "server": "plansmith.server.serve",
+    "models": "plansmith_planner.models.provider",
+    "mcp": "plansmith_connect.mcp.server",
+    "a2a": "plansmith_connect.a2a.registry",
+    "server": "plansmith_server.serve",
     "telemetry": "opentelemetry.trace",
     "local": "xllamacpp",
     "oidc": "jwt",
@@ -45,7 +45,7 @@ EXTRAS = {
     "duckdb": "duckdb",
     "charts": "resvg_py",
     "documents": "pypdf",
-    "semantic": "plansmith.adapters.ranking.minilm",
+    "semantic": "plansmith_planner.ranking.minilm",
 }
 # What no extra may bring: gigabytes that a planner does not need.
 HEAVY = ("torch", "nvidia", "tensorflow")
@@ -131,7 +131,7 @@ def test_the_core_names_commands_that_install_what_it_lacks(packages: Path, tmp_
         [command] = re.findall(r"[^\s(]+ (?:-m )?pip install .*?(?=\)?$)", lacking, re.MULTILINE)
         assert person.types(*shlex.split(command)).returncode == 0, command
     assert "pip install" not in person.types("plansmith", "model", "pull", "--offline").stderr
-    assert person.types("python", "-c", "import plansmith.server.serve").returncode == 0
+    assert person.types("python", "-c", "import plansmith_server.serve").returncode == 0
 
 
 @pytest.mark.parametrize(("extra", "module"), EXTRAS.items())

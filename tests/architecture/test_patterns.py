@@ -26,9 +26,9 @@ ONLY_MATCHED = {"BARE_KEY", "QUOTED_KEY", "WORD_KEY"}
 LONGEST = 20_000
 # Whoever calls these makes sure that they see no longer texts.
 SEES_AT_MOST = {
-    "plansmith.adapters.models.local.answer_notes._PATTERNS": 400,
-    "plansmith.cli.parser pattern": 400,
-    "plansmith.planner.instant.arithmetic._FORMS": 200,
+    "plansmith_desk.model.answer_notes._PATTERNS": 400,
+    "plansmith_cli.parser pattern": 400,
+    "plansmith_planner.instant.arithmetic._FORMS": 200,
 }
 FEW = 30
 MOST_TEXTS = 10

@@ -14,43 +14,43 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "plansmith"
 MODEL_AND_TOOLS = (
-    "plansmith.adapters.agents.a2a.registry",
-    "plansmith.adapters.context",
-    "plansmith.adapters.models",
-    "plansmith.adapters.tools.builtin",
-    "plansmith.adapters.tools.charts",
-    "plansmith.adapters.tools.mcp.servers",
-    "plansmith.adapters.tools.sql",
-    "plansmith.adapters.tools.tables",
-    "plansmith.planner.draft",
-    "plansmith.planner.parse",
-    "plansmith.planner.pipeline",
-    "plansmith.planner.ranking",
+    "plansmith_connect.a2a.registry",
+    "plansmith_planner.context",
+    "plansmith_planner.models",
+    "plansmith_desk.builtin",
+    "plansmith_desk.charts",
+    "plansmith_connect.mcp.servers",
+    "plansmith_desk.sql",
+    "plansmith_desk.tables",
+    "plansmith_planner.draft",
+    "plansmith_planner.parse",
+    "plansmith_planner.pipeline",
+    "plansmith_planner.ranking",
 )
 PLANNER = (
-    "plansmith.models",
-    "plansmith.planner.context",
-    "plansmith.planner.model_calls",
-    "plansmith.planner.model_planner",
-    "plansmith.planner.settings",
-    "plansmith.planner.stages",
-    "plansmith.planner.triage",
-    "plansmith.planner.yes_or_no",
-    "plansmith.threads",
+    "plansmith_planner.models.make",
+    "plansmith_planner.context",
+    "plansmith_planner.model_calls",
+    "plansmith_planner.model_planner",
+    "plansmith_planner.settings",
+    "plansmith_planner.stages",
+    "plansmith_planner.triage",
+    "plansmith_planner.yes_or_no",
+    "plansmith_planner.threads",
 )
 SELDOM = (
     "httpx",
     "markdown_it",
     "plansmith.schedules.service",
-    "plansmith.server",
-    "plansmith.teams",
+    "plansmith_server",
+    "plansmith_cli.teams",
     "psycopg",
     "rich",
     "starlette",
     "yaml",
 )
 # Settings of a package without its code.
-RECORDS = {"plansmith.server", "plansmith.server.settings"}
+RECORDS = {"plansmith_server", "plansmith_server.settings"}
 DATABASES = ("plansmith.store.sqlite_file", "psycopg", "sqlite3")
 LIBRARIES = ("email", "jsonschema_rs", "msgspec", "pydantic", "pydantic_core", "importlib.metadata")
 
@@ -79,7 +79,7 @@ asyncio.run(main())
 READY = "from plansmith import Plansmith; Plansmith(store='memory')"
 LISTED = """
 import contextlib, io
-from plansmith.cli.main import main
+from plansmith_cli.main import main
 
 out = io.StringIO()
 with contextlib.redirect_stdout(out):
@@ -125,14 +125,14 @@ def test_a_plansmith_in_memory_loads_no_other_store_no_library_and_nothing_that_
 ) -> None:
     modules = modules_after(READY, tmp_path)
     assert not under(modules, *DATABASES, *LIBRARIES, *MODEL_AND_TOOLS, *SELDOM)
-    assert not under(modules, "plansmith.engine", "plansmith.plan.data", "plansmith.planner")
+    assert not under(modules, "plansmith.engine", "plansmith.plan.data", "plansmith_planner")
     assert len(under(modules, "plansmith")) <= 20
 
 
 def test_a_plansmith_on_sqlite_loads_no_other_store(tmp_path: Path) -> None:
     modules = modules_after(READY.replace("memory", "sqlite:///runs.db"), tmp_path)
     assert "sqlite3" in modules
-    assert not under(modules, "psycopg", "plansmith.postgres", *MODEL_AND_TOOLS)
+    assert not under(modules, "psycopg", "plansmith_postgres", *MODEL_AND_TOOLS)
 
 
 def test_a_run_of_a_function_loads_no_planner_no_database_and_no_server(tmp_path: Path) -> None:
@@ -142,10 +142,10 @@ def test_a_run_of_a_function_loads_no_planner_no_database_and_no_server(tmp_path
 
 
 def test_the_help_of_the_command_line_loads_no_library_and_no_command(tmp_path: Path) -> None:
-    code = "from plansmith.cli.main import main; assert main(['--help']) == 0"
+    code = "from plansmith_cli.main import main; assert main(['--help']) == 0"
     modules = modules_after(code, tmp_path)
     assert not under(modules, "asyncio", *LIBRARIES, *DATABASES, *MODEL_AND_TOOLS, *SELDOM)
-    assert not under(modules, "plansmith.cli.commands", "plansmith.plan", "plansmith.app")
+    assert not under(modules, "plansmith_cli.commands", "plansmith.plan", "plansmith.app")
 
 
 def test_the_list_of_runs_loads_no_tool_no_model_and_nothing_that_executes(tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ def test_the_list_of_runs_loads_no_tool_no_model_and_nothing_that_executes(tmp_p
         "plansmith.assembly",
         "plansmith.engine.executor",
         "plansmith.check.check_plan",
-        "plansmith.planner.left_out",
-        "plansmith.planner.stages",
+        "plansmith_planner.left_out",
+        "plansmith_planner.stages",
         "plansmith.plan.schedules",
         "plansmith.review.policy",
         "plansmith.runs.service",

@@ -16,14 +16,14 @@ from tests.postgres import Server
 from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Actor, RunFinished, next_event
 from plansmith.ports import Finding
-from plansmith.postgres.store import PostgresStore
+from plansmith_postgres.store import PostgresStore
 from plansmith.store.doctor import diagnose
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal
-from plansmith.threads.check import check_threads
-from plansmith.threads.store import ThreadStore
+from plansmith_planner.threads.check import check_threads
+from plansmith_planner.threads.store import ThreadStore
 
 _numbers = itertools.count(1)
 

@@ -24,7 +24,7 @@ from plansmith.plan.thread import (
 )
 from plansmith.ports import PlanStore
 from plansmith.testing.contracts import journal
-from plansmith.threads.store import ThreadHeadline, ThreadStore
+from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _PERSON = Actor(kind="person", name="ann")

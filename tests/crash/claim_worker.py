@@ -19,7 +19,7 @@ from plansmith.errors import RunBusy
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.plan.limits import Limits
-from plansmith.postgres.store import PostgresStore
+from plansmith_postgres.store import PostgresStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import sqlite_path
 

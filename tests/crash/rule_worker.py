@@ -26,14 +26,14 @@ from tests import forked
 from tests.crash.rule_stories import FAILING, STORIES, Shop, Story, order
 
 from plansmith import Plansmith, Run, RunStatus
-from plansmith.adapters.clock import SystemClock
+from plansmith.clock import SystemClock
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.plan import Plan
-from plansmith.planner.draft import draft_schema
-from plansmith.planner.settings import PlannerSettings
+from plansmith_planner.draft import draft_schema
+from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.store.sqlite import SqliteStore
 

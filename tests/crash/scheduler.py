@@ -21,7 +21,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Event
 from plansmith.plan.schedules import Fire, FireState
 from plansmith.ports import Call, Record
-from plansmith.postgres.store import PostgresStore
+from plansmith_postgres.store import PostgresStore
 from plansmith.store.sqlite import SqliteStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

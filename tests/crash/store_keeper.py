@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Plan, tool
-from plansmith.adapters.context.documents import DocumentSource
-from plansmith.adapters.tools.files import FileTools
-from plansmith.adapters.tools.folder import Folder
+from plansmith_planner.context.documents import DocumentSource
+from plansmith_desk.files.tools import FileTools
+from plansmith_desk.files.folder import Folder
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError
 from plansmith.ports import Call

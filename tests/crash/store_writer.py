@@ -24,7 +24,7 @@ from plansmith.plan.events import (
     next_event,
 )
 from plansmith.plan.plan import Plan
-from plansmith.postgres.store import PostgresStore
+from plansmith_postgres.store import PostgresStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 

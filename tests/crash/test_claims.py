@@ -24,7 +24,7 @@ from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import this_process
 from plansmith.errors import RunBusy, RunTakenOver, StaleWriter
 from plansmith.plan import events as e
-from plansmith.postgres.store import PostgresStore
+from plansmith_postgres.store import PostgresStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock

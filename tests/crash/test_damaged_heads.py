@@ -13,7 +13,7 @@ from tests.unit.server.house import serving, tool_step
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged
-from plansmith.postgres.store import PostgresStore
+from plansmith_postgres.store import PostgresStore
 from plansmith.store.sqlite import SqliteStore
 
 _numbers = itertools.count(1)

@@ -14,7 +14,7 @@ from tests import forked
 from plansmith import Plansmith, RunStatus
 from plansmith.plan import events as e
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
-from plansmith.planner.settings import PlannerSettings
+from plansmith_planner.settings import PlannerSettings
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
@@ -23,9 +23,9 @@ import asyncio, json, sys
 from pathlib import Path
 from plansmith import Effect, Plansmith, ToolSpec
 from plansmith.store.sqlite import SqliteStore
-from plansmith.planner.settings import PlannerSettings
+from plansmith_planner.settings import PlannerSettings
 from plansmith.store.sqlite import SqliteStore
-from plansmith.config import Settings
+from plansmith_cli.config import Settings
 from plansmith.ports import TextDelta
 
 class Half:

@@ -80,7 +80,7 @@ class Story:
     async def spawn(self, *words: str) -> Process:
         more = {"EFFECTS": str(self.effects), "XDG_DATA_HOME": str(self.folder / "data")}
         return await forked.create_subprocess_exec(
-            *(sys.executable, "-m", "plansmith", *words, "--store", self.url),
+            *(sys.executable, "-m", "plansmith_cli", *words, "--store", self.url),
             *("--tools", str(self.folder / "tools.py")),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,

@@ -23,7 +23,7 @@ from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.engine.processes import lives_here, this_process
 from plansmith.errors import RunBusy
-from plansmith.postgres.store import PostgresStore
+from plansmith_postgres.store import PostgresStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 
@@ -101,7 +101,7 @@ class Folder:
     async def start(self, *words: str) -> asyncio.subprocess.Process:
         """A command as a process of its own."""
         return await forked.create_subprocess_exec(
-            *(sys.executable, "-m", "plansmith", *words, "--store", self.url),
+            *(sys.executable, "-m", "plansmith_cli", *words, "--store", self.url),
             *(("--no-input", "--tools", str(self.path / "tools.py")) if words[0] in _ACT else ()),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -13,7 +13,7 @@ from tests.postgres import Server
 from tests.waiting import until
 
 from plansmith.engine.run_queue import QueueLimits
-from plansmith.postgres.queue import SCHEMA, DbosQueue, DbosTaker
+from plansmith_postgres.queue import SCHEMA, DbosQueue, DbosTaker
 
 
 class Advancing:

@@ -21,7 +21,7 @@ from tests.waiting import until
 from plansmith.app import Plansmith
 from plansmith.plan.schedules import FireState, Schedule
 from plansmith.plan.timing import Timing
-from plansmith.postgres.store import PostgresStore
+from plansmith_postgres.store import PostgresStore
 
 ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)

@@ -82,7 +82,7 @@ async def serving(folder: Path, url: str, name: str, *options: str) -> AsyncIter
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text("[run]\nlease_s = 3\n")
     process = await forked.create_subprocess_exec(
-        *(sys.executable, "-m", "plansmith", "serve", "--no-browser", "--port", "0"),
+        *(sys.executable, "-m", "plansmith_cli", "serve", "--no-browser", "--port", "0"),
         *("--token-file", str(folder / f"token-{name}"), "--store", url),
         *("--tools", str(folder / "tools.py"), "--model", "demo", *options),
         stderr=asyncio.subprocess.PIPE,

@@ -24,7 +24,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import StoreAway
 from plansmith.plan.schedules import FireState
 from plansmith.plan.timing import Timing
-from plansmith.postgres.store import PostgresStore
+from plansmith_postgres.store import PostgresStore
 from plansmith.schedules.store import ScheduleStore
 from plansmith.store.doctor import verify
 from plansmith.store.sqlite import SqliteStore

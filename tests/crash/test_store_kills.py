@@ -15,7 +15,7 @@ from tests import forked
 from tests.postgres import Server
 
 from plansmith.plan.events import verify_chain
-from plansmith.postgres.store import PostgresStore
+from plansmith_postgres.store import PostgresStore
 from plansmith.store.doctor import verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store

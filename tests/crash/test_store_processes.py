@@ -64,7 +64,7 @@ PLAN: dict[str, Any] = {
 async def run_by_command(folder: Path) -> str:
     """`plansmith run` as a process of its own; the id of its run."""
     process = await forked.create_subprocess_exec(
-        *(sys.executable, "-m", "plansmith", "run", str(folder / "plan.json"), "--no-input"),
+        *(sys.executable, "-m", "plansmith_cli", "run", str(folder / "plan.json"), "--no-input"),
         *("--json", "--store", f"sqlite:///{folder / 'runs.db'}", "--tools"),
         str(folder / "tools.py"),
         stdout=asyncio.subprocess.PIPE,

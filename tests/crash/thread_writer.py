@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from plansmith.plan.events import Actor
 from plansmith.plan.thread import AnyThreadBody, MessageAdded, MessageRead, ThreadEntry
 from plansmith.store.urls import open_store
-from plansmith.threads.store import ThreadStore
+from plansmith_planner.threads.store import ThreadStore
 
 
 async def main(url: str, thread: str, name: str, count: int) -> None:

@@ -16,11 +16,11 @@ from tests.docs.test_docs import BLOCK, PAGES, ROOT, run
 from tests.e2e.terminal import Person
 
 from plansmith import read_plan
-from plansmith.cli.command_table import COMMANDS
-from plansmith.cli.main import load_command, main, parser_of, split
-from plansmith.cli.parser import WrongUsage
-from plansmith.config import Settings
-from plansmith.planner.context.profile import read_profile
+from plansmith_cli.command_table import COMMANDS
+from plansmith_cli.main import load_command, main, parser_of, split
+from plansmith_cli.parser import WrongUsage
+from plansmith_cli.config import Settings
+from plansmith_planner.context.profile import read_profile
 
 # What a test makes sure of, for each kind of block.
 KINDS = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plansmith.cli.main import main
+from plansmith_cli.main import main
 
 ROOT = Path(__file__).parents[2]
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))

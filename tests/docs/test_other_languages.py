@@ -17,7 +17,7 @@ import pytest
 from tests import forked
 from tests.servers.cast import research
 
-from plansmith.dialects.dialect import dialect
+from plansmith.formats.dialect import dialect
 from plansmith.testing.modelserver import ModelServer, Reply, Request
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -40,7 +40,7 @@ def served(page: str, folder: Path, cast: Callable[[Request], Reply] = research)
     with ModelServer(then=cast).in_thread() as model:
         more = ["--port", "0", "--base-url", model, "--store", "sqlite:///runs.db"]
         server = forked.Popen(
-            [sys.executable, "-m", "plansmith", "serve", *shlex.split(command), *more],
+            [sys.executable, "-m", "plansmith_cli", "serve", *shlex.split(command), *more],
             cwd=folder,
             stderr=subprocess.PIPE,
             text=True,

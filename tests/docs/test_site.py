@@ -11,7 +11,7 @@ import yaml
 from scripts.docs_reference import setting_rows
 from scripts.docs_site import ROOT, assemble
 
-from plansmith.config import Settings
+from plansmith_cli.config import Settings
 
 LINK = re.compile(r"\]\(([^)\s:#]+)(?:#[^)\s]*)?\)")
 

@@ -23,7 +23,7 @@ from tests import forked
 
 from plansmith import Plansmith, Run
 
-PLANSMITH = (sys.executable, "-m", "plansmith")
+PLANSMITH = (sys.executable, "-m", "plansmith_cli")
 # Only against hanging for ever: nothing is judged by how long it takes.
 PATIENCE_S = 60.0
 _SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")

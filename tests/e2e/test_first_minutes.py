@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.terminal import Terminal
 
-ASK = (sys.executable, "-m", "plansmith", "ask", "Which files here mention invoices?")
+ASK = (sys.executable, "-m", "plansmith_cli", "ask", "Which files here mention invoices?")
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from tests.unit.adapters.models.local_weights import FOLDER
 from tests.web.browser import chrome
 from tests.web.sales import table
 
-from plansmith.adapters.models.local.download import pull_local
-from plansmith.adapters.models.local.files import ModelFolder, known_model
+from plansmith_desk.model.download import pull_local
+from plansmith_desk.model.files import ModelFolder, known_model
 
 SLOW_MS = 300_000
 
@@ -37,7 +37,7 @@ def served(folder: Path, home: Path) -> Iterator[str]:
         "OLLAMA_HOST": "127.0.0.1:9",
         "HTTPS_PROXY": "http://127.0.0.1:9",
     }
-    command = [sys.executable, "-m", "plansmith", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "plansmith_cli", "serve", "--port", "0"]
     with subprocess.Popen(
         command,
         cwd=folder,

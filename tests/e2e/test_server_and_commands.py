@@ -25,7 +25,7 @@ TOOLS = """
 import pathlib
 import time
 
-from plansmith.adapters.tools.functions import tool
+from plansmith.tools.functions import tool
 
 HERE = pathlib.Path(__file__).parent
 
@@ -60,7 +60,7 @@ class Desk:
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         parts = ["--store", "sqlite:///runs.db", "--tools", "tools.py", "--model", "demo"]
         return forked.run(
-            [sys.executable, "-m", "plansmith", *words, *parts],
+            [sys.executable, "-m", "plansmith_cli", *words, *parts],
             cwd=self.folder,
             env=_environment(self.folder),
             capture_output=True,
@@ -73,7 +73,7 @@ class Desk:
         """A command that is stopped in the middle of the call that takes for ever, then killed."""
         parts = ["--store", "sqlite:///runs.db", "--tools", "tools.py", "--model", "demo"]
         with forked.Popen(
-            [sys.executable, "-m", "plansmith", *words, *parts],
+            [sys.executable, "-m", "plansmith_cli", *words, *parts],
             cwd=self.folder,
             env=_environment(self.folder),
             stdin=subprocess.DEVNULL,
@@ -125,7 +125,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     words = ["serve", "--port", "0", "--no-browser", "--model", "demo", "--tools", "tools.py"]
     words += ["--store", "sqlite:///runs.db", "--token-file", "token"]
     with forked.Popen(
-        [sys.executable, "-m", "plansmith", *words],
+        [sys.executable, "-m", "plansmith_cli", *words],
         cwd=tmp_path,
         env=_environment(tmp_path),
         stderr=subprocess.PIPE,

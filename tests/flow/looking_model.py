@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from plansmith import tool
-from plansmith.adapters.tools.functions import FunctionTool
+from plansmith.tools.functions import FunctionTool
 from plansmith.plan.briefs import MessageBrief
 from plansmith.ports import (
     Delta,

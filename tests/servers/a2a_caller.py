@@ -10,7 +10,7 @@ import json
 import sys
 
 from plansmith import Plan
-from plansmith.adapters.agents.a2a.agent import connect
+from plansmith_connect.a2a.agent import connect
 from plansmith.app import Plansmith
 
 PLAN = {"goal": "lunch", "steps": [{"id": "b", "agent": "a2a.desk", "task": "ask lunch"}]}

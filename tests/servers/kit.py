@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from plansmith.adapters.approvals import MemoryApprovals
-from plansmith.adapters.tools.mcp.servers import McpServers
-from plansmith.adapters.tools.mcp.settings import ServerLimits, ServerSettings
+from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.mcp.servers import McpServers
+from plansmith_connect.mcp.settings import ServerLimits, ServerSettings
 from plansmith.ports import Call, Reply
 
 FOLDER = Path(__file__).parent

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import assert_type
 
 from plansmith import Plan, Plansmith, Problem, Run, RunStatus, StepStatus, tool
-from plansmith.adapters.tools.files import FileTools
+from plansmith_desk.files.tools import FileTools
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, QuestionAsked, StepDone
 from plansmith.plan.fold import fold
@@ -22,8 +22,8 @@ from plansmith.plan.run import StepState
 from plansmith.plan.thread import ThreadMessage
 from plansmith.store.memory import MemoryStore
 from plansmith.testing import ScriptedModel
-from plansmith.threads.thread import Thread
-from plansmith.threads.turn import Turn
+from plansmith_planner.threads.thread import Thread
+from plansmith_planner.threads.turn import Turn
 
 
 @tool(effect="read")

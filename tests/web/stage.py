@@ -22,19 +22,19 @@ from typing import Any, cast
 from tests.web import conversation, sales
 from tests.web.hostile import PAYLOADS
 
-from plansmith.adapters.tools.charts import ChartTools
-from plansmith.adapters.tools.files import FileTools
-from plansmith.adapters.tools.tables import TableTools
-from plansmith.adapters.tools.workspace import WorkspaceTools
-from plansmith.cli.server_wiring import ServerWiring
-from plansmith.config import Settings
+from plansmith_desk.charts import ChartTools
+from plansmith_desk.files.tools import FileTools
+from plansmith_desk.tables import TableTools
+from plansmith_desk.files.workspace import WorkspaceTools
+from plansmith_cli.server_wiring import ServerWiring
+from plansmith_cli.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
-from plansmith.server.ops.logs import Log
-from plansmith.server.serve import bind, make_server, make_state
-from plansmith.server.settings import Serve
+from plansmith_server.ops.logs import Log
+from plansmith_server.serve import bind, make_server, make_state
+from plansmith_server.settings import Serve
 
 CHUNK = 60
 USAGE = Usage(input_tokens=420, output_tokens=180)

@@ -15,10 +15,10 @@ from lab.training.prompts import Renderer, Row
 from lab.training.tokenizer import Tokenizer
 from tests.unit.adapters.models.toy_model import toy_header, write_toy_model
 
-from plansmith.adapters.models.local.answer_prompt import SYSTEM
-from plansmith.adapters.models.local.gguf.dequantize import dequantize
-from plansmith.adapters.models.local.gguf.file import GgufFile
-from plansmith.adapters.models.local.prompt import RULES
+from plansmith_desk.model.answer_prompt import SYSTEM
+from plansmith_desk.model.gguf.dequantize import dequantize
+from plansmith_desk.model.gguf.file import GgufFile
+from plansmith_desk.model.prompt import RULES
 
 ROWS: list[tuple[int, Row]] = [(0, FOLDER), (0, CHINESE), (0, TOOLS), (0, ANSWER), (1, FOLDER)]
 

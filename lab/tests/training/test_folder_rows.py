@@ -20,8 +20,8 @@ from lab.training.rows.row import Row
 from lab.training.rows.voice import Voice
 from lab.training.rows.world import WorldMaker
 
-from plansmith.adapters.tools.folder_brief import FolderBrief
-from plansmith.adapters.tools.tables import TableTools
+from plansmith_desk.folder_brief import FolderBrief
+from plansmith_desk.tables import TableTools
 from plansmith.ports import Call
 
 COUNT = 120

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab.training.rows.row import Call
-from plansmith.adapters.tools.builtin import builtin_sources
+from plansmith_desk.builtin import builtin_sources
 from plansmith.plan.capability import ToolSpec
 
 WORDS: Final = "words.make"

@@ -15,7 +15,7 @@ from lab.training.rows.row import call
 from lab.training.rows.texts import texts
 from lab.training.rows.voice import Voice
 from lab.training.rows.world import World
-from plansmith.adapters.tools.folder_brief.details import Entry
+from plansmith_desk.folder_brief.details import Entry
 from plansmith.text import HAN, clip
 
 BOOK: Final = "paper_phrases"

@@ -20,7 +20,7 @@ from lab.training.rows.row import Call, Lang, Row, Spec
 from lab.training.rows.toolbox_sets import SeveralRows
 from lab.training.rows.toolboxes import ToolboxRows
 from lab.training.rows.voice import Voice
-from plansmith.planner.ranking.pick import shortlist
+from plansmith_planner.ranking.pick import shortlist
 
 _SIZES: Final = (1, 2, 3, 4, 4, 5, 6, 6, 8)
 _NEAR: Final = 20

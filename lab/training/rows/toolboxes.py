@@ -16,7 +16,7 @@ from lab.training.rows.texts import texts
 from lab.training.rows.toolbox_data import Argument, Dressed, Toolbox, chains, toolboxes
 from lab.training.rows.voice import Voice
 from plansmith.plan.capability import tool_spec
-from plansmith.planner.ranking.pick import shortlist
+from plansmith_planner.ranking.pick import shortlist
 
 _START: Final = datetime(2025, 1, 6, 8, 0)  # noqa: DTZ001 - the wall clock of a request
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from lab.training.rows.row import Row
 from lab.training.rows.workflow_tools import Dressed, Wardrobe, WorkTool, work_tools
 from plansmith.plan.capability import ToolSpec
-from plansmith.planner.ranking.pick import shortlist
+from plansmith_planner.ranking.pick import shortlist
 
 Size = Literal["few", "many", "near"]
 """Few tools, as many as a prompt holds, or the nearest of many: what the product offers."""

@@ -19,19 +19,19 @@ from typing import Any
 import httpx
 from tests.servers.ticks import quick_ticks
 
-from plansmith.adapters.models.local.demo import DemoModel
-from plansmith.cli.server_wiring import ServerWiring
-from plansmith.config import Settings
+from plansmith_desk.model.demo import DemoModel
+from plansmith_cli.server_wiring import ServerWiring
+from plansmith_cli.config import Settings
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, ChatModel, Delta, Prompt, TextDelta
-from plansmith.server.auth import Auth
-from plansmith.server.ops.logs import Log
-from plansmith.server.serve import bind, make_server, make_state
-from plansmith.server.settings import Serve
-from plansmith.server.state import ServerState
-from plansmith.server.tokens import TokenFile
+from plansmith_server.auth import Auth
+from plansmith_server.ops.logs import Log
+from plansmith_server.serve import bind, make_server, make_state
+from plansmith_server.settings import Serve
+from plansmith_server.state import ServerState
+from plansmith_server.tokens import TokenFile
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 EFFECTS = {"weather": Effect.READ, "slow": Effect.READ, "fail": Effect.READ, "mail": Effect.FINAL}

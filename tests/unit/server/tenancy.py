@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 from tests.unit.server.house import House, page_header, plan
 
-from plansmith.server.tenant_book import Tenant, TenantBook
-from plansmith.server.tokens import Member
+from plansmith_server.tenant_book import Tenant, TenantBook
+from plansmith_server.tokens import Member
 
 TOOLS = """
 from pathlib import Path

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from tests.unit.adapters.models.shallow_model import write_shallow
 
-from plansmith.adapters.models.local.download import pull_local, pull_remote
-from plansmith.adapters.models.local.engine import Engine
-from plansmith.adapters.models.local.files import ModelFolder, known_model, models_folder
+from plansmith_desk.model.download import pull_local, pull_remote
+from plansmith_desk.model.engine import Engine
+from plansmith_desk.model.files import ModelFolder, known_model, models_folder
 
 FOLDER = models_folder()  # before any test gives itself another home
 SMALL = known_model("smollm2-135m")

@@ -1,0 +1,191 @@
+"""`plansmith ask` plans and runs a request; `plansmith plan` only makes the plan."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import Any, get_args
+
+from plansmith_desk.model.demo import NOTICE
+from plansmith_cli.command_table import Command
+from plansmith_cli.commands.model import offer_model
+from plansmith_cli.commands.plans import print_foreign
+from plansmith_cli.commands.schedule_view import offer_schedule
+from plansmith_cli.commands.threads import add_thread, say_request
+from plansmith_cli.describe import run_json, waiting_lines
+from plansmith_cli.ending import say_no_plan
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.interactive import is_new, run_interactively, show_plan
+from plansmith_cli.options import add_detail, add_parts, add_running, positive, settings_of
+from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
+from plansmith_cli.ui.output import print_json, print_lines, print_prose, read_file
+from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.words import words_for
+from plansmith.formats.dialect import dialect_names
+from plansmith.formats.native import to_yaml
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Json
+from plansmith.plan.events import PlanProposed
+from plansmith.plan.run import Run
+from plansmith.plan.run_options import Replan
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith_planner.context.profile import read_profile
+from plansmith.review.draw import tree
+from plansmith.review.render import estimate_lines, plan_lines, problem_lines
+from plansmith_cli.wiring import rules_plan
+
+
+def add_planning(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags for how a request is planned."""
+    parser.add_argument("--agent", metavar="NAME", help="hand the request to this agent")
+    parser.add_argument("--top-k", type=positive, help="how many tools the model may choose from")
+    parser.add_argument("--max-steps", type=positive, help="the most steps a plan may have")
+    parser.add_argument(
+        "--replan",
+        choices=get_args(Replan)[1:],
+        help="when to plan again: never, on_failure (the default), after_each step",
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="download the embedded model if there is no other"
+    )
+    add_parts(parser)
+
+
+def _add_request(parser: argparse.ArgumentParser) -> None:
+    what = "what you want done, in your words; - for stdin"
+    parser.add_argument("request", metavar="REQUEST", help=what)
+    add_planning(parser)
+
+
+def _configure_ask(parser: argparse.ArgumentParser) -> None:
+    _add_request(parser)
+    add_thread(parser)
+    add_running(parser)
+
+
+def _configure_plan(parser: argparse.ArgumentParser) -> None:
+    _add_request(parser)
+    parser.add_argument("--lang", help="the language of the plan, such as en or zh-CN")
+    parser.add_argument(
+        "--dialect", choices=dialect_names(), help="draft it in another system's format"
+    )
+    add_detail(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print all as JSON")
+    form.add_argument("--yaml", action="store_true", help="print only the plan, as YAML")
+
+
+def _ask(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        options = request_options(session)
+        if args.thread:
+            return await say_request(session, options, _run)
+        return await _run(session, await planned(session, options))
+
+    prepare(args)
+    return in_session(args, work)
+
+
+async def _run(session: Session, run: Run, *, fresh: bool = True) -> int:
+    """Runs what was planned, or keeps it as a schedule."""
+    offered = await offer_schedule(session, run) if is_new(run) else None
+    if offered is not None:
+        return offered
+    show_plan(session, run)
+    return await run_interactively(session, run.id, fresh=fresh)
+
+
+def _plan(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        session.smith.runs.planning.early_start = False
+        run = await planned(session, request_options(session))
+        if args.json:
+            print_json(run_json(run, session) | await _planning_json(session, run))
+        elif args.yaml and run.plan is not None:
+            sys.stdout.write(to_yaml(run.plan))
+        elif args.dialect and run.plan is not None:
+            print_foreign(run.plan, args.dialect, run.problems)
+        else:
+            _print(run, session.words["locale"])
+        if has_no_plan(run):
+            say_no_plan(session, run)
+        if run.status.over or is_unusable(run):
+            return exit_of(run)
+        say = session.say if run.plan is None else session.tell
+        say(*waiting_lines(run, session))
+        return Exit.WAITING if run.plan is None else Exit.OK
+
+    prepare(args)
+    return in_session(args, work)
+
+
+def prepare(args: argparse.Namespace) -> None:
+    """Reads a request from stdin; offers to download a model if none is there and one is needed."""
+    if args.request == "-":
+        args.request = read_file("-").decode("utf-8", "replace").strip()
+    if args.request is None or args.request.strip():
+        # The session warns about ignored settings: once is enough.
+        settings = settings_of(args, lambda _: None)
+        if args.request is not None and asyncio.run(rules_plan(args.request, settings)):
+            return
+        offer_model(args, settings, words_for(args.lang or own_locale()))
+
+
+def need_request(args: argparse.Namespace) -> None:
+    """Refuses a request of spaces alone."""
+    if args.request is not None and not args.request.strip():
+        raise Misconfigured(Sentence("error.request_empty"), hint=Sentence("error.say_what"))
+
+
+def request_options(session: Session) -> dict[str, Any]:
+    """Returns what the flags say about a request; tells if there is no model."""
+    args, settings = session.args, session.settings
+    need_request(args)
+    if settings.models.plan.model == "demo":
+        session.tell(NOTICE[session.words["locale"]])
+    options: dict[str, Any] = {
+        "locale": args.lang or "",
+        "target": args.agent,
+        "top_k": args.top_k,
+        "dialect": vars(args).get("dialect") or "",
+        "replan": args.replan or "",
+    }
+    if settings.profile:
+        options["profile"] = read_profile(settings.profile)
+    return options
+
+
+async def planned(session: Session, options: dict[str, Any]) -> Run:
+    """Plans the request; the run has a plan, or an answer if no plan is needed."""
+    try:
+        with session.planning():
+            return await session.smith.plan(session.args.request, by=session.by, **options)
+    except asyncio.CancelledError:
+        session.say(session.words["detached"], f"  {session.command('go', 'last')}")
+        raise
+
+
+async def _planning_json(session: Session, run: Run) -> dict[str, Json]:
+    """Returns how the plan was made: picked tools and figures."""
+    events = await session.smith.store.events(run.id)
+    made = [each.body for each in events if isinstance(each.body, PlanProposed)]
+    picks: list[Json] = [each.to_json() for each in made[-1].picks] if made else []
+    metrics: Json = run.metrics.to_json() if run.metrics is not None else None
+    return {"answer": "" if run.plan else run.reason, "picks": picks, "metrics": metrics}
+
+
+def _print(run: Run, locale: str) -> None:
+    if run.plan is None:
+        print_prose(in_language(run.reason, locale))
+        return
+    print_lines(plan_lines(run.plan, locale=locale))
+    print_lines(["", *tree(run.plan, locale).splitlines()])
+    if run.estimate is not None:
+        print_lines(["", *estimate_lines(run.estimate, locale)])
+    if run.problems:
+        print_lines(["", *problem_lines(run.problems, locale)])
+
+
+ASK = Command(_configure_ask, _ask)
+PLAN = Command(_configure_plan, _plan)

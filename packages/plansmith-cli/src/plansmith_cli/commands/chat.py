@@ -1,0 +1,479 @@
+"""`plansmith chat`: a conversation, line by line; what is said, what comes of it, what is shown."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from plansmith_cli import describe
+from plansmith_cli.command_table import Command
+from plansmith_cli.commands import threads
+from plansmith_cli.commands.ask import add_planning, prepare, request_options
+from plansmith_cli.commands.schedule_view import offer_schedule
+from plansmith_cli.commands.threads import add_thread, is_said, message_lines, open_thread, run_lines, runs_of, taken_line, turn_with_run, waiting_in, withdraw
+from plansmith_cli.describe import waiting_lines
+from plansmith_cli.ending import print_end
+from plansmith_cli.exit_codes import Exit, exit_for
+from plansmith_cli.interactive import Executed, Stop, is_new, run_to_rest, show_plan, stoppable
+from plansmith_cli.keyboard import LineEditor, LineHistory, completions
+from plansmith_cli.options import add_running, warn
+from plansmith_cli.questions import Choice
+from plansmith_cli.reviewing import Prompts
+from plansmith_cli.session import Session, in_session
+from plansmith_cli.ui import terminal_markdown
+from plansmith_cli.ui.output import dim, print_line_json, print_lines, print_prose, use_colour
+from plansmith_cli.ui.words import error_text
+from plansmith.errors import Misconfigured, PlansmithError, Refused
+from plansmith.files import state_folder
+from plansmith.plan.data import Json
+from plansmith.plan.events import QuestionAsked
+from plansmith.plan.next_move import AwaitReview, Paused, next_move
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence, did_you_mean
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
+from plansmith.text import clip, safe, visible
+
+if TYPE_CHECKING:
+    from plansmith_planner.threads.thread import Thread
+    from plansmith_planner.threads.turn import Turn
+
+
+_SHOWN_AGAIN = 4
+
+
+class ChatPrompts(Prompts):
+    """Asks for decisions at prompts; what is typed there and decides nothing is a message."""
+
+    approve = "chat_approve"
+    asks_again = False  # any other text is a message
+
+    def __init__(self) -> None:
+        self.typed = ""
+
+    def leaves(self, asked: QuestionAsked) -> bool:
+        """Tells whether the next message may answer the question."""
+        return is_said(asked)
+
+    def put_off(self, session: Session, run: Run, choice: Choice) -> None:
+        """Keeps what was typed as the next message."""
+        self.typed = choice.text
+        if not choice.text:
+            super().put_off(session, run, choice)
+
+    def take(self) -> str:
+        """Returns what was typed at a prompt and decided nothing, once."""
+        typed, self.typed = self.typed, ""
+        return typed
+
+
+class Chat:
+    """One thread, and what is shown of it; `code` is the exit code of the last message."""
+
+    def __init__(
+        self, session: Session, thread: Thread, *, options: dict[str, Any], as_json: bool
+    ) -> None:
+        self.session = session
+        self.as_json = as_json
+        self.prompts = ChatPrompts()
+        self.code: int = Exit.OK
+        self._options = options
+        self.begin(thread)
+
+    def begin(self, thread: Thread) -> None:
+        """Takes another thread up."""
+        self.thread = thread
+        self.open: list[Run] = []
+        self._seen = thread.state.last
+
+    async def look(self) -> None:
+        """Reads which runs of the thread are not over."""
+        self.open = [
+            run for run in await runs_of(self.session, self.thread.state) if not run.status.over
+        ]
+
+    async def show_last(self) -> None:
+        """Shows the last messages and what waits, for a person who comes back."""
+        await self.look()
+        state, runs = self.thread.state, await runs_of(self.session, self.thread.state)
+        if not state.messages and not runs:
+            return
+        self.session.say(clip(safe(state.title), 100))
+        self.session.say(*message_lines(state.messages[-_SHOWN_AGAIN:], runs, self.session))
+        if not state.messages:
+            self.session.say(*run_lines(runs, self.session))
+        self.session.say(*waiting_in(self.open, self.session))
+
+    def options(self) -> Iterator[str]:
+        """Yields the options of questions that the next message may answer."""
+        for run in self.open:
+            for asked in run.questions.values():
+                yield from asked.options if is_said(asked) else ()
+
+    async def say(self, text: str) -> None:
+        """Says something, and runs what comes of it."""
+        session, thread = self.session, self.thread
+        session.restart_clock()
+        with session.planning():
+            turn = await stoppable(thread.say(text, by=session.by, plan=False, **self._options))
+        if turn is None:
+            await withdraw(session, thread)
+            self.tell(Exit.INTERRUPTED, session.words["chat_withdrawn"])
+            return
+        self._show_others(turn)
+        taken = await taken_line(session, thread, turn, undo="/undo")
+        if taken:
+            session.tell(dim(taken))
+        with session.planning():
+            for each in turn.earlier:
+                await stoppable(thread.plan_left(each))
+            planned = await stoppable(thread.plan(turn))
+        if planned is None:
+            self._show_stopped(turn)
+        else:
+            await self.come_of(planned)
+
+    async def come_of(self, turn: Turn) -> None:
+        """Shows the answer that a message got at once, and runs the run it is about."""
+        if turn.kind in ("why", "review") and not self.as_json:
+            print_prose(self._told(turn))
+            sys.stdout.flush()
+        run, code = turn.run, Exit.OK
+        if turn.kind == "why" and self.session.has_person:
+            self.session.say(*waiting_in(self.open[-1:], self.session))
+        elif run is not None and turn.kind != "why":
+            rest = await self.go_on(run, fresh=turn.kind == "request")
+            run, code = rest.run, rest.code
+        self.end(turn, run, code)
+
+    def _told(self, turn: Turn) -> str:
+        """Returns the answer to a message; where the prompt to decide at follows, it says so."""
+        asked = turn.run.questions.values() if turn.run is not None else ()
+        here = turn.kind == "review" and self.session.has_person and not any(map(is_said, asked))
+        return self.session.words["chat_decide"] if here else turn.text
+
+    def end(self, turn: Turn, run: Run | None, code: int) -> None:
+        """Notes how a message ended; prints it as JSON where that is wanted."""
+        self.code = code
+        if self.as_json:
+            print_line_json(turn_with_run(turn, run, self.session, code))
+
+    async def go_on(self, run: Run, *, fresh: bool = False) -> Executed:
+        """Runs a run as far as it goes now, asks the person, and shows the result."""
+        session = self.session
+        smith, words = session.smith, session.words
+        session.use_team_of(run)
+        session.use_language_of(run)
+        try:
+            if is_new(run) and await offer_schedule(session, run) is not None:
+                return Executed(await session.smith.get(run.id), Stop.ITSELF)
+            show_plan(session, run)
+            rest = await run_to_rest(session, run.id, fresh=fresh, prompts=self.prompts)
+            await self._show_rest(rest)
+            return rest
+        finally:
+            session.smith, session.words = smith, words
+
+    def tell(self, code: int, *lines: str) -> None:
+        """Shows what became of a line that made no turn."""
+        self.code = code
+        if self.as_json:
+            told: dict[str, Json] = {"thread": self.thread.id, "text": "\n".join(lines)}
+            print_line_json(told | {"exit": int(code)})
+        else:
+            self.session.say(*lines)
+
+    def failed(self, error: PlansmithError) -> None:
+        """Shows why a line could not be taken; the conversation goes on."""
+        code = exit_for(error)
+        self.code = code
+        shown = error_text(error, self.session.words["locale"])
+        sys.stderr.write(visible(f"plansmith: {shown}\n"))
+        if self.as_json:
+            told: dict[str, Json] = {
+                "code": code.name.lower(),
+                "kind": type(error).__name__,
+                "message": error.message,
+                "hint": error.hint,
+                "exit": int(code),
+            }
+            print_line_json({"thread": self.thread.id, "error": told, "exit": int(code)})
+
+    def _show_others(self, turn: Turn) -> None:
+        """Shows what others said since the last message here, and what was left over."""
+        since, self._seen = self._seen, self.thread.state.last
+        for each in self.thread.history:
+            if each.undone or not since < each.number < turn.number:
+                continue
+            self.session.say(dim(f"{safe(each.by.label)}: {clip(safe(each.text), 200)}"))
+        left = [each.run for each in turn.earlier if each.run is not None]
+        self.session.say(*waiting_in(left, self.session))
+
+    def _show_stopped(self, turn: Turn) -> None:
+        """Says that the request is kept although its planning was stopped."""
+        words = self.session.words
+        if turn.run is not None:
+            self.session.say(words["chat_stopped"].format(run=turn.run.id))
+        self.end(turn, turn.run, Exit.INTERRUPTED)
+
+    async def _show_rest(self, rest: Executed) -> None:
+        session, run = self.session, rest.run
+        await print_end(session, run, silent=self.as_json)
+        sys.stdout.flush()
+        if rest.stop is Stop.DETACHED and not run.status.over:
+            session.say(session.words["chat_stopped"].format(run=run.id))
+        elif run.status.over or self.prompts.typed:
+            return
+        elif session.has_person:
+            session.say(*waiting_in([run], session))
+        else:
+            session.say(*waiting_lines(run, session))
+
+
+_DIGITS: Final = 10
+
+
+def is_command(line: str) -> bool:
+    """Whether a line is a command: not if it begins with a path, or with two slashes."""
+    first = line.split(maxsplit=1)[0] if line.strip() else ""
+    return first.startswith("/") and "/" not in first[1:]
+
+
+async def run_command(chat: Chat, line: str) -> bool:
+    """Runs a command; returns False if the person leaves."""
+    name, _, rest = line.strip().partition(" ")
+    if name not in COMMANDS:
+        hint = did_you_mean(name, COMMANDS, otherwise=Sentence("error.slash_help"))
+        raise Misconfigured(Sentence("error.slash_unknown", name=name), hint=hint)
+    if name == "/quit":
+        return False
+    chat.code = Exit.OK
+    await COMMANDS[name](chat, rest.strip())
+    return True
+
+
+def _show(chat: Chat, command: str, lines: list[str]) -> None:
+    if chat.as_json:
+        print_line_json({"command": command, "text": "\n".join(lines), "exit": 0})
+    else:
+        print_lines(lines)
+
+
+async def _help(chat: Chat, _: str) -> None:
+    _show(chat, "/help", chat.session.words["chat_help"].split("\n"))
+
+
+async def _quit(chat: Chat, _: str) -> None:
+    del chat
+
+
+async def _undo(chat: Chat, rest: str) -> None:
+    number = await _to_undo(chat, rest)
+    turn = await stoppable(chat.thread.undo(number, by=chat.session.by))
+    if turn is None:
+        chat.tell(Exit.INTERRUPTED, chat.session.words["chat_leaves"])
+        return
+    if not chat.as_json:
+        print_lines([safe(turn.text)])
+    if turn.run is None or turn.kind == "request":
+        chat.end(turn, turn.run, Exit.OK)
+        return
+    done = await chat.go_on(turn.run)
+    chat.end(turn, done.run, done.code)
+
+
+async def _to_undo(chat: Chat, rest: str) -> int:
+    if rest:
+        if not (rest.isascii() and rest.isdigit() and len(rest) < _DIGITS):
+            wrong = Sentence("error.no_message_number", text=repr(rest))
+            raise Misconfigured(wrong, hint=Sentence("error.thread_lists"))
+        return int(rest)
+    await chat.thread.refresh()
+    for each in reversed(chat.thread.history):
+        ours = each.by.label == chat.session.by
+        if ours and not each.undone and each.kind not in ("why", "review"):
+            return each.number
+    raise Refused(Sentence("error.none_to_undo"), hint=Sentence("error.undo_number"))
+
+
+async def _why(chat: Chat, rest: str) -> None:
+    if not chat.thread.runs:
+        raise Refused(Sentence("error.none_planned"), hint=Sentence("error.say_wish"))
+    await chat.say(chat.session.words["chat_why"].format(about=rest).strip())
+
+
+async def _plan(chat: Chat, _: str) -> None:
+    """Shows the plan that waits for a decision and asks for it, else the newest plan."""
+    runs = [run for run in await _newest(chat) if run.plan is not None]
+    waiting = [run for run in runs if isinstance(next_move(run), AwaitReview)]
+    if waiting:
+        await _run(chat, "/plan", waiting[0])
+    elif runs:
+        whole = await chat.session.smith.get(runs[0].id)
+        _show(chat, "/plan", list(describe.run_lines(whole, chat.session)))
+    else:
+        raise Refused(Sentence("error.plan_none_yet"), hint=Sentence("error.say_wish"))
+
+
+async def _report(chat: Chat, rest: str) -> None:
+    """Shows the whole report of a run that is over, the newest if none is named."""
+    found = [run for run in await _newest(chat) if run.status.over and run.id.startswith(rest)]
+    if not found:
+        none = Sentence("error.none_over")
+        raise Refused(Sentence("error.run_not_over", run=rest) if rest else none)
+    whole = await load_report(chat.session.smith.store, found[0].id)
+    text = to_markdown(whole, brief=True)
+    if chat.as_json or not sys.stdout.isatty():
+        _show(chat, "/report", text.rstrip().split("\n"))
+    else:
+        sys.stdout.write(terminal_markdown.rendered(text, colour=use_colour(sys.stdout)))
+
+
+async def _go(chat: Chat, rest: str) -> None:
+    """Goes on with a run that was stopped, or asks again what it waits for."""
+    runs = [run for run in await _newest(chat) if not run.status.over]
+    found = [run for run in runs if run.id.startswith(rest)]
+    if not found:
+        none = Sentence("error.none_waiting")
+        raise Refused(Sentence("error.run_not_open", run=rest) if rest else none)
+    run = found[0]
+    if next_move(run) == Paused():
+        run = await chat.session.smith.resume(run.id, by=chat.session.by)
+    await _run(chat, "/go", run)
+
+
+async def _run(chat: Chat, command: str, run: Run) -> None:
+    done = await chat.go_on(run)
+    chat.code = done.code
+    if chat.as_json:
+        told = {"command": command, "run": describe.run_json(done.run, chat.session)}
+        print_line_json(told | {"exit": int(done.code)})
+
+
+async def _runs(chat: Chat, _: str) -> None:
+    runs = await threads.runs_of(chat.session, (await chat.thread.refresh()).state)
+    _show(chat, "/runs", list(threads.run_lines(runs, chat.session)))
+
+
+async def _thread(chat: Chat, _: str) -> None:
+    state = (await chat.thread.refresh()).state
+    runs = await threads.runs_of(chat.session, state)
+    lines = [f"{safe(state.id)}  {clip(safe(state.title), 100)}"]
+    lines += threads.state_lines(state, runs, chat.session)
+    _show(chat, "/thread", lines)
+
+
+async def _new(chat: Chat, _: str) -> None:
+    chat.session.say(*come_back(chat))
+    chat.begin(await chat.session.smith.thread())
+    _show(chat, "/new", [safe(chat.thread.id)])
+
+
+async def _newest(chat: Chat) -> list[Run]:
+    state = (await chat.thread.refresh()).state
+    return (await threads.runs_of(chat.session, state))[::-1]
+
+
+def come_back(chat: Chat) -> list[str]:
+    """Returns how to come back to a thread in which something was said."""
+    if not chat.thread.state.last:
+        return []
+    lang = chat.session.args.lang
+    chosen = ("--lang", lang) if lang else ()
+    command = chat.session.command("chat", "--thread", chat.thread.id, *chosen)
+    return [chat.session.words["come_back"], f"  {safe(command)}"]
+
+
+COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[None]]]] = {
+    "/help": _help,
+    "/undo": _undo,
+    "/why": _why,
+    "/plan": _plan,
+    "/report": _report,
+    "/go": _go,
+    "/runs": _runs,
+    "/thread": _thread,
+    "/new": _new,
+    "/quit": _quit,
+}
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    what = "the first message; more follow, line by line"
+    parser.add_argument("request", metavar="REQUEST", nargs="?", help=what)
+    add_thread(parser)
+    add_planning(parser)
+    add_running(parser)
+
+
+def _main(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        thread = await open_thread(session, args.thread)
+        as_json, args.json = args.json, False  # each turn prints its own
+        chat = Chat(session, thread, options=request_options(session), as_json=as_json)
+        return await _talk(chat, args.request)
+
+    if args.jsonl:
+        raise Misconfigured(Sentence("error.chat_no_events"), hint=Sentence("error.chat_json"))
+    prepare(args)
+    return in_session(args, work)
+
+
+async def _talk(chat: Chat, first: str | None) -> int:
+    editor = LineEditor(
+        LineHistory(state_folder() / "chat_history"),
+        lambda typed: completions(typed, commands=COMMANDS, options=chat.options()),
+        warn=warn,
+    )
+    if editor.asks:
+        await chat.show_last()
+        chat.session.tell(dim(chat.session.words["chat_begin"]))
+    code = await _take_lines(chat, editor, first or "")
+    chat.session.tell(*come_back(chat))
+    return chat.code if code is None else code
+
+
+async def _take_lines(chat: Chat, editor: LineEditor, line: str | None) -> int | None:
+    """Takes lines until the person leaves; returns the exit code, None for that of the last."""
+    hit = False  # whether Ctrl-C was pressed, and nothing else since
+    words, notice = chat.session.words, ""
+    while True:
+        try:
+            if line:
+                if not await _take(chat, line):
+                    break
+                hit = chat.code == Exit.INTERRUPTED
+            shown, notice = notice, ""
+            line = chat.prompts.take()
+            line = line or editor.read(words["you"], notice=shown, drops=bool(chat.open))
+            hit = False
+        except KeyboardInterrupt:
+            if hit or not editor.asks:
+                return Exit.INTERRUPTED
+            hit, line = True, ""
+            notice = f"\n{words['chat_leaves']}\n"
+        if line is None:
+            if editor.asks:
+                chat.session.say("")
+            break
+    return Exit.OK if editor.asks else None
+
+
+async def _take(chat: Chat, line: str) -> bool:
+    """Takes one line; returns False if the person leaves."""
+    text = line.strip()
+    try:
+        if is_command(text):
+            return await run_command(chat, text)
+        if text:
+            await chat.say(text[1:] if text.startswith("//") else text)
+    except PlansmithError as error:
+        chat.failed(error)
+    finally:
+        await chat.look()
+    return True
+
+
+COMMAND = Command(_configure, _main)

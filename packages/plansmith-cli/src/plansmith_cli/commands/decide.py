@@ -1,0 +1,322 @@
+"""`plansmith approve`, `reject`, `answer` and most verbs of `runs`: decisions about a run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Sequence
+
+from plansmith_cli.command_table import Command
+from plansmith_cli.consent import answer_group, change_values, look, need_shown, read_change
+from plansmith_cli.describe import review_lines, revision_lines, run_json, status_text, waiting_lines
+from plansmith_cli.editor import edit_from, edit_in_editor
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.interactive import run_interactively
+from plansmith_cli.options import add_detail, add_json, add_parts, add_store_alone, add_tools
+from plansmith_cli.questions import Group, answer_seen, group_name, question_groups, read_answer
+from plansmith_cli.session import Session, session_command
+from plansmith_cli.ui.output import print_json, print_lines
+from plansmith.engine.process_kind import read_kind
+from plansmith.engine.provenance import ALLOW
+from plansmith.errors import Refused
+from plansmith.plan.events import Event, PlanProposed
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.steps import ToolStep
+from plansmith.review.policy import active_steps
+from plansmith.text import safe
+
+Action = Callable[[Session, Run], Awaitable[Run | None]]
+
+
+def _configure(
+    parser: argparse.ArgumentParser,
+    add_flags: Callable[[argparse.ArgumentParser], None] = add_store_alone,
+    *,
+    runs_on: bool = False,
+) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
+    add_flags(parser)
+    add_detail(parser)
+    add_json(parser)
+    parser.add_argument(
+        "--no-input", action="store_true", help="ask nothing: exit with 5 if you are needed"
+    )
+    if runs_on:
+        parser.add_argument("--go", action="store_true", help="then go on with it at once")
+
+
+def _deed(configure: Callable[[argparse.ArgumentParser], None], act: Action) -> Command:
+    """Makes a command that does something with a run."""
+    return session_command(configure, lambda session: _do(session, act))
+
+
+async def _do(session: Session, act: Action) -> int:
+    """Does something with a run and prints its status; exits with 5 if a person is needed."""
+    args = session.args
+    run = await act(session, await session.run(args.run))
+    if run is None:
+        if args.json:
+            print_json(run_json(await session.run(args.run), session))
+        return Exit.WAITING
+    if vars(args).get("go") and not run.status.over:
+        return await run_interactively(session, run.id, fresh=False)
+    if args.json:
+        print_json(run_json(run, session))
+    session.tell(f"{run.id}: {status_text(run, session)}")
+    session.tell(*waiting_lines(run, session, served=await _is_served(session)))
+    return Exit.OK
+
+
+async def _is_served(session: Session) -> bool:
+    """Tells whether a server or worker of this store lives."""
+    processes = await session.smith.runs.journals.owners.processes()
+    kinds = {read_kind(each.beat.kind).kind for each in processes if each.lives}
+    return not kinds.isdisjoint({"server", "worker"})
+
+
+def _configure_approve(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, add_parts, runs_on=True)
+    what = "the hash of exactly this plan; without it, the plan is only shown"
+    parser.add_argument("hash", nargs="?", metavar="HASH", help=what)
+
+
+async def _approve(session: Session, run: Run) -> Run | None:
+    if session.args.hash:
+        if session.args.go and run.plan is not None:
+            # An approval that cannot be followed by the run would only confuse.
+            await session.refuse_what_cannot_run(run.plan)
+        return await _approved(session, run, session.args.hash)
+    if not isinstance(next_move(run), AwaitReview):
+        refused = Sentence("error.not_reviewing", run=run.id, status=_status(run))
+        raise Refused(refused, hint=Sentence("error.show_run", run=run.id))
+    session.say(*await review_lines(run, session), *waiting_lines(run, session))
+    return None
+
+
+async def _approved(session: Session, run: Run, digest: str) -> Run:
+    """Approves a plan; names the tools whose definitions the approval cannot cover."""
+    run = await session.smith.decide(run.id, approve=digest, by=session.by)
+    steps = active_steps(run.plan, run.templates) if run.plan else ()
+    called = dict.fromkeys(step.tool for step in steps if isinstance(step, ToolStep))
+    unknown = [safe(name) for name in called if name not in run.approved_tools]
+    if unknown:
+        session.say(session.words["not_covered"].format(names=", ".join(unknown)))
+    return run
+
+
+async def _reject(session: Session, run: Run) -> Run:
+    return await session.smith.decide(run.id, reject=True, by=session.by)
+
+
+def _configure_answer(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, add_parts, runs_on=True)
+    parser.add_argument(
+        "words", nargs="*", metavar="[QUESTION] ANSWER", help="which question, and the answer"
+    )
+    parser.add_argument(
+        "--show", action="store_true", help="print the question and its values, whole"
+    )
+    parser.add_argument(
+        "--set",
+        dest="changes",
+        metavar="NAME=VALUE",
+        action="append",
+        help="allow the call with this value instead",
+    )
+    parser.add_argument(
+        "--seen", metavar="HASH", help="answer only what --show printed with this hash"
+    )
+
+
+async def _answer(session: Session) -> int:
+    return await (_shown(session) if session.args.show else _do(session, _answered))
+
+
+async def _answered(session: Session, run: Run) -> Run | None:
+    """Gives the answer of the command line, or shows the question; None if it stays open."""
+    args = session.args
+    if len(args.words) > 2:
+        raise Refused(Sentence("error.too_many"), hint=Sentence("error.quote_answer"))
+    is_named = len(args.words) == 2 or (args.words and args.changes)
+    groups = _groups(run, args.words[0] if is_named else None)
+    if args.changes and len(args.words) == 2 and args.words[1] != ALLOW:
+        raise Refused(Sentence("answer.values_or_answer"), hint=Sentence("answer.values_or_hint"))
+    if args.changes and len(groups) == len(groups[0]) == 1:
+        changes = dict(map(read_change, args.changes))
+        return await change_values(session, run, groups[0][0], changes)
+    text = args.words[-1].strip() if args.words and not args.changes else ""
+    if text and len(groups) == 1 and (answered := await _given(session, run, groups[0])):
+        return answered
+    for group in groups:
+        session.say(*(await look(session, run, group)).lines(session, run))
+    session.say(*waiting_lines(run, session, asks=False))
+    return None
+
+
+async def _given(session: Session, run: Run, group: Group) -> Run | None:
+    """Gives an answer; None if several are to be allowed that nobody need have seen."""
+    args = session.args
+    value = read_answer(group[0], args.words[-1])
+    with session.planning():
+        if len(group) == 1 and not args.seen:
+            return await answer_seen(session, run, group[0], value)
+        shown = await look(session, run, group)
+        if args.seen:
+            need_shown(run, shown, args.seen)
+        elif value == ALLOW:
+            return None
+        return await answer_group(session, run, shown, value)
+
+
+async def _shown(session: Session) -> int:
+    """Prints questions with all their values in full, without answering them."""
+    args = session.args
+    run = await session.run(args.run)
+    for group in _groups(run, args.words[0] if args.words else None):
+        shown = await look(session, run, group)
+        digest = shown.hash(run)
+        if args.json:
+            for asked, values in zip(group, shown.values, strict=True):
+                more = {"kind": asked.kind, "values": values, "seen": digest}
+                print_json(asked.shown_json() | more)
+            continue
+        print_lines(shown.lines(session, run, whole=True))
+        if group[0].kind == "consent":
+            words = ("answer", run.id, group_name(group), ALLOW, "--seen", digest)
+            print_lines([session.words["answer_seen"], f"  {session.command_for(run, *words)}"])
+    return Exit.OK
+
+
+def _groups(run: Run, name: str | None) -> list[Group]:
+    """Returns the open questions, or those of a name: of a question, or of a step with items."""
+    if not run.questions:
+        none = Sentence("error.no_question", run=run.id, status=_status(run))
+        raise Refused(none, hint=Sentence("error.show_run", run=run.id))
+    groups = question_groups(run.questions.values())
+    if name is None:
+        return groups
+    if name in run.questions:
+        return [(run.questions[name],)]
+    found = [group for group in groups if group_name(group) == name]
+    if not found:
+        other = Sentence("error.not_this_question", run=run.id, name=name)
+        raise Refused(other, hint=Sentence("error.open_questions", names=[*run.questions]))
+    return found
+
+
+def _status(run: Run) -> Sentence:
+    return Sentence(f"status.{run.status.value}")
+
+
+def _configure_edit(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, add_tools)
+    parser.add_argument("--file", metavar="FILE", help="take this plan instead of opening $EDITOR")
+
+
+async def _edit(session: Session, run: Run) -> Run:
+    if session.args.file:
+        return await edit_from(session, run, session.args.file)
+    return await edit_in_editor(session, run)
+
+
+def _configure_change(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, add_parts)
+    parser.add_argument("text", metavar="TEXT", help="how the plan should differ, in your words")
+
+
+async def _change(session: Session, run: Run) -> Run | None:
+    with session.planning():
+        changed = await session.smith.request_changes(run.id, session.args.text, by=session.by)
+    if changed.questions.keys() - run.questions.keys():
+        session.say(*waiting_lines(changed, session))
+        return None
+    events = list(await session.smith.store.events(run.id))
+    if why := _no_other_plan(events):
+        hint = Sentence("error.still_there", command=session.command("show", run.id))
+        raise Refused(Sentence("error.not_changed", why=why), hint=hint)
+    session.say(*revision_lines(events, session))
+    return changed
+
+
+def _no_other_plan(events: Sequence[Event]) -> str:
+    """Returns why the last request for changes failed; empty if it gave a plan."""
+    for event in reversed(events):
+        if isinstance(event.body, PlanProposed):
+            return ""
+        if isinstance(event.body, PlanningFailed):
+            return event.body.reason
+    return ""
+
+
+def _configure_undo(parser: argparse.ArgumentParser) -> None:
+    _configure(parser, add_tools)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--redo", action="store_true", help="go forward again instead")
+    which.add_argument(
+        "--effects",
+        action="store_true",
+        help="of a run that is over: make the plan that takes back what it did",
+    )
+
+
+async def _undo(session: Session, run: Run) -> Run:
+    if session.args.effects:
+        made = await session.smith.runs.undo_plan(run.id, by=session.by)
+        session.say(*await review_lines(made, session))
+        return made
+    go = session.smith.runs.editing.redo if session.args.redo else session.smith.runs.editing.undo
+    undone = await go(run.id, by=session.by)
+    events = list(await session.smith.store.events(run.id))
+    session.say(*revision_lines(events, session))
+    return undone
+
+
+def _configure_pause(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("--reason", default="", help="why, for the journal")
+
+
+async def _pause(session: Session, run: Run) -> Run:
+    return await session.smith.pause(run.id, by=session.by, reason=session.args.reason)
+
+
+async def _cancel(session: Session, run: Run) -> Run:
+    if run.status.over:
+        raise Refused(Sentence("error.run_over", run=run.id, status=_status(run)))
+    return await session.smith.cancel(run.id, by=session.by, reason=session.args.reason)
+
+
+def _configure_skip(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    parser.add_argument("step", metavar="STEP", help="the step to skip")
+
+
+async def _skip(session: Session, run: Run) -> Run:
+    left = await session.smith.runs.stopping.skip(run.id, session.args.step, by=session.by)
+    session.say(session.words["left_out"].format(step=safe(left.step)))
+    if left.with_it:
+        steps = ", ".join(map(safe, left.with_it))
+        session.say(session.words["left_out_with"].format(steps=steps))
+    return await session.smith.get(run.id)
+
+
+async def _repair(session: Session, run: Run) -> Run:
+    before = run.last.number if run.last else 0
+    repaired = await session.smith.runs.journals.repair(run.id, by=session.by)
+    why = in_language(repaired.reason, session.words["locale"])
+    session.say(session.words["repaired"].format(number=before), f"  {safe(why)}")
+    return repaired
+
+
+APPROVE = _deed(_configure_approve, _approve)
+REJECT = _deed(_configure, _reject)
+ANSWER = session_command(_configure_answer, _answer)
+EDIT = _deed(_configure_edit, _edit)
+CHANGE = _deed(_configure_change, _change)
+UNDO = _deed(_configure_undo, _undo)
+PAUSE = _deed(_configure_pause, _pause)
+SKIP = _deed(_configure_skip, _skip)
+CANCEL = _deed(_configure_pause, _cancel)
+REPAIR = _deed(_configure, _repair)

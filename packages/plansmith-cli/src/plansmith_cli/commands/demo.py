@@ -1,0 +1,410 @@
+"""`plansmith demo`: a tour of a minute, without a model, a network or a file of yours."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, chdir, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from plansmith_cli.command_table import Command
+from plansmith_cli.consent import preview_of
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.file_previews import preview_lines
+from plansmith_cli.keyboard import read_key
+from plansmith_cli.options import command_line
+from plansmith_cli.questions import question_lines
+from plansmith_cli.session import Session
+from plansmith_cli.team_smiths import TeamSmiths
+from plansmith_cli.ui.output import bold, dim_on, print_lines
+from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.progress import rows
+from plansmith_cli.ui.width import wrapped
+from plansmith_cli.ui.words import Words, words_for
+from plansmith_cli.config import Settings
+from plansmith.engine.provenance import ALLOW
+from plansmith.errors import PlansmithError
+from plansmith.plan.data import Json
+from plansmith.plan.events import Event, QuestionAsked, ReviewAsked
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import in_language
+from plansmith.plan.step_events import StepDone, StepStarted
+from plansmith_planner.settings import PlannerSettings
+from plansmith.review.render import plan_lines
+from plansmith.runs.changed_values import consent_values
+from plansmith.testing.scripted import ScriptedModel
+from plansmith.text import safe
+from plansmith_cli.wiring import make_smith
+
+SALES: Final = """\
+date,region,product,amount
+2026-01-05,North,tea,120.50
+2026-01-09,South,coffee,80.00
+2026-02-11,North,coffee,200.25
+2026-02-20,West,tea,60.00
+2026-03-02,South,tea,95.10
+"""
+TOOLS: Final = '''\
+import time
+from pathlib import Path
+
+from plansmith import tool
+
+
+@tool(effect="write")
+def send_mail(to: str, attachment: str) -> str:
+    """Send a file to somebody."""
+    with Path("outbox.txt").open("a", encoding="utf-8") as outbox:
+        outbox.write(f"{to}: {attachment}\\n")
+    return f"sent to {to}"
+
+
+@tool(effect="read")
+def wait_for_receipt(sender: str) -> str:
+    """Wait until somebody confirms a mail."""
+    while not Path("receipt.txt").exists():
+        time.sleep(0.05)
+    return Path("receipt.txt").read_text(encoding="utf-8")
+'''
+_ANN: Final = "ann@example.org"
+_BEFORE: Final = "mail"
+_LAST: Final = "receipt"
+_SOON_S: Final = 5
+_QUERY: Final = "SELECT region, SUM(amount) AS total FROM sales GROUP BY region ORDER BY region"
+
+
+class DemoJob:
+    """A folder of its own, with a run that is planned, asked about, killed and resumed there."""
+
+    def __init__(self, root: Path, words: Words) -> None:
+        self.folder = root / "demo"
+        self._home = root / "home"
+        self._words = words
+        self.run_id = ""
+        for each in (self.folder, self._home):
+            each.mkdir()
+        (self.folder / "sales.csv").write_text(SALES, encoding="utf-8")
+        (self.folder / "mail.py").write_text(TOOLS, encoding="utf-8")
+
+    @contextmanager
+    def inside(self) -> Generator[None]:
+        """Works in the folder, without a file or a setting of the person's."""
+        before = dict(os.environ)
+        own = {
+            name: each for name, each in before.items() if not name.startswith(("PLANSMITH", "LC_"))
+        }
+        os.environ.clear()
+        os.environ.update(own | self._environment())
+        try:
+            with chdir(self.folder):
+                yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+    def _environment(self) -> dict[str, str]:
+        home = str(self._home)
+        folders = ("HOME", *(f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "STATE", "CACHE")))
+        return dict.fromkeys(folders, home) | {
+            "LANG": "zh_CN.UTF-8" if self._words["locale"] == "zh" else "en_US.UTF-8",
+            "PLANSMITH_STORE": f"sqlite:///{self._home / 'runs.db'}",
+            "PLANSMITH_MODEL": "rules",
+            "PLANSMITH_OFFLINE": "1",
+            "PYTHONUTF8": "1",
+            "PYTHONSAFEPATH": "1",
+        }
+
+    @asynccontextmanager
+    async def session(self) -> AsyncGenerator[Session]:
+        """Opens the store and the tools of the demo; the model knows one answer."""
+        settings = Settings(
+            store=os.environ["PLANSMITH_STORE"],
+            tools=(self.folder / "mail.py",),
+            planner=PlannerSettings(triage=False, top_k=12),
+        )
+        model = ScriptedModel(draft(self._words), name="recorded")
+        smith = make_smith(settings, model=model, agents=(), context=())
+        args = argparse.Namespace(no_input=True)
+        try:
+            yield Session(smith, settings, args, self._words, TeamSmiths(smith, settings))
+        finally:
+            await smith.close()
+
+    async def planned(self, session: Session) -> Run:
+        """Plans the request from the recorded draft."""
+        locale = self._words["locale"]
+        run = await session.smith.plan(self._words["demo_request"], locale=locale, by=session.by)
+        self.run_id = run.id
+        if run.plan is None or len(run.plan.steps) != len(_STEPS):
+            raise PlansmithError(self._words["demo_stopped"].format(why=run.reason or run.status))
+        return run
+
+    async def asked(self, session: Session) -> tuple[Run, QuestionAsked]:
+        """Approves the plan and runs it up to the question for consent."""
+        run = await session.smith.get(self.run_id)
+        digest = run.plan.hash if run.plan else ""
+        await session.smith.decide(self.run_id, approve=digest, by=session.by)
+        run = await session.smith.run(self.run_id)
+        if not run.questions:
+            raise PlansmithError(self._words["demo_stopped"].format(why=run.reason or run.status))
+        return run, next(iter(run.questions.values()))
+
+    async def allow(self, session: Session, asked: QuestionAsked) -> None:
+        """Consents to the call."""
+        await session.smith.answer(self.run_id, asked.question, ALLOW, by=session.by)
+
+    async def killed(self, session: Session) -> str:
+        """Resumes in a process of its own, and kills that in its last call; returns its output."""
+        seen = len(list(await session.smith.store.events(self.run_id)))
+        process = self._started()
+        waiting = asyncio.create_task(self._until_last_call(session, seen))
+        ended = asyncio.create_task(asyncio.to_thread(process.wait))
+        await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            waiting.cancel()
+            why = _output(process).strip()
+            raise PlansmithError(self._words["demo_stopped"].format(why=why))
+        # What is done is printed a moment after it is written down: the tour shows it.
+        told = list[str]()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(_read_until, process, _BEFORE, told), _SOON_S)
+        process.kill()  # SIGKILL: it cannot tidy up
+        await ended
+        return "".join([*told, _output(process)])
+
+    async def resumed(self) -> str:
+        """Resumes the run in another process; returns what that printed."""
+        (self.folder / "receipt.txt").write_text(self._words["demo_receipt"], encoding="utf-8")
+        process = self._started()
+        await asyncio.to_thread(process.wait)
+        return _output(process)
+
+    def command(self) -> str:
+        """Returns the command that resumes the run, as it is typed."""
+        return "plansmith go last --tools mail.py"
+
+    def _started(self) -> subprocess.Popen[str]:
+        # Its output is short: it fits into the pipe, so nobody has to read while it runs.
+        return subprocess.Popen(  # noqa: S603 - this program itself
+            [sys.executable, "-m", *self.command().split(), "--no-input"],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+        )
+
+    async def _until_last_call(self, session: Session, seen: int) -> None:
+        async for event in session.smith.events(self.run_id, after=seen, follow=True):
+            if isinstance(event.body, StepStarted) and event.body.step == _LAST:
+                return
+
+    async def story(self, session: Session, crash: int) -> list[tuple[str, str]]:
+        """Returns each step, and when it was done: before the crash or after it."""
+        events = await session.smith.store.events(self.run_id)
+        done = {each.body.step: each for each in events if isinstance(each.body, StepDone)}
+        cut = {
+            each.body.step
+            for each in events
+            if isinstance(each.body, StepStarted) and each.number <= crash
+        }
+        return [(name, self._when(done.get(name), crash, cut=name in cut)) for name in _STEPS]
+
+    def _when(self, event: Event | None, crash: int, *, cut: bool) -> str:
+        if event is None:
+            return self._words["failed"]
+        if event.number <= crash:
+            return self._words["demo_before"]
+        return self._words["demo_again" if cut else "demo_after"]
+
+    def outbox(self) -> Sequence[str]:
+        """Returns the mails that were sent."""
+        return (self.folder / "outbox.txt").read_text(encoding="utf-8").splitlines()
+
+
+def _read_until(process: subprocess.Popen[str], step: str, lines: list[str]) -> None:
+    """Reads what a process prints until it has told the end of a step, or has ended."""
+    for line in process.stdout or ():
+        lines.append(line)
+        if f"✓ {step} " in line:
+            return
+
+
+def _output(process: subprocess.Popen[str]) -> str:
+    with process, suppress(ValueError):
+        return process.stdout.read() if process.stdout else ""
+    return ""
+
+
+_STEPS: Final = ("totals", "chart", _BEFORE, _LAST, "answer")
+
+
+def draft(words: Words) -> dict[str, Json]:
+    """Returns what a model answered when the demo was recorded."""
+    steps: list[Json] = [
+        _step("totals", words, "tables.sql", {"query": _QUERY}),
+        _step(
+            "chart",
+            words,
+            "charts.draw",
+            {"kind": "bar", "rows": "{{totals.rows}}", "x": "region", "path": "totals.svg"},
+        ),
+        _step("mail", words, "send_mail", {"to": _ANN, "attachment": "totals.svg"}, "chart"),
+        _step(_LAST, words, "wait_for_receipt", {"sender": _ANN}, "mail"),
+        {"id": "answer", "say": words["demo_answer"].format(receipt="{{receipt}}")},
+    ]
+    return {"goal": words["demo_request"], "steps": steps}
+
+
+def _step(
+    name: str, words: Words, tool: str, inputs: dict[str, Json], *after: str
+) -> dict[str, Json]:
+    title = words[f"demo_title_{name}"]
+    step: dict[str, Json] = {"id": name, "title": title, "tool": tool, "inputs": inputs}
+    if after:
+        step["after"] = [*after]
+    return step
+
+
+class _Left(Exception):
+    """The person ends the tour."""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--lang", help="the language of the tour: en or zh-CN")
+
+
+def _main(args: argparse.Namespace) -> int:
+    tour = _Tour(args.lang or own_locale())
+    with tempfile.TemporaryDirectory(prefix="plansmith-demo-") as root:
+        job = DemoJob(Path(root).resolve(), tour.words)
+        try:
+            with job.inside():
+                asyncio.run(tour.shown(job))
+        except _Left:
+            pass
+    tour.end()
+    return Exit.OK
+
+
+class _Tour:
+    """Shows the job act by act; on a terminal a key goes on."""
+
+    def __init__(self, locale: str) -> None:
+        self.words = words_for(locale)
+        self._waits = sys.stdin.isatty() and sys.stdout.isatty()
+
+    async def shown(self, job: DemoJob) -> None:
+        """Shows all acts of the tour."""
+        self._prose("demo_begin")
+        async with job.session() as session:
+            await self._plan(job, session)
+            await self._review(job, session)
+            await self._consent(job, session)
+        async with job.session() as session:
+            await self._crash(job, session)
+            await self._resume(job, session)
+
+    async def _plan(self, job: DemoJob, session: Session) -> None:
+        self._act("demo_plan", "demo_asked")
+        print_lines(["", f"  “{self.words['demo_request']}”", ""])
+        run = await job.planned(session)
+        if run.plan is not None:
+            lines = plan_lines(run.plan, locale=self.words["locale"])
+            print_lines(f"  {line}".rstrip() for line in lines)
+        self._prose("demo_checked")
+        self._wait()
+
+    async def _review(self, job: DemoJob, session: Session) -> None:
+        self._act("demo_review")
+        run = await session.smith.get(job.run_id)
+        events = await session.smith.store.events(job.run_id)
+        asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
+        print_lines(self._reasons(run, asked[-1].reasons if asked else ()))
+        self._prose("demo_hash")
+        self._wait()
+
+    def _reasons(self, run: Run, reasons: Iterable[str]) -> Iterator[str]:
+        yield ""
+        yield f"  {self.words['review']}"
+        for each in reasons:
+            yield f"    ! {safe(in_language(each, self.words['locale']))}"
+        if run.plan is not None:
+            yield f"    {self.words['hash'].format(hash=run.plan.hash)}"
+
+    async def _consent(self, job: DemoJob, session: Session) -> None:
+        self._act("demo_consent")
+        run, asked = await job.asked(session)
+        self._progress(run, session)
+        values = await consent_values(session.smith.store, asked)
+        effects = [*preview_lines(await preview_of(session, run, asked), session.words)]
+        print_lines(f"  {line}" for line in question_lines(asked, session, run, values, effects))
+        self._prose("demo_values")
+        self._wait()
+        await job.allow(session, asked)
+
+    async def _crash(self, job: DemoJob, session: Session) -> None:
+        self._act("demo_crash")
+        self._printed(job, await job.killed(session))
+        self._prose("demo_killed")
+        self._wait()
+
+    async def _resume(self, job: DemoJob, session: Session) -> None:
+        self._act("demo_resume")
+        crash = len(list(await session.smith.store.events(job.run_id)))
+        self._printed(job, await job.resumed())
+        self._prose("demo_proof")
+        for name, when in await job.story(session, crash):
+            print_lines([f"  {name:<8}  {when}"])
+        mails = job.outbox()
+        print_lines(["", *wrapped(self.words["demo_outbox"].format(count=len(mails)))])
+
+    def end(self) -> None:
+        """Names the commands to go on with."""
+        words = self.words
+        question = command_line("ask", words["demo_next_question"], "--yes-read-only")
+        commands = {
+            question: words["demo_next_ask"],
+            command_line("model", "pull"): words["demo_next_model"],
+            command_line("serve"): words["demo_next_serve"],
+        }
+        print_lines(["", words["demo_end"]])
+        for command, about in commands.items():
+            print_lines([f"  {command}", dim_on(sys.stdout, f"      {about}")])
+
+    def _progress(self, run: Run, session: Session) -> None:
+        now = session.smith.runs.journals.clock.now()
+        found = rows(run, now=now, words=self.words)
+        print_lines(["", *(f"  {row.text}" for row in found), ""])
+
+    def _printed(self, job: DemoJob, output: str) -> None:
+        """Shows a command with what it printed, as it was seen."""
+        lines = [f"  {safe(line)}" for line in output.splitlines()]
+        print_lines(["", f"  $ {job.command()}", *lines])
+
+    def _act(self, title: str, *texts: str) -> None:
+        print_lines(["", bold(self.words[title])])
+        for each in texts:
+            print_lines(wrapped(self.words[each]))
+
+    def _prose(self, name: str) -> None:
+        print_lines(["", *wrapped(self.words[name])])
+
+    def _wait(self) -> None:
+        """Waits for a key on a terminal; q leaves the tour."""
+        if not self._waits:
+            return
+        key = read_key(dim_on(sys.stdout, self.words["demo_key"]))
+        sys.stdout.write("\r\x1b[2K")
+        if key.lower() == "q":
+            raise _Left
+
+
+COMMAND = Command(_configure, _main)

@@ -1,0 +1,40 @@
+"""`plansmith serve mcp` runs an MCP server over stdio."""
+
+from __future__ import annotations
+
+import argparse
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from plansmith_cli.command_table import Command
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import add_parts, settings_of
+from plansmith.errors import Misconfigured
+from plansmith.lazy import lazy_modules
+from plansmith.plan.sentence import Sentence
+from plansmith_server.handshake import answer_handshake
+
+if TYPE_CHECKING:
+    from plansmith_cli import server_wiring
+else:
+    lazy_modules(globals(), server_wiring="plansmith_cli.server_wiring")
+
+
+def _main(args: argparse.Namespace) -> int:
+    # Clients do not wait long; the rest takes much longer to load.
+    answer_handshake()
+    run_stdio = _loaded("plansmith_server.mcp_stdio:run_stdio")
+    _loaded("asyncio:run")(run_stdio(server_wiring.ServerWiring(settings_of(args))))
+    return Exit.OK
+
+
+def _loaded(name: str) -> Any:
+    try:
+        return resolve_name(name)
+    except ModuleNotFoundError as error:
+        hint = resolve_name("plansmith_cli.extras:install_hint")("mcp", "server")
+        problem = Sentence("serve.mcp_needs_package", name=error.name)
+        raise Misconfigured(problem, hint=hint) from None
+
+
+COMMAND = Command(add_parts, _main)

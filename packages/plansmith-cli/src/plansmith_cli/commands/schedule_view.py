@@ -1,0 +1,314 @@
+"""Shows schedules, and asks for the approval of a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from plansmith_cli.describe import done_so_far, run_json
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.questions import agrees, ask_line, read_choice
+from plansmith_cli.session import Session
+from plansmith_cli.ui.output import print_json
+from plansmith_cli.ui.words import Words
+from plansmith.errors import Misconfigured, Refused
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.plan.schedules import Fire, Schedule
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.step_schedules import Part, parts
+from plansmith.plan.timing import Timing, check_timing, next_fires, zone_of
+from plansmith.review.render import plan_lines
+from plansmith.text import clip, padded, safe, text_width
+
+
+def instant(at: datetime) -> str:
+    """Formats a time in UTC, as RFC 3339."""
+    kept = "auto" if at.microsecond else "seconds"
+    return at.astimezone(UTC).isoformat(timespec=kept).replace("+00:00", "Z")
+
+
+def local(at: datetime, zone: str, words: Words) -> str:
+    """Formats a time in a time zone."""
+    there = at.astimezone(zone_of(zone))
+    return f"{words['weekdays'].split()[there.weekday()]} {there:%Y-%m-%d %H:%M} {zone}"
+
+
+def coming(schedule: Schedule, count: int) -> list[datetime]:
+    """Returns the next fires of a schedule; none while it is paused."""
+    if schedule.paused:
+        return []
+    after = max(schedule.settled, datetime.now(UTC))
+    return next_fires(schedule.timing, after=after, anchor=schedule.created, count=count)
+
+
+def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
+    """Returns a schedule as JSON."""
+    return {
+        "id": schedule.id,
+        "name": schedule.name,
+        "state": "removed" if schedule.removed else schedule.state,
+        "reason": schedule.reason,
+        "timing": schedule.timing.to_json() | {"timezone": schedule.timing.timezone},
+        "request": schedule.request,
+        "plan": schedule.plan.to_json() if schedule.plan else None,
+        "template": schedule.template,
+        "inputs": dict(schedule.inputs),
+        "approved": schedule.approved,
+        "approved_by": schedule.approved_by,
+        "overlap": schedule.overlap.value,
+        "missed": schedule.missed.value,
+        "window_minutes": schedule.window_minutes,
+        "jitter_seconds": schedule.jitter_seconds,
+        "max_failures": schedule.max_failures,
+        "budget": schedule.budget.to_json(),
+        "by": schedule.by,
+        "folder": schedule.folder,
+        "created": instant(schedule.created),
+        "next": [instant(at) for at in coming(schedule, count)],
+    }
+
+
+def fire_json(fire: Fire) -> dict[str, Json]:
+    """Returns a past fire as JSON."""
+    return {
+        "due": instant(fire.due),
+        "kind": fire.kind.value,
+        "state": fire.state.value,
+        "run": fire.run,
+        "note": fire.note,
+        "at": instant(fire.at),
+        "ended": instant(fire.ended) if fire.ended else None,
+    }
+
+
+def list_lines(schedules: Sequence[Schedule], here: str = "", *, words: Words) -> Iterator[str]:
+    """Yields one line per schedule, with its folder if that is another one."""
+    names = [clip(safe(each.name), 40) for each in schedules]
+    width = max(map(text_width, names))
+    for name, each in zip(names, schedules, strict=True):
+        times = [local(at, each.timing.timezone, words) for at in coming(each, 1)]
+        why = safe(in_language(each.reason, words["locale"]))
+        when = words["schedule_next"].format(time=times[0]) if times else why
+        timing = safe(in_language(each.timing.sentence, words["locale"]))
+        state = padded(_state(each.state, words), 6)
+        place = f"  {_folder(each, words)}" if each.folder not in ("", here) else ""
+        yield f"{padded(name, width)}  {state}  {timing}  {clip(when, 80)}{place}"
+
+
+def _state(name: str, words: Words) -> str:
+    return in_language(Sentence(f"fire.{name}"), words["locale"])
+
+
+def _folder(schedule: Schedule, words: Words) -> str:
+    return words["schedule_in"].format(folder=safe(schedule.folder))
+
+
+def schedule_lines(schedule: Schedule, *, words: Words) -> Iterator[str]:
+    """Yields the lines of `plansmith schedule show`."""
+    timing = safe(in_language(schedule.timing.sentence, words["locale"]))
+    yield f"{safe(schedule.name)}: {_state(schedule.state, words)}, {timing}"
+    yield from (f"  {line}" for line in _about(schedule, words))
+    yield ""
+    if schedule.plan is not None:
+        yield from plan_lines(schedule.plan, locale=words["locale"])
+    elif schedule.template:
+        yield words["schedule_template"].format(name=safe(schedule.template))
+    else:
+        yield words["schedule_anew"].format(request=clip(safe(schedule.request), 200))
+
+
+def _about(schedule: Schedule, words: Words) -> Iterator[str]:
+    if schedule.reason:
+        yield clip(safe(in_language(schedule.reason, words["locale"])), 200)
+    who, made = safe(schedule.by) or "?", instant(schedule.created)
+    yield words["schedule_made"].format(id=schedule.id, who=who, time=made)
+    if schedule.folder:
+        yield _folder(schedule, words)
+    how = {"overlap": schedule.overlap, "missed": schedule.missed}
+    yield words["schedule_behaviour"].format(**how, count=schedule.max_failures)
+    limits = ", ".join(f"{name} {value}" for name, value in schedule.budget.to_json().items())
+    if limits:
+        yield words["schedule_limits"].format(limits=limits)
+    if schedule.approved:
+        who = safe(schedule.approved_by) or "?"
+        yield words["schedule_approved"].format(hash=schedule.approved, who=who)
+    for at in coming(schedule, 5):
+        yield words["schedule_next"].format(time=local(at, schedule.timing.timezone, words))
+
+
+def fire_lines(fires: Sequence[Fire], zone: str, *, words: Words) -> Iterator[str]:
+    """Yields one line per fire."""
+    for fire in fires:
+        why = in_language(fire.note, words["locale"])
+        note = f"  {clip(safe(why), 120)}" if fire.note else ""
+        kind = "" if fire.kind == "due" else f" ({_state(fire.kind.value, words)})"
+        run = f"  {fire.run}" if fire.run else ""
+        state = _state(fire.state.value, words)
+        yield f"{local(fire.due, zone, words)}  {state}{kind}{run}{note}"
+
+
+def schedules_json(made: Sequence[Schedule]) -> Json:
+    """Returns one schedule as an object, several as a list."""
+    return schedule_json(made[0]) if len(made) == 1 else [schedule_json(each) for each in made]
+
+
+class Offer(NamedTuple):
+    """A schedule to be approved: its plan and its fields."""
+
+    plan: Plan
+    fields: dict[str, Any]
+
+    @property
+    def timing(self) -> Timing:
+        """When it would fire."""
+        timing: Timing | None = self.fields.get("timing") or self.plan.schedule
+        if timing is None:
+            raise Misconfigured(Sentence("error.no_times_given"), hint=Sentence("error.give_times"))
+        return timing
+
+    @property
+    def is_several(self) -> bool:
+        """Whether the steps of the plan have times of their own."""
+        return bool(self.plan.schedules) and self.fields.get("timing") is None
+
+    @property
+    def parts(self) -> list[Part]:
+        """What would be a schedule each, without what runs once."""
+        if not self.is_several:
+            return [Part(self.timing, self.plan)]
+        return [part for part in parts(self.plan) if part.timing is not None]
+
+    @property
+    def timings(self) -> list[Timing]:
+        """When it would fire, each time once."""
+        return [part.timing for part in self.parts if part.timing is not None]
+
+
+async def confirmed(session: Session, offer: Offer) -> bool:
+    """Shows what would run when, and asks for approval; returns False without it."""
+    await _refuse_unusable(session, offer)
+    await session.refuse_what_cannot_run(offer.plan)
+    session.say(*_lines(session, offer))
+    given = vars(session.args).get("approve_plan")
+    if given == offer.plan.hash:
+        return True
+    if given:
+        session.say(in_language(Sentence("error.other_plan"), session.words["locale"]))
+    if session.has_person:
+        return agrees(session.words["schedule_ask"])
+    return False
+
+
+def print_waiting(session: Session, offer: Offer) -> int:
+    """Says that the schedule needs approval, and how to give it."""
+    session.say(session.words["schedule_waits"], f"  {safe(_approve_command(session, offer))}")
+    if vars(session.args).get("json"):
+        now = session.smith.runs.journals.clock.now()
+        shown: list[dict[str, Json]] = [
+            {
+                "timing": timing.to_json() | {"timezone": timing.timezone},
+                "next": [instant(at) for at in next_fires(timing, after=now, count=3)],
+            }
+            for timing in offer.timings
+        ]
+        times: dict[str, Json] = {"times": [*shown]} if offer.is_several else shown[0]
+        print_json({"hash": offer.plan.hash, **times, "plan": offer.plan.to_json()})
+    return Exit.WAITING
+
+
+def _approve_command(session: Session, offer: Offer) -> str:
+    approval = ("--approve-plan", offer.plan.hash)
+    if "run" not in offer.fields:
+        return f"… {' '.join(approval)}"
+    flags = [] if offer.is_several else _flags(offer.timing)
+    source = ("--run", str(offer.fields["run"]), *flags)
+    return session.command("schedule", "add", *source, *approval)
+
+
+def _lines(session: Session, offer: Offer) -> Iterator[str]:
+    yield from plan_lines(offer.plan, locale=session.words["locale"])
+    yield ""
+    now = session.smith.runs.journals.clock.now()
+    for timing, plan in offer.parts:
+        assert timing is not None  # noqa: S101
+        steps = f"{', '.join(safe(step.id) for step in plan.steps)}: " if offer.is_several else ""
+        when = safe(in_language(timing.sentence, session.words["locale"]))
+        yield steps + session.words["schedule_is"].format(timing=when)
+        for at in next_fires(timing, after=now, count=3):
+            yield f"  {local(at, timing.timezone, session.words)}"
+    yield f"  {session.words['hash'].format(hash=offer.plan.hash)}"
+
+
+def _flags(timing: Timing) -> list[str]:
+    """Returns the flags of a timing."""
+    ways = {
+        "--every": f"{timing.every_minutes}m" if timing.every_minutes else None,
+        "--daily": timing.daily_at,
+        "--cron": timing.cron,
+        "--at": timing.once_at,
+    }
+    given = [word for flag, value in ways.items() if value for word in (flag, value)]
+    return [*given, "--tz", timing.timezone]
+
+
+async def _refuse_unusable(session: Session, offer: Offer) -> None:
+    """Refuses times that cannot be computed, and plans that need a person."""
+    for timing, plan in offer.parts:
+        if timing is not None:
+            check_timing(timing)
+        await session.smith.schedules.require_unattended(plan)
+
+
+async def create_approved(session: Session, offer: Offer, **behaviour: Any) -> list[Schedule]:
+    """Creates the schedule with the approval of its plan; one for each time if it has several."""
+    schedules, approval = session.smith.schedules, offer.plan.hash
+    if not offer.is_several or "run" not in offer.fields:
+        fields = offer.fields | behaviour
+        return [await schedules.create(**fields, approve=approval, by=session.by)]
+    if behaviour or offer.fields.get("name"):
+        hint = Sentence("error.change_each")
+        raise Misconfigured(Sentence("error.several_times"), hint=hint)
+    return await schedules.create_each(offer.fields["run"], approve=approval, by=session.by)
+
+
+def _wait_for_person(session: Session, run: Run, offer: Offer, once: Sentence) -> int:
+    """Shows what would be scheduled, and the commands that schedule it or run it once."""
+    if vars(session.args).get("json"):
+        print_json(run_json(run, session))
+    session.say(*_lines(session, offer), session.words["schedule_waits"])
+    session.say(f"  {safe(_approve_command(session, offer))}")
+    session.say(safe(in_language(once, session.words["locale"])))
+    return Exit.WAITING
+
+
+async def offer_schedule(session: Session, run: Run) -> int | None:
+    """Asks whether a planned request becomes a schedule; None to run it once, now."""
+    if run.plan is None or not (run.plan.schedule or run.plan.schedules):
+        return None
+    timing = None if run.plan.schedules else run.plan.schedule
+    offer = Offer(run.plan, {"run": run.id, "timing": timing})
+    once = Sentence("error.do_once", command=session.command("go", run.id))
+    try:
+        await _refuse_unusable(session, offer)
+    except (Misconfigured, Refused) as error:
+        why = Sentence("error.no_schedule_for", error=error.message)
+        raise Refused(why, hint=once) from None
+    if not session.has_person:
+        return _wait_for_person(session, run, offer, once)
+    session.say(*_lines(session, offer))
+    typed = (ask_line(session.words["schedule_or_once"]) or "").strip()
+    if typed.lower() in ("o", "once", "一次"):
+        return None
+    if read_choice(typed).kind != "yes":
+        session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
+        return Exit.WAITING
+    made = await create_approved(session, offer)
+    if vars(session.args).get("json"):
+        print_json(schedules_json(made))
+    for each in made:
+        session.say(session.words["schedule_kept"].format(name=safe(each.name)))
+    session.say(f"  {session.command('schedule', 'keep')}")
+    return Exit.OK

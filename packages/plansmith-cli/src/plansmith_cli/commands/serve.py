@@ -1,0 +1,143 @@
+"""`plansmith serve` runs the HTTP server."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import html
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final
+
+from plansmith_cli.command_table import Command
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.extras import install_hint
+from plansmith_cli.options import add_parts, positive, settings_of
+from plansmith_cli.ui.words import own_text
+from plansmith.errors import Misconfigured
+from plansmith.files import data_folder, replace_file
+from plansmith.lazy import lazy_modules
+from plansmith.plan.sentence import Sentence
+from plansmith_server.settings import Serve
+
+if TYPE_CHECKING:
+    from plansmith_cli import server_wiring
+else:
+    lazy_modules(globals(), server_wiring="plansmith_cli.server_wiring")
+
+PORT: Final = 8765
+_MOST_DAYS: Final = 365
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--port", type=int, default=PORT, help=f"0 takes any free port (default: {PORT})"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+    parser.add_argument(
+        "--token-file", metavar="FILE", help="the file with the token for API clients"
+    )
+    parser.add_argument(
+        "--login-days",
+        type=float,
+        default=30.0,
+        metavar="DAYS",
+        help="how long an unused browser stays logged in (default: 30)",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="the address (default: 127.0.0.1)")
+    parser.add_argument(
+        "--insecure-remote",
+        action="store_true",
+        help="allow other machines to connect, without TLS; needs --token-file",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="HOST[:PORT]",
+        help="another host name to accept, such as that of a proxy; repeatable",
+    )
+    parser.add_argument(
+        "--engine", choices=["dbos"], default="", help="have workers execute the runs, see worker"
+    )
+    parser.add_argument(
+        "--concurrency",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="with --engine: execute up to N runs here too (default: none)",
+    )
+    parser.add_argument("--telemetry", action="store_true", help="make OpenTelemetry spans")
+    add_parts(parser)
+
+
+def _main(args: argparse.Namespace) -> int:
+    if args.insecure_remote and not args.token_file:
+        hint = Sentence("serve.name_token_file")
+        raise Misconfigured(Sentence("serve.needs_token"), hint=hint)
+    if not 0 <= args.port < 65536:
+        hint = Sentence("serve.port_range")
+        raise Misconfigured(Sentence("serve.no_port", port=str(args.port)), hint=hint)
+    if not 0 < args.login_days <= _MOST_DAYS:
+        hint = Sentence("serve.days_range", most=_MOST_DAYS)
+        raise Misconfigured(Sentence("serve.no_days", days=f"{args.login_days:g}"), hint=hint)
+    if args.concurrency and not args.engine:
+        hint = Sentence("serve.add_engine")
+        raise Misconfigured(Sentence("serve.needs_engine"), hint=hint)
+    run_server = _run_server()
+    wiring = server_wiring.ServerWiring(settings_of(args))
+    asyncio.run(run_server(wiring, _wanted(args), _announcer(args)))
+    return Exit.OK
+
+
+def _wanted(args: argparse.Namespace) -> Serve:
+    return Serve(
+        token_file=Path(args.token_file or data_folder() / "server.token").expanduser(),
+        tokens_file=data_folder() / "tokens.json",
+        login_days=args.login_days,
+        host=args.host,
+        port=args.port,
+        allow_hosts=tuple(args.allow_host),
+        remote=args.insecure_remote,
+        telemetry=args.telemetry,
+        tenants=data_folder(),
+        engine=args.engine,
+        executes=args.concurrency,
+    )
+
+
+def _announcer(args: argparse.Namespace) -> Callable[[str], None]:
+    """Returns what tells the person the link of the server, and opens it in the browser."""
+
+    def announce(link: str) -> None:
+        sys.stderr.write(f"{own_text('serve.is_at', link=link)}\n{own_text('serve.ends')}\n")
+        sys.stderr.flush()
+        if not args.no_browser:
+            # In a thread: a browser that does not start must not block the server.
+            threading.Thread(target=_open, args=(link,), daemon=True).start()
+
+    return announce
+
+
+def _open(link: str) -> None:
+    """Opens the link by a page that only its owner can read: everybody can read command lines."""
+    page, there = data_folder() / "open.html", html.escape(link)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(page, f'<!doctype html><meta http-equiv=refresh content="0;url={there}">')
+    webbrowser.open(page.as_uri())
+
+
+def _run_server() -> Any:
+    try:
+        return resolve_name("plansmith_server.serve:run_server")
+    except ModuleNotFoundError as error:
+        hint = install_hint("server")
+        problem = Sentence("serve.needs_package", name=error.name)
+        raise Misconfigured(problem, hint=hint) from None
+
+
+COMMAND = Command(_configure, _main)

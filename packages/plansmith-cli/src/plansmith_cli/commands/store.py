@@ -1,0 +1,378 @@
+"""`plansmith store`: checks, audits, prunes, backs up and restores the store of the runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import os
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from plansmith_desk.sandbox.sandbox import wall_findings
+from plansmith_planner.models.choose import choose, choose_at
+from plansmith_desk.model.files import ModelFolder, weights_path
+from plansmith_desk.model.shelf import EmbeddedShelf
+from plansmith.app import Plansmith
+from plansmith_cli.command_table import Command
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import add_json, add_store, settings_of, warn
+from plansmith_cli.questions import agrees
+from plansmith_cli.session import Session, find_run, in_session
+from plansmith_cli.ui.output import print_as, print_json, print_lines
+from plansmith_cli.ui.words import own, own_text
+from plansmith.errors import Misconfigured, PlansmithError, Refused
+from plansmith.housekeeping import Old, find_old, hold_restored, prune, read_age, read_statuses
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, joined, with_hint
+from plansmith_planner.settings import ModelSettings
+from plansmith.ports import Finding
+from plansmith.runs.audit import AuditQuery, altered, audit_lines
+from plansmith.store import backup
+from plansmith.store.doctor import diagnose, missing_runs, verify
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import is_postgres, open_store, sqlite_path
+from plansmith.text import padded, safe
+from plansmith_planner.threads.check import check_threads
+from plansmith_planner.threads.store import needed_by_threads
+
+
+def _configure_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", default="last", metavar="RUN", help="default: last")
+    parser.add_argument("--all", action="store_true", help="verify all runs")
+    add_store(parser)
+    add_json(parser)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    return asyncio.run(_verify_runs(args))
+
+
+async def _verify_runs(args: argparse.Namespace) -> int:
+    store = open_store(settings_of(args).store_url())
+    try:
+        rows: list[dict[str, Json]] = []
+        here = str(Path.cwd().resolve())
+        ids = await store.runs() if args.all else [await find_run(args.run, store, here)]
+        for run_id in ids:
+            try:
+                rows.append({"run": run_id, "events": await verify(store, run_id), "damage": ""})
+            except PlansmithError as error:
+                damage = with_hint(error.message, error.hint)
+                rows.append({"run": run_id, "events": 0, "damage": damage})
+        missing = await missing_runs(store) if args.all else []
+        damages = [with_hint(each.message, each.hint) for each in missing]
+        rows.extend({"run": "", "events": 0, "damage": damage} for damage in damages)
+    finally:
+        await store.close()
+    print_as(args, rows, map(_verdict, rows))
+    return Exit.FAILED if any(row["damage"] for row in rows) else Exit.OK
+
+
+def _verdict(row: dict[str, Json]) -> str:
+    run, damage = str(row["run"]), row["damage"]
+    if not damage:
+        return own_text("verify.sound", run=run, count=row["events"])
+    told = own(str(damage))
+    told = own_text("text.with_reason", text=run, reason=told) if run else told
+    return safe(own_text("text.with_reason", text=Sentence("severity.error"), reason=told))
+
+
+def _configure_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="verify only the newest N runs (default: all)"
+    )
+    add_store(parser)
+    add_json(parser)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    warnings: list[str] = []
+    settings = settings_of(args, warnings.append)
+    findings = [
+        *(Finding("warning", "folder", each) for each in warnings),
+        *asyncio.run(diagnose(settings.store_url(), sample=args.sample, checks=[check_threads])),
+        *asyncio.run(_model_findings(settings.models.plan)),
+        *(
+            Finding(each.level, "sandbox", each.text, each.hint)
+            for each in asyncio.run(wall_findings())
+        ),
+    ]
+    print_as(args, [asdict(each) for each in findings], map(_line, findings))
+    return Exit.FAILED if any(each.level == "error" for each in findings) else Exit.OK
+
+
+async def _model_findings(plan: ModelSettings) -> list[Finding]:
+    """Says which model plans, and why others do not."""
+    if plan.model != "auto":
+        return [_configured(plan)]
+    try:
+        if plan.base_url:
+            key = os.environ.get(plan.api_key_env or "", "")
+            choice = await choose_at(plan.base_url, key=key)
+        else:
+            choice = await choose(os.environ, shelf=EmbeddedShelf())
+    except Misconfigured as error:
+        return [Finding("error", "model", error.message, error.hint)]
+    tried = [
+        Finding(
+            "note",
+            f"model {each.kind}",
+            Sentence("text.with_reason", text=each.what, reason=each.flaw),
+        )
+        for each in choice.tried
+        if each.flaw
+    ]
+    if choice.kind == "rules":
+        message = Sentence("model.none_found")
+        return [*tried, Finding("warning", "model", message, EmbeddedShelf().pull_hint)]
+    return [*tried, Finding("ok", "model", choice.described)]
+
+
+def _configured(plan: ModelSettings) -> Finding:
+    """Checks what the named model needs, without calling it."""
+    variable = plan.api_key_env
+    if variable and not os.environ.get(variable):
+        flaw = Sentence("model.variable_unset", model=plan.model, variable=variable)
+        return Finding("error", "model", flaw, f"export {variable}=…")
+    name = plan.model.partition(":")
+    if name[0] == "local":
+        try:
+            weights_path(name[2], ModelFolder())
+        except Misconfigured as error:
+            return Finding("error", "model", error.message, error.hint)
+    return Finding("ok", "model", with_hint(plan.model, Sentence("model.is_set")))
+
+
+def _line(found: Finding) -> str:
+    level = own_text("doctor.ok" if found.level == "ok" else f"severity.{found.level}")
+    told = own(with_hint(found.message, found.hint))
+    about = own_text("text.with_reason", text=_subject(found.subject), reason=told)
+    return f"{padded(level, 8)} {safe(about)}"
+
+
+def _subject(text: str) -> str:
+    """Returns what was looked at, such as `model key` or a run, in the person's language."""
+    what, _, which = text.partition(" ")
+    which = own_text(f"doctor.model_{which}") if which and what == "model" else which
+    return f"{own_text(f'doctor.at_{what}')} {which}".rstrip()
+
+
+VERIFY = Command(_configure_verify, _verify)
+DOCTOR = Command(_configure_doctor, _doctor)
+
+
+def _configure_prune(parser: argparse.ArgumentParser) -> None:
+    what = "runs that ended so long ago, such as 90d, 12h or 4w"
+    parser.add_argument("--older-than", required=True, metavar="AGE", help=what)
+    parser.add_argument("--status", metavar="LIST", help="only these, such as done,failed")
+    parser.add_argument("--dry-run", action="store_true", help="only tell what would be removed")
+    parser.add_argument("--yes", action="store_true", help="remove without asking")
+    parser.add_argument("--vacuum", action="store_true", help="give the space back afterwards")
+    add_store(parser)
+    add_json(parser)
+
+
+def _prune(args: argparse.Namespace) -> int:
+    before = datetime.now(UTC) - read_age(args.older_than)
+    statuses = read_statuses(args.status) if args.status else ()
+
+    async def work(session: Session) -> int:
+        old = await find_old(session.smith, before, statuses, needed=needed_by_threads)
+        if not args.dry_run and old.runs and not args.yes:
+            _ask(session, own_text("store.ask_remove", **_amount(old)))
+        if not args.dry_run:
+            old = await prune(session.smith, before, statuses, needed=needed_by_threads)
+        if args.json:
+            fields = {"runs": len(old.runs), "bytes": old.bytes, "kept": len(old.spared)}
+            print_json({"removed": not args.dry_run, **fields})
+        else:
+            code = "store.would_remove" if args.dry_run else "store.removed"
+            kept = Sentence("store.kept", count=len(old.spared)) if old.spared else ""
+            print_lines([own(joined([Sentence(code, **_amount(old)), kept]))])
+        return Exit.OK
+
+    code = in_session(args, work, only_reads=True)
+    if args.vacuum and not args.dry_run:
+        _tell_vacuum(_sqlite_store(args, "vacuum"), quiet=args.json)
+    return code
+
+
+def _amount(old: Old) -> dict[str, Any]:
+    return {"count": len(old.runs), "size": _size(old.bytes)}
+
+
+def _ask(session: Session, question: str) -> None:
+    nothing = Sentence("store.nothing_removed")
+    if not session.has_person:
+        raise Refused(nothing, hint=Sentence("store.yes_removes"))
+    if not agrees(question):
+        raise Refused(nothing)
+
+
+def _configure_backup(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="the file to write")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    add_store(parser)
+    add_json(parser)
+
+
+def _backup(args: argparse.Namespace) -> int:
+    store = _sqlite_store(args, "backup")
+    copied = backup.back_up(store, args.file, force=args.force, tell=warn)
+    if args.json:
+        print_json({"file": str(args.file), "runs": copied.runs, "bytes": copied.bytes})
+    else:
+        size = _size(copied.bytes)
+        file = safe(str(args.file))
+        print_lines([own_text("store.backed_up", file=file, count=copied.runs, size=size)])
+    return Exit.OK
+
+
+def _configure_restore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="a file of plansmith store backup")
+    parser.add_argument("--yes", action="store_true", help="restore without asking")
+    add_store(parser)
+    add_json(parser)
+
+
+def _restore(args: argparse.Namespace) -> int:
+    store = _sqlite_store(args, "restore")
+    if store.exists() and not args.yes:
+        problem = Sentence("store.replaces", file=str(args.file), store=str(store))
+        raise Refused(problem, hint=Sentence("store.yes_replaces"))
+    with backup.checked_copy(args.file, store, tell=warn) as copy:
+        runs, schedules = asyncio.run(_prepare(copy))
+        old = backup.put_in_place(copy, store)
+    kept = str(old) if old is not None else ""
+    if args.json:
+        print_json({"paused_runs": runs, "paused_schedules": schedules, "kept": kept})
+        return Exit.OK
+    lines = [own_text("store.restored", runs=runs, schedules=schedules)]
+    if runs or schedules:
+        lines.append(own_text("store.look_first"))
+    if kept:
+        lines.append(own_text("store.as_it_was", file=safe(kept)))
+    print_lines(lines)
+    return Exit.OK
+
+
+async def _prepare(copy: Path) -> tuple[int, int]:
+    """Verifies every journal of a copy, and pauses what is open in it."""
+    store = SqliteStore(copy)
+    async with Plansmith(store=store) as smith:
+        names = await store.runs()
+        for place, run in enumerate(names, start=1):
+            if place % 500 == 0:
+                warn(Sentence("store.verifying", place=place, count=len(names)))
+            await verify(store, run)
+        for run, claim in await store.claims():
+            await store.release(run, claim.term)
+        return await hold_restored(smith, by=getpass.getuser(), tell=warn)
+
+
+def _configure_vacuum(parser: argparse.ArgumentParser) -> None:
+    add_store(parser)
+    add_json(parser)
+
+
+def _vacuum(args: argparse.Namespace) -> int:
+    store = _sqlite_store(args, "vacuum")
+    if not store.is_file():
+        problem = Sentence("store.absent", store=str(store))
+        raise Misconfigured(problem, hint=Sentence("store.name_other"))
+    _tell_vacuum(store, quiet=args.json, as_json=args.json)
+    return Exit.OK
+
+
+def _tell_vacuum(store: Path, *, quiet: bool, as_json: bool = False) -> None:
+    before, after = backup.vacuum(store)
+    if as_json:
+        print_json({"before": before, "after": after})
+    elif not quiet:
+        print_lines([own_text("store.takes", after=_size(after), before=_size(before))])
+
+
+def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
+    """Returns the file of the store; says what does the same for PostgreSQL."""
+    url = settings_of(args).store_url()
+    if is_postgres(url):
+        hint = Sentence(f"store.postgres_{command}")
+        raise Misconfigured(Sentence("store.for_sqlite", command=command), hint=hint)
+    if url.startswith("memory"):
+        problem = Sentence("store.for_sqlite", command=command)
+        raise Misconfigured(problem, hint="--store sqlite:///FILE")
+    return sqlite_path(url)
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return Sentence("amount.bytes", count=count)
+
+
+PRUNE = Command(_configure_prune, _prune)
+BACKUP = Command(_configure_backup, _backup)
+RESTORE = Command(_configure_restore, _restore)
+VACUUM = Command(_configure_vacuum, _vacuum)
+
+
+def _configure_audit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--since", metavar="TIME", help="such as 2026-05-01 or 2026-05-01T12:00Z")
+    parser.add_argument("--until", metavar="TIME", help="before this time")
+    parser.add_argument("--user", default="", help="only what this user and their tokens did")
+    parser.add_argument("--format", choices=["jsonl", "csv"], default="jsonl")
+    parser.add_argument("--all", action="store_true", help="also what the runner and models did")
+    parser.add_argument("--check", metavar="FILE", help="check the hashes of an export as jsonl")
+    add_store(parser)
+
+
+def _audit(args: argparse.Namespace) -> int:
+    if args.check:
+        return _check_export(Path(args.check))
+    query = AuditQuery(
+        since=_moment(args.since), until=_moment(args.until), user=args.user, everything=args.all
+    )
+    return asyncio.run(_export(args, query))
+
+
+async def _export(args: argparse.Namespace, query: AuditQuery) -> int:
+    store = open_store(settings_of(args).store_url())
+    try:
+        async for line in audit_lines(store, query, args.format):
+            sys.stdout.write(line)
+    finally:
+        await store.close()
+    return Exit.OK
+
+
+def _check_export(path: Path) -> int:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            found = [
+                own_text("audit.line", number=number, why=why)
+                for number, why in altered(iter(lines))
+            ]
+    except (OSError, UnicodeDecodeError) as error:
+        problem = Sentence("error.cannot_read", name=str(path), reason=str(error))
+        raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
+    print_lines(found or [own_text("audit.sound")])
+    return Exit.FAILED if found else Exit.OK
+
+
+def _moment(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        hint = Sentence("audit.time_hint")
+        raise Misconfigured(Sentence("error.not_moment", text=text), hint=hint) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+AUDIT = Command(_configure_audit, _audit)

@@ -1,0 +1,128 @@
+"""`plansmith team research` and `team data`: give a request to a team of agents."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, Final
+
+from plansmith.app import Plansmith
+from plansmith_cli.command_table import Command
+from plansmith_cli.commands.ask import need_request, planned
+from plansmith_cli.commands.threads import add_thread, say_request
+from plansmith_cli.describe import run_json
+from plansmith_cli.ending import finish
+from plansmith_cli.interactive import run_interactively, show_plan
+from plansmith_cli.options import add_parts, add_running
+from plansmith_cli.session import Session, exit_of, in_session
+from plansmith_cli.ui.output import print_json, print_text
+from plansmith_cli.config import Settings
+from plansmith.errors import Misconfigured
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
+from plansmith_planner.context.profile import read_profile
+from plansmith_cli.teams import Tell, data, research
+
+_WRITER: Final = "sql_writer"
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("request", metavar="REQUEST", help="what to find")
+    add_thread(parser)
+    add_parts(parser)
+    add_running(parser)
+
+
+def _configure_data(parser: argparse.ArgumentParser) -> None:
+    _configure(parser)
+    urls = "sqlite:///FILE, duckdb:///FILE or postgresql://…"
+    several = "repeatable as NAME=URL, or a name of [builtin.databases]"
+    parser.add_argument(
+        "--db",
+        metavar="URL",
+        action="append",
+        required=True,
+        help=f"the database: {urls}; {several}",
+    )
+    parser.add_argument("--sql-only", action="store_true", help="write the SQL and do not run it")
+
+
+def _research(args: argparse.Namespace) -> int:
+    return in_session(args, _run_request, make=research)
+
+
+def _data(args: argparse.Namespace) -> int:
+    work = _sql if args.sql_only else _run_request
+    return in_session(args, work, make=maker(args, "data"))
+
+
+def maker(args: argparse.Namespace, team: str) -> Callable[..., Plansmith]:
+    """Returns what makes a team from what the flags name."""
+    if team == "research":
+        return research
+    if not args.db:
+        raise Misconfigured(Sentence("team.needs_database"), hint="--db URL")
+
+    def make(settings: Settings, *, tell: Tell) -> Plansmith:
+        only = bool(vars(args).get("sql_only"))
+        database = _databases(args.db, settings)
+        return data(settings, database=database, sql_only=only, tell=tell)
+
+    return make
+
+
+def _databases(given: list[str], settings: Settings) -> str | dict[str, str]:
+    """Reads `--db`: one address, or several with their names."""
+    known = settings.builtin.databases
+    if len(given) == 1 and given[0] not in known:
+        return given[0]
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, url = (text, "=", known[text]) if text in known else text.partition("=")
+        if not url or not name.isidentifier():
+            hint = "--db shop=sqlite:///shop.db --db crm=postgresql://…"
+            raise Misconfigured(Sentence("team.no_database", text=text), hint=hint)
+        if name in found:
+            hint = Sentence("team.name_apart")
+            raise Misconfigured(Sentence("team.two_databases", name=name), hint=hint)
+        found[name] = url
+    return found
+
+
+async def _run_request(session: Session) -> int:
+    if session.args.thread:
+        return await say_request(session, _options(session), _run)
+    return await _run(session, await planned(session, _options(session)))
+
+
+async def _run(session: Session, run: Run, *, fresh: bool = True) -> int:
+    show_plan(session, run)
+    return await run_interactively(session, run.id, fresh=fresh)
+
+
+def _options(session: Session, target: str | None = None) -> dict[str, Any]:
+    need_request(session.args)
+    profile = session.settings.profile
+    options: dict[str, Any] = {"locale": session.args.lang or "", "target": target}
+    return options | ({"profile": read_profile(profile)} if profile else {})
+
+
+async def _sql(session: Session) -> int:
+    """Prints only the SQL statement, which the database has checked but not run."""
+    run = await planned(session, _options(session, _WRITER))
+    if run.plan is None or isinstance(next_move(run), AwaitReview):
+        return await run_interactively(session, run.id)
+    run = await session.smith.runs.run(run.id)
+    [step] = run.steps.values()
+    if session.args.json:
+        print_json(run_json(run, session))
+    elif isinstance(step.result, dict):
+        print_text(str(step.result["sql"]))
+    else:
+        await finish(session, run)
+    return exit_of(run)
+
+
+RESEARCH = Command(_configure, _research)
+DATA = Command(_configure_data, _data)

@@ -1,0 +1,175 @@
+"""`plansmith trust`: shows what a folder's settings would do, and trusts them or not."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from plansmith.protected_files import PROJECT_FILE
+from plansmith_cli.command_table import Command
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import add_json, command_line
+from plansmith_cli.questions import agrees
+from plansmith_cli.ui.output import print_json, print_lines
+from plansmith_cli.ui.words import own, own_text
+from plansmith_cli.config import look_at
+from plansmith.errors import Misconfigured, StaleDecision
+from plansmith.files import data_folder
+from plansmith.plan.sentence import Sentence
+from plansmith.text import safe
+from plansmith_cli.trust import Content, Project, TrustBook
+
+# The first entry that fits a setting explains it: `trust.may_…` in the table of sentences.
+_EXPLAINED: Final = (
+    *("tools", "mcp.approvals", "mcp", "agents", "secrets", "models", "documents", "profile"),
+    *("planner.prompts", "planner", "review", "budget", "run", "builtin", "store", "cache"),
+)
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="default: here")
+    parser.add_argument("--yes", metavar="HASH", help="trust exactly this content, without asking")
+    parser.add_argument("--list", action="store_true", help="list the folders you trust")
+    parser.add_argument("--remove", metavar="FOLDER", help="stop trusting a folder")
+    add_json(parser)
+
+
+def _main(args: argparse.Namespace) -> int:
+    book = TrustBook(data_folder())
+    if args.list:
+        return _list(args, book)
+    if args.remove:
+        return _remove(args, book)
+    folder = Path(args.folder)
+    if not folder.is_dir():
+        problem = Sentence("error.no_folder", folder=args.folder)
+        raise Misconfigured(problem, hint=Sentence("error.check_path"))
+    project = look_at(folder)
+    if project is None or not project.left:
+        return _nothing(args, folder)
+    content = project.content()
+    agreed = _decided(args, project, content, known=book.trusts(content))
+    if agreed:
+        book.put(content)
+    if args.json:
+        print_json(_json(project, content, trusted=agreed))
+    return Exit.OK if agreed else Exit.WAITING
+
+
+def _nothing(args: argparse.Namespace, folder: Path) -> int:
+    place = folder.resolve()
+    if args.yes:
+        raise StaleDecision(Sentence("trust.nothing", folder=str(place)))
+    if args.json:
+        print_json({"folder": str(place), "hash": "", "trusted": True, "allows": [], "files": {}})
+    else:
+        print_lines([own_text("trust.not_needed", folder=safe(str(place)))])
+    return Exit.OK
+
+
+def _decided(args: argparse.Namespace, project: Project, content: Content, *, known: bool) -> bool:
+    """Shows the content and asks whether to trust it; only an explicit yes counts."""
+    if args.yes is not None:
+        if args.yes != content.hash:
+            again = command_line("trust", str(project.folder))
+            hint = Sentence("trust.review_it", command=again)
+            raise StaleDecision(Sentence("trust.other_hash"), hint=hint)
+        return True
+    if not args.json:
+        print_lines(_lines(project, content))
+    if known:
+        _say(own_text("trust.known"))
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        again = command_line("trust", str(project.folder), "--yes", content.hash)
+        _say(own_text("trust.not_yet", command=safe(again)))
+        return False
+    agreed = agrees(own_text("trust.ask"))
+    _say(own_text("trust.trusted" if agreed else "trust.refused"))
+    return agreed
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _lines(project: Project, content: Content) -> Iterator[str]:
+    """Yields the full content to be trusted, without control characters."""
+    yield own_text("trust.head", file=safe(str(project.folder / PROJECT_FILE)))
+    yield ""
+    # What a person can read comes first; of the rest, such as interpreters, what tells it apart.
+    for path, data in sorted(content.files.items(), key=lambda each: _is_binary(each[1])):
+        yield f"--- {safe(content.name(path))}"
+        if data is None:
+            yield f"  {own_text('trust.no_file')}"
+        elif _is_binary(data):
+            digest = sha256(data).hexdigest()
+            yield f"  {own_text('trust.binary', size=len(data), hash=digest)}"
+        else:
+            text = data.decode()
+            yield from (f"  {safe(line)}" for line in text.rstrip("\n").split("\n"))
+        yield ""
+    yield own_text("trust.would")
+    for meaning, names in allows(project):
+        yield f"  {own_text('error.with_hint', message=own(meaning), hint=names)}"
+    yield ""
+    yield own_text("cli.hash", hash=content.hash)
+
+
+def _is_binary(data: bytes | None) -> bool:
+    try:
+        return "\0" in (data or b"").decode()
+    except UnicodeDecodeError:
+        return True
+
+
+def allows(project: Project) -> list[tuple[str, str]]:
+    """Returns what trust would allow, each with the settings that it is about."""
+    found: dict[str, list[str]] = {}
+    for name in project.left:
+        fits = (key for key in _EXPLAINED if name == key or name.startswith(f"{key}."))
+        found.setdefault(next(fits, "other"), []).append(safe(name))
+    return [
+        (Sentence(f"trust.may_{key.replace('.', '_')}"), ", ".join(names))
+        for key, names in found.items()
+    ]
+
+
+def _json(project: Project, content: Content, *, trusted: bool) -> dict[str, Any]:
+    return {
+        "folder": str(project.folder),
+        "hash": content.hash,
+        "trusted": trusted,
+        "allows": [{"what": what, "settings": names} for what, names in allows(project)],
+        "files": content.hashes,
+    }
+
+
+def _list(args: argparse.Namespace, book: TrustBook) -> int:
+    rows = [
+        {"folder": folder, "hash": each.hash, "by": each.by, "at": each.at.isoformat()}
+        for folder, each in sorted(book.all().items())
+    ]
+    if args.json:
+        print_json(rows)
+    elif not rows:
+        print_lines([own_text("trust.none")])
+    else:
+        print_lines(f"{safe(row['folder'])}  {row['hash'][:12]}  {row['at'][:10]}" for row in rows)
+    return Exit.OK
+
+
+def _remove(args: argparse.Namespace, book: TrustBook) -> int:
+    if not book.remove(Path(args.remove)):
+        problem = Sentence("trust.not_trusted", folder=args.remove)
+        raise Misconfigured(problem, hint=Sentence("trust.see_list"))
+    if args.json:
+        print_json({"folder": args.remove, "trusted": False})
+    return Exit.OK
+
+
+COMMAND = Command(_configure, _main)

@@ -1,0 +1,271 @@
+"""Loads settings: defaults, the user's file, the project's file, environment variables."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+
+from pydantic import ValidationError
+
+from plansmith_connect.a2a.settings import AgentSettings
+from plansmith_server.notices.settings import NoticeSettings
+from plansmith_server.oidc.settings import OidcSettings
+from plansmith.protected_files import PROJECT_FILE, protect
+from plansmith.secrets import SecretSource
+from plansmith_connect.mcp.settings import McpSettings
+from plansmith_connect.mcp.trusted_copy import read_regular_file
+from plansmith_desk.settings import BuiltinSettings
+from plansmith.errors import Misconfigured
+from plansmith.files import config_folder, data_folder
+from plansmith_cli.folder_settings import Table, at, harmless, with_paths
+from plansmith.lazy import lazy_modules
+from plansmith.plan.data import Record
+from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
+from plansmith.plan.sentence import Sentence, with_hint
+from plansmith_planner.settings import ROLES, Models, ModelSettings, PlannerSettings
+from plansmith.review.settings import ReviewPolicy
+from plansmith_server.settings import KeepRuns, WorkerSettings
+from plansmith.text import safe
+from plansmith_cli.trust import Project, TrustBook, left_out
+
+if TYPE_CHECKING:
+    import tomllib
+else:
+    lazy_modules(globals(), tomllib="tomllib")
+
+_log: Final = logging.getLogger("plansmith")
+_USER_FILE: Final = "config.toml"
+# What the first two stages may know of the environment.
+_HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+_FIX_FILE: Final = Sentence("error.fix_file")
+_ENVIRONMENT: Final = {
+    "PLANSMITH_MODEL": ("models", "plan", "model"),
+    "PLANSMITH_BASE_URL": ("models", "plan", "base_url"),
+    "PLANSMITH_API_KEY_ENV": ("models", "plan", "api_key_env"),
+    "PLANSMITH_TRIAGE_MODEL": ("models", "triage", "model"),
+    "PLANSMITH_STORE": ("store",),
+    "PLANSMITH_TIMEZONE": ("planner", "timezone"),
+    "PLANSMITH_PROMPTS": ("planner", "prompts"),
+}
+
+
+class Settings(Record):
+    """All settings.
+
+    Attributes:
+        models: The models.
+        planner: How plans are made.
+        review: What needs a person's review.
+        budget: What one run may use.
+        run: Limits of runs.
+        builtin: The built-in tools.
+        mcp: MCP servers.
+        agents: A2A agents by name.
+        secrets: Secrets by name.
+        tools: Files with tools: Python functions, or descriptions in JSON.
+        documents: Files and folders that a planner may read.
+        profile: A file about you: language, role, constraints.
+        store: Where runs are kept, such as `sqlite:///runs.db`.
+        workers: Limits of workers.
+        keep_runs: How long a server keeps runs that are over, such as `90d`; empty for ever.
+        oidc: Logging in with OpenID Connect.
+        notices: Where people are told that something waits, by name.
+    """
+
+    models: Models = Models.with_defaults()
+    planner: PlannerSettings = PlannerSettings.with_defaults()
+    review: ReviewPolicy = ReviewPolicy.with_defaults()
+    budget: BudgetLimits = BudgetLimits.with_defaults()
+    run: Limits = Limits.with_defaults()
+    builtin: BuiltinSettings = BuiltinSettings.with_defaults()
+    mcp: McpSettings = McpSettings.with_defaults()
+    agents: dict[str, AgentSettings] = {}
+    secrets: dict[str, SecretSource] = {}
+    tools: tuple[Path, ...] = ()
+    documents: tuple[Path, ...] = ()
+    profile: Path | None = None
+    store: str = ""
+    workers: WorkerSettings = WorkerSettings.with_defaults()
+    keep_runs: KeepRuns = ""
+    oidc: OidcSettings | None = None
+    notices: dict[str, NoticeSettings] = {}
+
+    # Whether journals tell in which folder their runs work.
+    records_folder: ClassVar[bool] = True
+
+    def store_url(self, environment: Mapping[str, str] = os.environ) -> str:
+        """Returns the store's URL: the setting, else a SQLite file in the user's data folder."""
+        return self.store or f"sqlite:///{data_folder(environment) / 'plansmith.db'}"
+
+    def folder(self) -> Path:
+        """Returns the folder that tools work in."""
+        return Path.cwd()
+
+    def data(self) -> Path:
+        """Returns the folder of approvals and agent cards."""
+        return data_folder()
+
+    def stages(self) -> Mapping[str, Settings]:
+        """Returns the settings after each source of them; the last ones are these."""
+        homes = {name: os.environ[name] for name in _HOMES if name in os.environ}
+        return {
+            "default": Settings(),
+            "person": load_settings(folder=Path(os.devnull), environment=homes),
+            # Warnings about ignored settings were shown when these settings were loaded.
+            "project": load_settings(environment=homes, tell=lambda _: None),
+            "environment": load_settings(tell=lambda _: None),
+            "flag": self,
+        }
+
+
+def load_settings(
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] = os.environ,
+    changes: Mapping[str, Any] | None = None,
+    tell: Callable[[str], None] = _log.warning,
+) -> Settings:
+    """Loads and merges all settings: later sources override earlier ones, `changes` all others.
+
+    Only the harmless settings of a project's file are used, unless the user trusts its content;
+    `tell` is called with a message about those that were ignored.
+    """
+    merged = read_file(config_folder(environment) / _USER_FILE)
+    merged = merge_tables(
+        merged, _project_settings(folder or Path.cwd(), merged, environment, tell)
+    )
+    merged = merge_tables(merged, _from_environment(environment))
+    return parse_settings(
+        merge_tables(merged, dict(changes or {})), Sentence("settings.the_settings")
+    )
+
+
+def read_file(path: Path) -> Table:
+    """Reads a settings file of its owner; paths in it are relative to its folder."""
+    if not path.is_file():
+        return {}
+    try:
+        found = _read_table(path.read_bytes(), path)
+    except OSError as error:
+        raise Misconfigured(
+            Sentence("error.file_unreadable", path=path, error=error), hint=_FIX_FILE
+        ) from None
+    parse_settings(found, safe(str(path)))
+    return with_paths(found, lambda _, name: str(at(path.parent, name)))
+
+
+def _project_settings(
+    folder: Path, base: Table, environment: Mapping[str, str], tell: Callable[[str], None]
+) -> Table:
+    """Returns the project's settings that may be used: all if trusted, else the harmless ones."""
+    project = read_project(folder, base, tell)
+    if project is None:
+        return {}
+    if project.left:
+        book = TrustBook(data_folder(environment))
+        try:
+            # Files that the settings name are not read before the user has trusted the folder once.
+            known = book.get(folder)
+            content = project.content() if known else None
+        except Misconfigured as error:
+            known, content = None, None
+            tell(with_hint(error.message, error.hint))
+        if content is not None and book.trusts(content):
+            protect(content.files)
+            return book.settings(content, tell)
+        tell(left_out(project, changed=known is not None))
+    place = folder.resolve()
+    return with_paths(project.kept, lambda _, name: str(at(place, name).resolve()))
+
+
+def read_project(folder: Path, base: Table, tell: Callable[[str], None]) -> Project | None:
+    """Reads a folder's settings file and tells its harmless settings from the others."""
+    path = folder.resolve() / PROJECT_FILE
+    try:
+        data = read_regular_file(path, links=False)
+    except Misconfigured as error:
+        tell(with_hint(error.message, error.hint))
+        return None
+    if data is None:
+        return None
+    found = _read_table(data, path)
+    parse_settings(found, safe(str(path)))
+    kept, left = harmless(found, parse_settings(base, Sentence("settings.the_settings")), folder)
+    return Project(folder.resolve(), data, found, kept, tuple(left))
+
+
+def look_at(folder: Path, environment: Mapping[str, str] = os.environ) -> Project | None:
+    """Reads a folder's settings file for a user who decides whether to trust it."""
+    notes: list[str] = []
+    found = read_project(folder, read_file(config_folder(environment) / _USER_FILE), notes.append)
+    if notes:
+        raise Misconfigured(notes[0], hint=Sentence("settings.regular_file"))
+    return found
+
+
+def _read_table(data: bytes, path: Path) -> Table:
+    """Reads the text of a settings file."""
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        why = Sentence("error.file_unreadable", path=safe(str(path)), error=safe(str(error)))
+        raise Misconfigured(why, hint=_FIX_FILE) from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for variable, path in _ENVIRONMENT.items():
+        if environment.get(variable):
+            value: Any = environment[variable]
+            for key in reversed(path):
+                value = {key: value}
+            found = merge_tables(found, value)
+    return found
+
+
+def merge_tables(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns two tables of settings as one; where both have a value, `more` wins."""
+    merged = dict(base)
+    for key, value in more.items():
+        old = merged.get(key)
+        if key in ROLES and isinstance(old, str):
+            old = {"model": old}
+        both = isinstance(old, dict) and isinstance(value, dict)
+        merged[key] = merge_tables(cast("Any", old), cast("Any", value)) if both else value
+    return merged
+
+
+def parse_settings(value: Mapping[str, Any], source: str) -> Settings:
+    """Reads a table of settings; the error names `source` and the wrong one."""
+    # Most people set nothing but a store: to make the validator takes longer than to list runs.
+    if value.keys() <= {"store"} and isinstance(value.get("store", ""), str):
+        return Settings.model_construct(None, **value)
+    try:
+        return Settings.model_validate(dict(value))
+    except ValidationError as error:
+        first = error.errors()[0]
+        hint = Sentence("settings.correct_it")
+        if first["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(str(first["loc"][-1]), _known_names(), n=1)
+            hint = (
+                Sentence("hint.mean", names=Sentence("ps.quoted", text=near[0]))
+                if near
+                else Sentence("settings.remove_it")
+            )
+        problem = Sentence("text.with_reason", text=source, reason=why_invalid(error))
+        raise Misconfigured(problem, hint=hint) from None
+
+
+def _known_names() -> list[str]:
+    return [name for part in _PARTS for name in part.model_fields]
+
+
+_PARTS: Final[tuple[type[Record], ...]] = (
+    *(Settings, Models, ModelSettings, PlannerSettings),
+    *(ReviewPolicy, BudgetLimits, Limits, BuiltinSettings),
+    *(McpSettings, AgentSettings, SecretSource, OidcSettings, WorkerSettings, NoticeSettings),
+)

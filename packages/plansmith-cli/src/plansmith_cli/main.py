@@ -1,0 +1,294 @@
+"""The `plansmith` command: loads the module of a subcommand, turns errors into exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pkgutil import resolve_name
+from typing import IO, TYPE_CHECKING, Any, Final, cast
+
+from plansmith_cli.command_table import COMMANDS, DAILY, MORE, Command, verbs
+from plansmith_cli.exit_codes import Exit, exit_for
+from plansmith_cli.parser import FOLDER, Parser, WrongUsage, help_text
+from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.width import say_fitted
+from plansmith.errors import PlansmithError
+from plansmith.lazy import lazy_modules, uncollected
+from plansmith.text import SURROGATES, padded, visible
+
+if TYPE_CHECKING:
+    import difflib
+    from importlib import metadata
+
+    from plansmith import files, plugins
+    from plansmith_cli.ui import words
+    from plansmith.plan import sentence
+    from plansmith_server import tenant_book
+else:
+    lazy_modules(
+        globals(),
+        files="plansmith.files",
+        difflib="difflib",
+        metadata="importlib.metadata",
+        plugins="plansmith.plugins",
+        sentence="plansmith.plan.sentence",
+        tenant_book="plansmith_server.tenant_book",
+        words="plansmith_cli.ui.words",
+    )
+
+
+class Output:
+    """Prints failures; with --json also as JSON, unless the command printed JSON itself."""
+
+    def __init__(self, *, wants_json: bool) -> None:
+        self._wants_json = wants_json
+        self._counter: _CountingStream | None = None
+
+    @contextmanager
+    def counted(self) -> Generator[None]:
+        """Counts what a command prints, if it has to print JSON."""
+        if not self._wants_json:
+            yield
+            return
+        before = sys.stdout
+        self._counter = _CountingStream(before)
+        sys.stdout = cast("Any", self._counter)
+        try:
+            yield
+        finally:
+            sys.stdout = before
+
+    def failed(self, error: PlansmithError, code: Exit) -> Exit:
+        """Prints an expected error; returns its exit code."""
+        shown = words.error_text(error, own_locale())
+        if isinstance(error, WrongUsage):
+            sys.stderr.write(visible(error.usage))
+            say_fitted(shown)
+        else:
+            say_fitted(f"plansmith: {shown}")
+        problems: Sequence[Any] = getattr(error, "problems", ())
+        listed = [each.shown_json() for each in problems]
+        more = {"problems": listed} if listed else {}
+        self.print_json(code, error.message, hint=error.hint, kind=type(error).__name__, **more)
+        return code
+
+    def crashed(self, error: Exception) -> Exit:
+        """Prints an unexpected error with its traceback."""
+        sys.stderr.write(visible("".join(traceback.format_exception(error))))
+        hint = "this is a bug in Plansmith: please report it with the text on stderr"
+        self.print_json(Exit.FAILED, f"{type(error).__name__}: {error}", hint=hint, kind="Crash")
+        return Exit.FAILED
+
+    def print_json(
+        self, code: int, message: str, *, hint: str = "", kind: str = "", **more: Any
+    ) -> None:
+        """Prints the outcome as JSON, if that is wanted and the command has printed none."""
+        if not self._wants_json or (self._counter is not None and self._counter.written):
+            return
+        name = Exit(code).name.lower()
+        error = {"code": name, "kind": kind, "message": message, "hint": hint, "exit": int(code)}
+        whole = {"error": error | more} if code else {"ok": True, "exit": 0}
+        sys.stdout.write(json.dumps(whole, indent=2, ensure_ascii=True) + "\n")
+        sys.stdout.flush()
+
+
+class _CountingStream:
+    """A stream that counts the characters written to it."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self.written = 0
+
+    def write(self, text: str) -> int:
+        self.written += len(text)
+        return self._stream.write(text)
+
+    def writelines(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+_FLAGS: Final = (
+    "plansmith COMMAND --help shows its options, plansmith help PS301 explains a problem;"
+    "\n--version prints the version; -C works in FOLDER, --tenant with what is a tenant's."
+)
+_EXITS: Final = (
+    "exit codes: 0 ok, 1 run failed, 2 usage, 3 plan invalid, 4 refused, 5 waiting for a person,"
+    "\n            6 budget, 7 partly done, 130 interrupted"
+)
+
+
+def main(argv: Sequence[str] | None = None, *, within: tenant_book.Tenant | None = None) -> int:
+    """Runs the command line, also within a tenant; returns the exit code."""
+    arguments = readable(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] in ("-C", "--folder"):
+        return _in_folder(arguments[1:])
+    if arguments and arguments[0] == "--tenant":
+        return _in_tenant(arguments[1:])
+    if not arguments or arguments[0] in ("-h", "--help"):
+        sys.stdout.write(overview())
+        return Exit.OK if arguments else Exit.USAGE
+    if arguments[0] in ("-V", "--version"):
+        sys.stdout.write(f"plansmith {metadata.version('plansmith')}\n")
+        return Exit.OK
+    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return _guarded(arguments, Output(wants_json="--json" in flags), within)
+
+
+def readable(given: Sequence[str]) -> list[str]:
+    """Replaces bytes that are not UTF-8, which can be neither stored nor printed.
+
+    Values that are sent to a tool stay as they are: `--set` refuses what it cannot send.
+    """
+    return [
+        each if before == "--set" else SURROGATES.sub("\ufffd", each)
+        for before, each in zip(("", *given), given, strict=False)
+    ]
+
+
+def program() -> None:
+    """Runs the command line as a process of its own, and ends it."""
+    code = main()
+    if code == Exit.INTERRUPTED:
+        # Python would wait for threads, and the embedded model reads on for seconds in one.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def rows(table: Mapping[str, str]) -> str:
+    """Returns names with what they do, in two columns."""
+    width = max(map(len, table)) + 2
+    return "\n".join(f"  {name:<{width}}{help_text(told)}" for name, told in table.items())
+
+
+def overview() -> str:
+    """Returns the commands of every day with what they do, and the names of the others."""
+    daily = rows({name: COMMANDS[name].summary for name in DAILY})
+    more = (f"  {padded(help_text(each), 10)}{' '.join(names)}" for each, names in MORE.items())
+    others = help_text("more (plansmith help all tells what each does):")
+    parts = (
+        help_text("usage: plansmith [-C FOLDER | --tenant NAME] COMMAND [OPTIONS]"),
+        help_text("Turns a request into a checked, approved plan and runs it."),
+        "\n".join((help_text("every day:"), daily)),
+        "\n".join((others, *more)),
+        "\n".join((help_text(_FLAGS), help_text(_EXITS))),
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _unknown(name: str) -> PlansmithError:
+    noun, _, word = name.rpartition(" ")
+    known = [each.removeprefix(f"{noun} ") for each in verbs(noun)] or [*COMMANDS, "--version"]
+    near = difflib.get_close_matches(word, known, n=1)
+    if near:
+        hint = sentence.Sentence("error.mean_command", name=f"{noun} {near[0]}".lstrip())
+    elif noun:
+        hint = sentence.Sentence("error.see_help", command=f"plansmith {noun}")
+    elif name.startswith("-"):
+        hint = sentence.Sentence("error.option_last", name=name)
+    else:
+        hint = sentence.Sentence("error.help_lists")
+    return PlansmithError(sentence.Sentence("error.no_command", name=name), hint=hint)
+
+
+def _in_folder(arguments: Sequence[str]) -> int:
+    """Runs the command line in another folder."""
+    named = FOLDER.set(arguments[0] if arguments else "")
+    try:
+        with contextlib.chdir(FOLDER.get()):
+            return main(arguments[1:])
+    except OSError as error:
+        folder = arguments[0] if arguments else "-C"
+        problem = PlansmithError(
+            sentence.Sentence("error.cannot_work", folder=folder, reason=error.strerror)
+        )
+        return Output(wants_json="--json" in arguments).failed(problem, Exit.USAGE)
+    finally:
+        FOLDER.reset(named)
+
+
+def _in_tenant(arguments: Sequence[str]) -> int:
+    """Runs the command line with the store, the folder and the settings of a tenant."""
+    try:
+        book = tenant_book.TenantBook(files.data_folder())
+        found = book.get(arguments[0] if arguments else "")
+    except PlansmithError as error:
+        return Output(wants_json="--json" in arguments).failed(error, Exit.USAGE)
+    with contextlib.chdir(found.folder):
+        return main(arguments[1:], within=found)
+
+
+def _guarded(arguments: Sequence[str], output: Output, within: tenant_book.Tenant | None) -> int:
+    try:
+        with output.counted():
+            code = _run(arguments, within)
+        output.print_json(code, _ENDS.get(code, "the command printed nothing more"))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        told = sentence.in_language(sentence.Sentence("error.interrupted"), own_locale())
+        sys.stderr.write(f"plansmith: {told}\n")
+        output.print_json(Exit.INTERRUPTED, "interrupted")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has gone; writing the rest of the buffer would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except PlansmithError as error:
+        return output.failed(error, exit_for(error))
+    except Exception as error:  # noqa: BLE001 - printed with its traceback
+        return output.crashed(error)
+    return code
+
+
+_ENDS: Final[dict[int, str]] = {Exit.WAITING: "a person is needed: stderr says for what"}
+
+
+def split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Returns the command, which has one or two words, and its own arguments."""
+    two = " ".join(arguments[:2])
+    return (two, arguments[2:]) if two in COMMANDS else (arguments[0], arguments[1:])
+
+
+def parser_of(name: str, command: Command) -> Parser:
+    """Returns the parser of a command's arguments; its help also tells the verbs of a noun."""
+    told = COMMANDS[name].summary if name in COMMANDS else command.summary
+    below = {each: COMMANDS[each].summary for each in verbs(name)}
+    parser = Parser(prog=f"plansmith {name}", description=told, verbs=rows(below) if below else "")
+    command.configure(parser)
+    return parser
+
+
+def load_command(name: str) -> Command:
+    """Loads a command: ours, or one that an installed package brings."""
+    if name not in COMMANDS:
+        if name not in plugins.names("commands"):
+            raise _unknown(name)
+        return cast("Command", plugins.load("commands", name))
+    place = COMMANDS[name].place
+    return resolve_name(f"plansmith_cli.commands.{place}") if place else _VERBS_ONLY
+
+
+_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
+
+
+def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int:
+    name, own = split(arguments)
+    with uncollected(freeze=True):
+        command = load_command(name)
+    parser = parser_of(name, command)
+    if verbs(name) and own and not own[0].startswith("-") and not parser.takes_words:
+        raise _unknown(f"{name} {own[0]}")
+    if command is _VERBS_ONLY and not own:
+        sys.stdout.write(parser.format_help())
+    parser.set_defaults(within=within, command=name)
+    return command.main(parser.parse_args(own))

@@ -1,0 +1,158 @@
+"""Reads the arguments of a command, and shows help in the person's language.
+
+The code has the English texts of the help, `help_zh.json` the Chinese.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.width import wrapped
+from plansmith.errors import PlansmithError
+from plansmith.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    import difflib
+
+    from plansmith.plan import sentence
+else:
+    lazy_modules(
+        globals(),
+        difflib="difflib",
+        sentence="plansmith.plan.sentence",
+    )
+
+
+# The folder of `-C`, as it was typed: a command that a person copies needs it too.
+FOLDER: Final = ContextVar("FOLDER", default="")
+# What argparse says of wrong arguments, and the same in Chinese.
+_ERRORS: Final = (
+    (r"the following arguments are required: (.*)", r"缺少参数：\1"),
+    (r"one of the arguments (.*) is required", r"需要其中一个参数：\1"),
+    (r"unrecognized arguments: (.*)", r"不认识的参数：\1"),
+    (r"argument (.*?): not allowed with argument (.*)", r"参数 \1：不能与 \2 一起使用"),
+    (
+        r"argument (.*?): invalid choice: (.*?) \((?:choose from )(.*)\)",
+        r"参数 \1：不能是 \2，可选 \3",
+    ),
+    (r"argument (.*?): expected one argument", r"参数 \1：需要一个值"),
+    (r"argument (.*?): expected at least one argument", r"参数 \1：至少需要一个值"),
+    (r"argument (.*?): expected (\d+) arguments", r"参数 \1：需要 \2 个值"),
+    (r"argument (.*?): ignored explicit argument (.*)", r"参数 \1：不需要值 \2"),
+    (r"argument (.*?): invalid (?:int|float) value: (.*)", r"参数 \1：\2 不是数字"),
+    (r"argument (.*?): (.*)", r"参数 \1：\2"),  # what a check of ours says, in Chinese already
+    (r"ambiguous option: (.*) could match (.*)", r"选项 \1 不明确，可能是 \2"),
+)
+
+
+def is_chinese() -> bool:
+    """Whether the person reads Chinese."""
+    return own_locale().lower().startswith("zh")
+
+
+def help_text(text: str) -> str:
+    """Returns a text of the help in the person's language."""
+    return chinese_texts().get(text, text) if is_chinese() else text
+
+
+def error_of_arguments(message: str) -> str:
+    """Returns what is wrong with the arguments, in the person's language."""
+    if is_chinese():
+        for pattern, chinese in _ERRORS:
+            if found := re.fullmatch(pattern, message):
+                return found.expand(chinese)
+    return message
+
+
+@cache
+def chinese_texts() -> Mapping[str, str]:
+    """Returns the Chinese of every English text of the help."""
+    path = Path(__file__).with_name("help_zh.json")
+    texts: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+    return texts
+
+
+class WrongUsage(PlansmithError):
+    """The arguments of a command are wrong; `usage` says what is right."""
+
+    def __init__(self, message: str, usage: str, *, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.usage = usage
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises its errors, so that they can be printed as JSON too."""
+
+    def __init__(self, *, verbs: str = "", **given: Any) -> None:
+        self._verbs = verbs
+        given.setdefault(
+            "formatter_class", _ChineseHelp if is_chinese() else argparse.HelpFormatter
+        )
+        super().__init__(**given)
+
+    @property
+    def takes_words(self) -> bool:
+        """Whether there are arguments besides options."""
+        return any(not each.option_strings for each in self._actions)
+
+    def format_help(self) -> str:
+        """Returns the help, with the verbs of a noun below."""
+        below = f"\n{help_text('more commands:')}\n{self._verbs}\n" if self._verbs else ""
+        return super().format_help() + below
+
+    def error(self, message: str) -> NoReturn:
+        """Raises the error instead of printing it."""
+        told = f"{self.prog}: {error_of_arguments(message)}"
+        raise WrongUsage(told, self.format_usage(), hint=self._hint(message))
+
+    def _hint(self, message: str) -> str:
+        """Names the option that was meant, else the command that lists all options."""
+        wrong = [each.rstrip(",:") for each in message.split() if each.startswith("--")]
+        shown = [each for each in self._actions if each.help != argparse.SUPPRESS]
+        options = [name for each in shown for name in each.option_strings]
+        known = [each for each in options if each.startswith("--")]
+        near = difflib.get_close_matches(wrong[0], known, n=1) if wrong else []
+        if near and near[0] not in wrong:
+            return sentence.Sentence("error.mean_option", name=near[0])
+        return sentence.Sentence("error.see_help", command=self.prog)
+
+
+class _ChineseHelp(argparse.HelpFormatter):
+    """Help in Chinese; its lines are as wide as Chinese characters are."""
+
+    def __init__(self, prog: str) -> None:
+        # The word before the usage is three columns wider than it has characters.
+        super().__init__(prog, width=shutil.get_terminal_size().columns - 5)
+
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[Any],
+        prefix: str | None = None,
+    ) -> None:
+        super().add_usage(usage, actions, groups, "用法：" if prefix is None else prefix)
+
+    def start_section(self, heading: str | None) -> None:
+        super().start_section(help_text(heading) if heading else heading)
+
+    def add_text(self, text: str | None) -> None:
+        super().add_text(help_text(text) if text else text)
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return help_text(action.help) if action.help else action.help
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return [*wrapped(text, width)]
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(f"{indent}{line}" for line in wrapped(text, width - len(indent)))

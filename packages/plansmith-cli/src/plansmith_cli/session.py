@@ -1,0 +1,311 @@
+"""Opens Plansmith for one command, and turns the status of a run into an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from plansmith.clock import SystemClock
+from plansmith.app import Plansmith
+from plansmith_cli.command_table import Command
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn
+from plansmith_cli.team_smiths import TeamSmiths
+from plansmith_cli.ui.output import shown_lines
+from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.words import Words, words_for
+from plansmith_cli.config import Settings
+from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
+from plansmith.lazy import lazy_modules
+from plansmith.plan.events import RunCreated
+from plansmith.plan.planning import stands_in
+from plansmith.plan.problem import has_errors
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence, with_hint
+from plansmith.plan.steps import ToolStep
+from plansmith.plan.summary import Headline
+from plansmith.ports import PlanStore, SummaryStore
+from plansmith.runs.journals import Journals
+from plansmith.runs.options import Parts
+from plansmith_cli.wiring import make_smith
+
+if TYPE_CHECKING:
+    from plansmith.tools import toolset
+    from plansmith_cli.ui import planning, progress
+    from plansmith.plan.plan import Plan
+    from plansmith.review import policy
+else:
+    lazy_modules(
+        globals(),
+        planning="plansmith_cli.ui.planning",
+        policy="plansmith.review.policy",
+        progress="plansmith_cli.ui.progress",
+        toolset="plansmith.tools.toolset",
+    )
+
+_NO_PARTS: Final[Parts] = {"model": None, "tools": (), "agents": (), "context": ()}
+_SHORTEST: Final = 4
+_SHORT: Final = 8
+_PAGE: Final = 20
+_BUDGETS: Final = ("budget", "shared_budget")
+
+
+@dataclass(slots=True)
+class Session:
+    """What a command works with: Plansmith, settings, flags, and the person's language."""
+
+    smith: Plansmith
+    settings: Settings
+    args: argparse.Namespace
+    words: Words
+    teams: TeamSmiths
+    by: str = field(default_factory=getpass.getuser)
+    thread: str = ""  # of the run that is shown as JSON
+    turn: dict[str, Any] = field(default_factory=dict[str, Any])  # what came of the message in it
+    lines: planning.PlanningProgress | None = None  # where planning is told
+    journals: Journals = field(init=False)
+
+    def __post_init__(self) -> None:
+        # For reading: those of the Plansmith load all that a run needs to execute.
+        self.journals = Journals(store=self.smith.store, clock=SystemClock(), folder=Path.cwd())
+
+    @property
+    def has_person(self) -> bool:
+        """Whether a person can be asked now."""
+        silent = vars(self.args).get("no_input") or vars(self.args).get("jsonl")
+        return not silent and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def command(self, *words: str, folder: str = "") -> str:
+        """Returns a command line with the flags of this session, for its folder or another one."""
+        return command_line(*words, *repeated_flags(self.args, words), folder=folder)
+
+    def command_for(self, run: Run, *words: str) -> str:
+        """Returns a command line about a run, with `-C` if the run is of another folder."""
+        return self.command(*words, folder="" if self.journals.is_here(run.folder) else run.folder)
+
+    def use_language_of(self, run: Run) -> None:
+        """Switches to the language of a run, unless the person chose one.
+
+        English is also what a plan is in that says nothing about it: then the person's counts.
+        """
+        if not vars(self.args).get("lang") and run.plan is not None:
+            found = words_for(run.locale if run.locale != "en" else run.plan.locale)
+            self.words = words_for(own_locale()) if found["locale"] == "en" else found
+
+    @property
+    def detail(self) -> planning.Detail:
+        """How much is told beside the answer."""
+        return detail_of(self.args)
+
+    def say(self, *lines: str) -> None:
+        """Writes lines to stderr that a person needs: questions, problems, what waits."""
+        with self.lines.cleared() if self.lines is not None else nullcontext():
+            sys.stderr.writelines(shown_lines(sys.stderr, lines))
+            sys.stderr.flush()
+
+    def tell(self, *lines: str) -> None:
+        """Writes lines to stderr that may be left out: `-q` does."""
+        if self.detail != "quiet":
+            self.say(*lines)
+
+    def planning(self) -> AbstractContextManager[None]:
+        """Shows that planning goes on, inside the `with` block."""
+        return self.lines.moving() if self.lines is not None else nullcontext()
+
+    def restart_clock(self) -> None:
+        """Counts the time that planning tells from now on."""
+        if self.lines is not None:
+            self.lines.restart()
+
+    def view(self) -> progress.View:
+        """Returns a new view that shows the progress of a run."""
+        jsonl = bool(vars(self.args).get("jsonl"))
+        return progress.make_view(self.words, jsonl=jsonl, quiet=self.detail == "quiet")
+
+    async def find(self, name: str) -> str:
+        """Returns the id of a run, given `last`, its id, or the unique beginning of its id."""
+        return await find_run(name, self.smith.store, self.journals.folder)
+
+    async def run(self, name: str) -> Run:
+        """Returns a run by its name; the session then uses the agents of its team."""
+        run = await self.smith.get(await self.find(name))
+        self.use_language_of(run)
+        self.use_team_of(run)
+        return run
+
+    def use_team_of(self, run: Run) -> None:
+        """Switches to the Plansmith that has the agents of a run."""
+        try:
+            self.smith = self.teams.of(run)
+        except OtherTeam as error:  # the run can still be shown and stopped
+            warn(with_hint(error.message, error.hint))
+
+    async def teams_of_open_runs(self) -> list[Plansmith]:
+        """Returns the teams that have open runs in this folder; warns of those that fail."""
+        found: dict[int, Plansmith] = {}
+        for run_id in await self.smith.store.open_runs():
+            run, _ = await self.journals.listed(run_id)
+            if run.options.team is None or not self.journals.is_here(run.folder):
+                continue
+            try:
+                smith = self.teams.of(run)
+                found[id(smith)] = smith
+            except OtherTeam as error:
+                warn(with_hint(error.message, error.hint))
+        return [*found.values()]
+
+    async def refuse_what_cannot_run(self, plan: Plan) -> None:
+        """Refuses a plan if the tool of a step is missing, or only described."""
+        callees = await self.smith.runs.intake.callees()
+        for step in policy.active_steps(plan, await self.smith.runs.intake.contents(plan)):
+            if not isinstance(step, ToolStep):
+                continue
+            source = callees.tools.get(step.tool)
+            if source is None or isinstance(source, toolset.DescribedTools):
+                code = "error.tool_described" if source else "error.tool_missing"
+                why = Sentence(code, tool=step.tool, step=step.id)
+                raise Misconfigured(why, hint=Sentence("error.name_tools"))
+
+
+async def find_run(name: str, store: PlanStore, folder: str) -> str:
+    """Returns the id of a run, given `last` (of this folder), its id, or how the id begins."""
+    if name == "last":
+        return await _last_run(store, folder)
+    ids = list(await store.runs())
+    found = [each for each in ids if each.startswith(name.lower())]
+    if name.lower() in found:
+        return name.lower()
+    if len(found) == 1 and len(name) >= _SHORTEST:
+        return found[0]
+    if not found:
+        raise Misconfigured(Sentence("error.no_run", name=name), hint=Sentence("error.runs_lists"))
+    hint = Sentence("error.more_id", ids=found[-3:])
+    raise Misconfigured(Sentence("error.many_runs", count=len(found), name=name), hint=hint)
+
+
+def shortest(ids: Collection[str]) -> int:
+    """Returns how many characters are needed to tell the ids apart."""
+    ordered = sorted(ids)
+    shared = [
+        next((at for at, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), len(one))
+        for one, two in pairwise(ordered)
+    ]
+    return max([_SHORT, *(count + 1 for count in shared)])
+
+
+async def _last_run(store: PlanStore, folder: str) -> str:
+    hint = Sentence("error.ask_starts")
+    async for run_id, _, _, summary in _newest(store):
+        if summary is not None:
+            belongs_to = summary.folder
+        else:
+            try:
+                created = next((event.body for event in await store.events(run_id)), None)
+            except JournalDamaged:
+                return run_id  # its folder is unknown, and it needs attention
+            belongs_to = created.folder if isinstance(created, RunCreated) else ""
+        if belongs_to in ("", folder):
+            return run_id
+        hint = Sentence("error.runs_elsewhere")
+    raise Misconfigured(Sentence("error.no_run_here"), hint=hint)
+
+
+async def _newest(store: PlanStore) -> AsyncIterator[Headline]:
+    """Yields the runs from the newest on."""
+    if not isinstance(store, SummaryStore):
+        for run_id in reversed(await store.runs()):
+            yield Headline(run_id, 0, "", None)
+        return
+    before = ""
+    while page := await store.headlines(before=before, limit=_PAGE):
+        for each in page:
+            yield each
+        before = page[-1].run
+
+
+def in_session(
+    args: argparse.Namespace,
+    work: Callable[[Session], Awaitable[int]],
+    *,
+    only_reads: bool = False,
+    make: Callable[..., Plansmith] = make_smith,
+) -> int:
+    """Opens Plansmith, does the work of a command and closes it in any case.
+
+    A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
+    """
+    settings = settings_of(args)
+    words = words_for(vars(args).get("lang") or own_locale())
+    lines = planning.PlanningProgress(words, detail=detail_of(args))
+
+    async def go() -> int:
+        parts: Parts = {"tell": lines.say}
+        if only_reads:
+            parts.update(_NO_PARTS)
+        smith = make(settings, **parts)
+        teams = TeamSmiths(smith, settings, tell=lines.say)
+        try:
+            return await work(Session(smith, settings, args, words, teams, lines=lines))
+        finally:
+            await teams.close()
+            await smith.close()
+
+    return asyncio.run(go())
+
+
+def session_command(
+    configure: Callable[[argparse.ArgumentParser], None],
+    work: Callable[[Session], Awaitable[int]],
+    *,
+    only_reads: bool = False,
+) -> Command:
+    """Makes a command whose work is done in a session."""
+    return Command(configure, lambda args: in_session(args, work, only_reads=only_reads))
+
+
+def exit_of(run: Run) -> Exit:
+    """Returns the exit code for the status of a run."""
+    match run.status:
+        case RunStatus.DONE:
+            return Exit.OK
+        case RunStatus.ANSWERED:
+            return {"ask": Exit.WAITING, "refuse": Exit.REFUSED}.get(run.decision, Exit.OK)
+        case RunStatus.PARTLY_DONE:
+            return Exit.PARTLY
+        case RunStatus.CANCELLED if not run.cancel_asked:
+            return Exit.REFUSED
+        case RunStatus.FAILED if has_no_plan(run):
+            return Exit.INVALID
+        case RunStatus.FAILED | RunStatus.CANCELLED:
+            return Exit.FAILED
+        case _:
+            return _exit_of_open(run)
+
+
+def _exit_of_open(run: Run) -> Exit:
+    if is_unusable(run):
+        return Exit.INVALID
+    if any(each.limit in _BUDGETS for each in run.questions.values()):
+        return Exit.BUDGET
+    return Exit.WAITING
+
+
+def has_no_plan(run: Run) -> bool:
+    """Whether planning failed: the run has no plan and can only be retried."""
+    return run.status is RunStatus.FAILED and run.plan is None
+
+
+def is_unusable(run: Run) -> bool:
+    """Whether a run has no usable plan: none, one with errors, or a placeholder."""
+    if run.status not in (RunStatus.PLANNING, RunStatus.REVIEWING):
+        return False
+    plan = run.plan
+    return plan is None or stands_in(plan, run.metrics) or has_errors(list(run.problems))

@@ -1,0 +1,357 @@
+"""Makes teams: a Plansmith with agents, tools, context and limits for one kind of work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from plansmith_desk.agents.coder import coder
+from plansmith_desk.agents.reflecting import Reflecting
+from plansmith_desk.agents.researcher import researcher
+from plansmith_desk.agents.sql_writer import sql_writer
+from plansmith.clock import SystemClock
+from plansmith.secrets import SecretBox
+from plansmith_desk.charts import ChartTools
+from plansmith_desk.web import FetchTools
+from plansmith_desk.files.tools import FileTools
+from plansmith.tools.functions import FunctionTool, FunctionTools
+from plansmith_desk.settings import BuiltinSettings
+from plansmith_desk.files.workspace import WorkspaceTools
+from plansmith.app import Plansmith
+from plansmith_cli.config import Settings, load_settings
+from plansmith.errors import Misconfigured, ToolFailed
+from plansmith_planner.models.make import make_model
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.run_options import Team
+from plansmith.plan.sentence import Sentence
+from plansmith_planner.context.background import Search, investigate, is_search
+from plansmith_planner.context.token_budget import rough_count
+from plansmith.ports import (
+    Agent,
+    Call,
+    ChatModel,
+    Clock,
+    Closing,
+    ContextBlock,
+    ContextSource,
+    PlanStore,
+    ToolSource,
+)
+from plansmith.runs.options import Parts
+from plansmith.runs.replan import Rounds
+from plansmith_cli.wiring import known_agents, make_servers, make_smith, make_sources, make_tools
+
+CALLS_AT_ONCE: Final = {"researcher": 4, "coder": 4, "sql_writer": 4}
+# The shortlist must be long enough for every agent of a team and the person's tools.
+_SHORTLIST_LENGTH: Final = 12
+# A chart only draws the rows of a step in the approved plan.
+_MAY_GET_DATA: Final = ("charts.draw",)
+# Databases in files, which have no passwords.
+_FILES: Final = ("sqlite", "duckdb")
+Tell = Callable[[str], None]
+
+
+def research(
+    settings: Settings | None = None,
+    *,
+    model: ChatModel | None = None,
+    folder: Path | None = None,
+    tell: Tell = lambda _: None,
+    store: PlanStore | None = None,
+) -> Plansmith:
+    """Makes a team of researchers and coders that search documents, MCP servers and the web.
+
+    `model` replaces every model of the settings, `store` their store; charts and files go to
+    `folder`.
+    """
+    base = _Base.of(settings, model=model, folder=folder, tell=tell)
+    documents = _documents(base.settings.documents)
+    readers = _readers(base, documents)
+    if not readers:
+        hint = Sentence("team.give_docs")
+        raise Misconfigured(Sentence("team.no_sources"), hint=hint)
+    prompts = base.settings.planner.prompts
+    team: list[Agent] = [
+        researcher(model=base.worker, sources=readers, prompts=prompts, asks=True),
+        coder(model=base.worker, folder=documents or base.folder, prompts=prompts, asks=True),
+    ]
+    context = make_sources(base.settings.documents, tell=tell)
+    if base.settings.planner.background_search:
+        context.append(Background(readers, base.clock))
+    agents = [Reflecting(agent=each, model=base.worker, prompts=prompts) for each in team]
+    record = Team(name="research", documents=base.documents, folder=base.other_folder)
+    return base.smith(record, store, agents=agents, context=context, hidden=base.servers)
+
+
+def data(
+    settings: Settings | None = None,
+    *,
+    database: str | Mapping[str, str],
+    model: ChatModel | None = None,
+    folder: Path | None = None,
+    sql_only: bool = False,
+    tell: Tell = lambda _: None,
+    store: PlanStore | None = None,
+) -> Plansmith:
+    """Makes a team of a SQL writer and a coder; with `sql_only`, SQL is written but not run.
+
+    `database` is an address, or several by name. The documents of the settings describe the data.
+    With `sql_only`, ask with `plan(question, target="sql_writer")`.
+    """
+    base = _Base.of(settings, model=model, folder=folder, tell=tell)
+    named = {"": database} if isinstance(database, str) else dict(database)
+    for each in named.values():
+        _check_exists(each)
+    prompts = base.settings.planner.prompts
+    knowledge = make_sources(base.settings.documents, tell=tell)
+    writer = sql_writer(
+        model=base.worker,
+        database=database,
+        knowledge=knowledge,
+        run=not sql_only,
+        prompts=prompts,
+    )
+    agents: list[Agent] = [writer]
+    if not sql_only:
+        agents.append(coder(model=base.worker, folder=base.folder, prompts=prompts, asks=True))
+    record = _record(base, named, sql_only=sql_only)
+    context = [writer.sql, *knowledge]
+    return base.smith(record, store, agents=agents, context=context, shown=base.servers)
+
+
+def _record(base: _Base, databases: Mapping[str, str], *, sql_only: bool) -> Team:
+    """Returns what a run records of a data team: the addresses without their passwords."""
+    addresses = {name: without_password(each) for name, each in databases.items()}
+    return Team(
+        name="data",
+        documents=base.documents,
+        folder=base.other_folder,
+        database=addresses.get("", ""),
+        databases={name: each for name, each in addresses.items() if name},
+        password_needed=addresses != databases,
+        sql_only=sql_only,
+    )
+
+
+def rebuild(
+    team: Team,
+    settings: Settings,
+    *,
+    store: PlanStore,
+    model: ChatModel | None = None,
+    tell: Tell = lambda _: None,
+) -> Plansmith:
+    """Makes the team that a run records, so that another process can continue the run."""
+    settings = settings.replace(documents=tuple(map(Path, team.documents)))
+    folder = Path(team.folder) if team.folder else None
+    if team.name == "research":
+        return research(settings, model=model, folder=folder, tell=tell, store=store)
+    return data(
+        settings,
+        database={name: _with_password(team, each, settings) for name, each in named.items()}
+        if (named := team.databases)
+        else _with_password(team, team.database, settings),
+        sql_only=team.sql_only,
+        model=model,
+        folder=folder,
+        tell=tell,
+        store=store,
+    )
+
+
+def without_password(database: str) -> str:
+    """Returns the address of a database without its password."""
+    parts = urlsplit(database)
+    if parts.password is not None:
+        user, host = parts.netloc.rpartition("@")[::2]
+        parts = parts._replace(netloc=f"{user.partition(':')[0]}@{host}")
+    settings = parts.query.split("&")
+    kept = [each for each in settings if not _is_password(each.partition("=")[0])]
+    # Written anew only where something is left out: `sqlite:///` would lose a slash.
+    parts = parts._replace(query="&".join(kept)) if kept != settings else parts
+    return urlunsplit(parts) if parts != urlsplit(database) else database
+
+
+def _is_password(setting: str) -> bool:
+    return unquote(setting).lower() in ("password", "sslpassword")
+
+
+def _with_password(team: Team, address: str, settings: Settings) -> str:
+    """Returns an address with its password, which only the settings have."""
+    if not team.password_needed:
+        return address
+    known = settings.builtin.databases.values()
+    found = [each for each in known if without_password(each) == address]
+    if not found and urlsplit(address).scheme not in _FILES:
+        hint = Sentence("team.add_password")
+        raise Misconfigured(Sentence("team.password", address=address), hint=hint)
+    return found[0] if found else address
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Base:
+    """The parts that every team is made from."""
+
+    settings: Settings
+    folder: Path
+    clock: Clock
+    secrets: SecretBox
+    tools: Sequence[ToolSource]
+    servers: Sequence[ToolSource]
+    worker: ChatModel
+    model: ChatModel | None
+    tell: Tell
+
+    @classmethod
+    def of(
+        cls, settings: Settings | None, *, model: ChatModel | None, folder: Path | None, tell: Tell
+    ) -> _Base:
+        """Adjusts the settings for a team and makes the parts."""
+        given = settings or load_settings()
+        if model is None and given.models.plan.model in ("demo", "rules"):
+            hint = Sentence("team.name_model")
+            raise Misconfigured(Sentence("team.needs_model"), hint=hint)
+        settings = given.replace(
+            run=given.run.replace(per_tool=CALLS_AT_ONCE | given.run.per_tool),
+            planner=given.planner.replace(top_k=max(given.planner.top_k, _SHORTLIST_LENGTH)),
+        )
+        clock, secrets = SystemClock(), SecretBox(settings.secrets)
+        # A team chooses its built-in tools itself, and uses the MCP servers in its own way.
+        plain = settings.replace(builtin=BuiltinSettings(enabled=False), mcp={})
+        servers = make_servers(settings, secrets=secrets, tell=tell)
+        return cls(
+            settings=settings,
+            folder=folder or settings.folder(),
+            clock=clock,
+            secrets=secrets,
+            tools=_sources(make_tools(plain, clock=clock, secrets=secrets, tell=tell)),
+            servers=[] if servers is None else [servers],
+            worker=model or make_model(settings.models.role("agents"), clock=clock),
+            model=model,
+            tell=tell,
+        )
+
+    @property
+    def other_folder(self) -> str:
+        """The folder for files; empty if it is the working folder."""
+        folder = self.folder.resolve()
+        return "" if folder == self.settings.folder().resolve() else str(folder)
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The documents of the settings, as absolute paths."""
+        return tuple(str(each.resolve()) for each in self.settings.documents)
+
+    def smith(
+        self,
+        team: Team,
+        store: PlanStore | None,
+        *,
+        agents: Sequence[Agent],
+        context: Sequence[ContextSource],
+        shown: Sequence[ToolSource] = (),
+        hidden: Sequence[ToolSource] = (),
+    ) -> Plansmith:
+        """Makes the Plansmith; plans use the `shown` sources, only agents the `hidden` ones."""
+        writers: list[ToolSource] = [ChartTools(self.folder), WorkspaceTools(self.folder)]
+        files = writers if self.settings.builtin.write else []
+        limits = self.settings.run
+        parts = Parts(
+            team=team,
+            tell=self.tell,
+            clock=self.clock,
+            secrets=self.secrets,
+            tools=[*files, *self.tools, *shown, *map(ForAgents, hidden)],
+            agents=[*agents, *known_agents(self.settings, secrets=self.secrets)],
+            context=context,
+            limits=limits.replace(data_free=(*limits.data_free, *_MAY_GET_DATA)),
+            rounds=Rounds(partial_reply=True),
+        )
+        if (model := self.model) is not None:
+            parts |= {"model": model, "triage_model": model, "report_model": model}
+        if store is not None:  # the caller uses it for other runs too, and closes it
+            parts |= {"store": store, "shared_store": True}
+        return make_smith(self.settings, **parts)
+
+
+class ForAgents:
+    """A source that only agents use, kept here so that it is closed with the team."""
+
+    def __init__(self, source: ToolSource) -> None:
+        self._source = source
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """Returns no tools, so that plans cannot name any."""
+        return ()
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Refuses every call."""
+        del arguments, call
+        raise ToolFailed(Sentence("team.agents_only", tool=tool))
+
+    async def close(self) -> None:
+        """Closes the source."""
+        if isinstance(self._source, Closing):
+            await self._source.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """Searches for the request before planning, as context for the planner."""
+
+    sources: Sequence[ToolSource]
+    clock: Clock
+
+    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
+        """Returns what the first search tool finds; raises why if it finds nothing."""
+        for source in self.sources:
+            if any(is_search(spec) for spec in await source.tools()):
+                found = await investigate(
+                    query,
+                    search=Search(source),
+                    clock=self.clock,
+                    tokens=token_limit,
+                    count=rough_count,
+                )
+                if not found.blocks and found.notes:
+                    raise ToolFailed("; ".join(found.notes))
+                return found.blocks
+        raise ToolFailed(Sentence("team.no_search"), hint=Sentence("team.set_search"))
+
+
+def _sources(tools: Sequence[FunctionTool[..., Any] | ToolSource]) -> list[ToolSource]:
+    """Puts the functions among the tools into one source: agents take only sources."""
+    functions = [each for each in tools if isinstance(each, FunctionTool)]
+    others = [each for each in tools if not isinstance(each, FunctionTool)]
+    return [FunctionTools(functions), *others] if functions else others
+
+
+def _documents(paths: Sequence[Path]) -> Path | None:
+    """Returns the folder that researchers read, if there is one."""
+    if not paths:
+        return None
+    if len(paths) > 1 or not paths[0].is_dir():
+        hint = Sentence("team.one_folder_hint")
+        raise Misconfigured(Sentence("team.one_folder"), hint=hint)
+    return paths[0]
+
+
+def _readers(base: _Base, documents: Path | None) -> list[ToolSource]:
+    """Returns the sources that researchers search and read."""
+    web = base.settings.builtin
+    files = [FileTools(documents)] if documents else []
+    pages = [FetchTools(web.hosts, private=web.private)] if web.hosts or web.private else []
+    return [*files, *pages, *base.tools, *base.servers]
+
+
+def _check_exists(database: str) -> None:
+    """Refuses a missing database file now, not in the middle of a plan."""
+    scheme, path = database.partition(":")[0], Path(unquote(urlsplit(database).path)[1:])
+    if scheme in _FILES and not path.expanduser().is_file():
+        raise Misconfigured(
+            Sentence("team.database_absent", path=path), hint=Sentence("error.check_path")
+        )

@@ -1,0 +1,246 @@
+"""Remembers which project folders the user trusts, by the hash of their content."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, cast
+
+from plansmith_connect.approvals import Approval, ApprovalFile
+from plansmith.protected_files import PROJECT_FILE
+from plansmith_connect.mcp.settings import parse_servers
+from plansmith_connect.mcp.trusted_copy import MOST_PROGRAM, MOST_TEXT, read_regular_file, word_forms
+from plansmith.errors import Misconfigured
+from plansmith.files import replace_file
+from plansmith_cli.folder_settings import Table, at, with_paths
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence
+from plansmith.text import safe
+
+_MAX_FILES: Final = 500
+_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A folder's settings and the content of every file they use: what the user trusts."""
+
+    folder: Path
+    settings: Table
+    files: Mapping[Path, bytes | None]
+
+    @property
+    def hashes(self) -> dict[str, Json]:
+        """Returns the hash of each file by name; None for a missing file."""
+        return {
+            self.name(path): None if data is None else sha256(data).hexdigest()
+            for path, data in self.files.items()
+        }
+
+    @property
+    def hash(self) -> str:
+        """Returns one hash over all files."""
+        return content_hash({"version": 1, "files": self.hashes})
+
+    def name(self, path: Path) -> str:
+        """Returns a file's path, relative to the folder if it is inside."""
+        inside = path.is_relative_to(self.folder)
+        return path.relative_to(self.folder).as_posix() if inside else path.as_posix()
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder's settings: `kept` are the harmless ones, `left` the names of the others."""
+
+    folder: Path
+    data: bytes
+    settings: Table
+    kept: Table
+    left: tuple[str, ...]
+
+    def content(self) -> Content:
+        """Reads all files that the settings use."""
+        return read_content(self.folder, self.data, self.settings)
+
+
+def left_out(project: Project, *, changed: bool) -> str:
+    """Says which settings of a folder were ignored, why, and how to trust them."""
+    shown, more = [*map(safe, project.left[:_SHOWN])], len(project.left) - _SHOWN
+    names = Sentence("trust.and_more", names=shown, count=more) if more > 0 else shown
+    why = Sentence("trust.why_changed") if changed else Sentence("trust.why_new")
+    command = safe(shlex.join(["plansmith", "trust", str(project.folder)]))
+    file = safe(str(project.folder / PROJECT_FILE))
+    return Sentence("trust.ignored", file=file, why=why, names=names, command=command)
+
+
+def read_content(folder: Path, data: bytes, settings: Table) -> Content:
+    """Reads every file that a folder's settings use, each once."""
+    folder = folder.resolve()
+    files: dict[Path, bytes | None] = {folder / PROJECT_FILE: data}
+
+    def add(path: Path, most: int) -> None:
+        if len(files) >= _MAX_FILES:
+            raise Misconfigured(
+                Sentence("trust.too_many", folder=safe(str(folder)), most=_MAX_FILES)
+            )
+        if path not in files:
+            files[path] = read_regular_file(path, most=most)
+
+    for named in _named_files(settings, folder):
+        for path in sorted(named.glob("*.md")) if named.is_dir() else [named]:
+            add(path, MOST_TEXT)
+    for server in _servers(settings, folder, files):
+        for path in command_files(server, folder) if server.get("command") else ():
+            add(path, MOST_PROGRAM)
+    return Content(folder, settings, files)
+
+
+def _named_files(settings: Table, folder: Path) -> list[Path]:
+    """Returns the files that settings name and that are covered by the trusted hash."""
+    found: list[Path] = []
+
+    def note(path: tuple[str, ...], name: str) -> str:
+        if path not in (("documents",), ("mcp", "approvals"), ("secrets", "*", "file")):
+            found.append(at(folder, name))
+        return name
+
+    with_paths(settings, note)
+    for model in settings.get("models", {}).values():
+        name = model if isinstance(model, str) else str(model.get("model", ""))
+        if name.startswith("recorded:"):
+            found.append(at(folder, name.removeprefix("recorded:")))
+    return found
+
+
+def _servers(settings: Table, folder: Path, files: Mapping[Path, bytes | None]) -> Iterator[Table]:
+    """Yields the MCP servers of the settings and of the MCP files they name."""
+    mcp = settings.get("mcp", {})
+    yield from mcp.get("servers", {}).values()
+    for path in (at(folder, name) for name in mcp.get("files", ())):
+        with suppress(Misconfigured):  # reported where the file is used
+            yield from map(dict, parse_servers(files.get(path) or b"", path).servers.values())
+
+
+def command_files(server: Table, folder: Path) -> Iterator[Path]:
+    """Yields the files that a server's command, arguments and variables name.
+
+    Of folders that they name, and of the one that it starts in, all files. Nothing else of a
+    trusted folder is there when its server starts, so nobody has to guess what a command runs.
+    """
+    words = [server["command"], *server.get("args", ()), *server.get("env", {}).values()]
+    forms, cwd = [form for word in words for form in word_forms(word)], server.get("cwd") or ""
+    for form in [".", *forms] if cwd else forms:
+        path = Path(os.path.normpath(folder / cwd / form))
+        with suppress(OSError):  # too long for a path
+            if path.is_file():
+                yield path
+            elif path.is_relative_to(folder):
+                below = (each for each in path.rglob("*") if not each.is_symlink())
+                yield from sorted(islice((each for each in below if each.is_file()), _MAX_FILES))
+
+
+class TrustBook:
+    """The folders that the user trusts, with the hash of each; a file in the user's data folder."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._file = ApprovalFile(data / "trusted.json")
+
+    def get(self, folder: Path) -> Approval | None:
+        """Returns the trusted content of a folder, if any."""
+        return self._file.get(str(folder.resolve()))
+
+    def all(self) -> Mapping[str, Approval]:
+        """Returns every trusted folder."""
+        return self._file.all()
+
+    def trusts(self, content: Content) -> bool:
+        """Tells whether exactly this content is trusted."""
+        known = self.get(content.folder)
+        return known is not None and known.hash == content.hash
+
+    def put(self, content: Content) -> None:
+        """Trusts exactly this content."""
+        by, now = getpass.getuser(), datetime.now(UTC)
+        approval = Approval(hash=content.hash, definition=content.hashes, by=by, at=now)
+        self._file.put(str(content.folder), approval)
+
+    def remove(self, folder: Path) -> bool:
+        """Ends the trust in a folder; false if it was not trusted."""
+        found = {str(folder), str(folder.resolve())} & self._file.all().keys()
+        for each in found:
+            self._file.remove(each)
+        return bool(found)
+
+    def copy(self, content: Content, path: Path) -> Path:
+        """Copies a trusted file, so that nobody can change it between the check and its use."""
+        data = content.files.get(path)
+        place = (
+            self._data / "trusted" / content.hash / sha256(str(path.parent).encode()).hexdigest()
+        )
+        copied = place / path.name
+        if data is None:
+            return copied
+        if not copied.is_file() or copied.read_bytes() != data:
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_file(copied, data)
+        return copied
+
+    def settings(self, content: Content, tell: Callable[[str], None]) -> Table:
+        """Returns trusted settings; every file they name is replaced by its trusted copy."""
+
+        def place(path: tuple[str, ...], name: str) -> str:
+            named = at(content.folder, name)
+            if path == ("planner", "prompts"):
+                made = [self.copy(content, each) for each in content.files if each.parent == named]
+                return str(made[0].parent if made else named / "none")
+            return str(self.copy(content, named) if named in content.files else named)
+
+        def model(value: Any) -> Any:
+            if isinstance(value, dict):
+                table = cast("Table", value)
+                return table | {"model": model(table["model"])} if "model" in table else table
+            kind, _, name = value.partition(":")
+            return f"recorded:{place((), name)}" if kind == "recorded" else value
+
+        found = with_paths(content.settings, place)
+        if "models" in found:
+            found |= {"models": {role: model(value) for role, value in found["models"].items()}}
+        if "mcp" in found:
+            found |= {"mcp": {"servers": self._servers(content, tell)}}
+        return found
+
+    def _servers(self, content: Content, tell: Callable[[str], None]) -> Table:
+        """Returns the MCP servers of trusted settings; each starts in the folder."""
+        mcp, folder = content.settings["mcp"], content.folder
+        if "approvals" in mcp:
+            tell(Sentence("trust.no_approvals", file=folder / PROJECT_FILE))
+        servers: Table = dict(mcp.get("servers", {}))
+        for name in mcp.get("files", ()):
+            path = at(folder, name)
+            read = parse_servers(content.files.get(path) or b"", path)
+            for note in read.notes:
+                tell(note)
+            duplicates = sorted(servers.keys() & read.servers.keys())
+            if duplicates:
+                why = Sentence("trust.two_servers", path=path, name=duplicates[0])
+                raise Misconfigured(why, hint=Sentence("trust.rename_one"))
+            servers |= {each: dict(server) for each, server in read.servers.items()}
+        return {name: _copied(each, content) for name, each in servers.items()}
+
+
+def _copied(server: Table, content: Content) -> Table:
+    """Returns a server that starts in a copy of the files that it can start from."""
+    if not server.get("command"):
+        return server
+    hashes, found = content.hashes, command_files(server, content.folder)
+    files = {name: hashes[name] for name in map(content.name, found) if hashes.get(name)}
+    return server | {"folder": str(content.folder), "files": files}

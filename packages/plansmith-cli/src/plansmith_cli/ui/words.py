@@ -1,0 +1,59 @@
+"""Texts of the command line in English and Chinese."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from plansmith_cli.ui.own_locale import own_locale
+from plansmith.errors import PlansmithError
+from plansmith.lazy import lazy_modules, lazy_pattern
+from plansmith.plan.sentence import Sentence, in_language, language_of, texts_under, with_hint
+
+if TYPE_CHECKING:
+    import re
+
+    from plansmith_cli import extras
+else:
+    lazy_modules(globals(), extras="plansmith_cli.extras")
+
+Words = Mapping[str, str]
+_SHOWN: Final = 3
+_UNKNOWN_TOOL: Final = "PS101"
+_EXTRA: Final = lazy_pattern(r"pip install ['\"]plansmith\[([\w-]+)\]['\"]")
+
+
+def words_for(locale: str) -> Words:
+    """Returns the texts of a locale; English for unknown languages."""
+    return texts_under("cli.", language_of(locale))
+
+
+def own_text(code: str, /, **fields: Any) -> str:
+    """Returns a sentence in the language of the person at the terminal."""
+    return in_language(Sentence(code, **fields), own_locale())
+
+
+def own(text: str) -> str:
+    """Returns a text in the person's language if it is a sentence; other text stays as it is."""
+    return in_language(text, own_locale())
+
+
+def _installing(found: re.Match[str]) -> str:
+    """Returns the command that installs an extra into the environment of this very program."""
+    return extras.install_hint(found[1])
+
+
+def error_text(error: PlansmithError, locale: str) -> str:
+    """Returns what went wrong and what helps, in the person's language."""
+    problems: Sequence[Any] = getattr(error, "problems", ())
+    message = in_language(error.message, locale)
+    if problems and language_of(locale) != "en":
+        shown = [each.line(locale) for each in problems[:_SHOWN]]
+        left = len(problems) - len(shown)
+        more = [in_language(Sentence("error.more_problems", count=left), locale)] if left else []
+        unusable = Sentence("error.plan_unusable", problems="；".join([*shown, *more]))
+        message = in_language(unusable, locale)
+    unknown = any(getattr(each, "code", "") == _UNKNOWN_TOOL for each in problems)
+    given = error.hint or (Sentence("error.own_tool") if unknown else "")
+    hint = _EXTRA.sub(_installing, in_language(given, locale))
+    return in_language(with_hint(message, hint), locale)

@@ -1,0 +1,250 @@
+"""A2A agents whose connections, servers and callers die: nothing is sent twice, nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import forked
+from tests.servers.a2a_desk import Desk, free_port
+from tests.servers.a2a_wire import Wire
+
+from plansmith_connect.a2a.agent import A2AAgent, connect
+from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
+from plansmith.plan.data import Json
+from plansmith.ports import Call, Reply
+
+ROOT = Path(__file__).parents[4]
+SENDS = {
+    ("JSONRPC", True): b"SendStreamingMessage",
+    ("JSONRPC", False): b"SendMessage",
+    ("HTTP+JSON", True): b"/message:stream",
+    ("HTTP+JSON", False): b"/message:send",
+}
+WAYS = [pytest.param(*way, id="-".join(map(str, way))) for way in SENDS]
+SOON = {"lost_s": 0.5, "poll_s": 0.1}
+
+
+@contextlib.asynccontextmanager
+async def behind_a_wire(
+    binding: str = "JSONRPC", *, streaming: bool = True, **more: Any
+) -> AsyncIterator[tuple[Desk, Wire]]:
+    port = free_port()
+    wire = Wire(port)
+    intake = Desk(binding=binding, streaming=streaming, port=port, public=wire.url, **more)
+    async with intake.serving(), wire.open():
+        yield intake, wire
+
+
+async def agent_of(wire: Wire, **settings: Any) -> A2AAgent:
+    settings.setdefault("limits", SOON)
+    return await connect("desk", wire.url, **settings)
+
+
+def again(need: InputNeeded, answer: Json) -> Call:
+    return Call(key="k", attempt=2, reply=Reply(answer, need.state))
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+async def test_a_stream_that_is_cut_is_taken_up_again_and_the_work_is_done_once(
+    binding: str,
+) -> None:
+    async with behind_a_wire(binding) as (intake, wire):
+        agent = await agent_of(wire)
+        wire.cut = [b"holding x", b"holding x"]
+        working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
+        await wire.happened.wait()
+        intake.executor.gates["x"].set()
+        result = await working
+        assert isinstance(result, dict)
+        assert result["text"] == "held x"
+        assert intake.executor.deeds == ["begin hold x", "done x"]
+
+
+async def test_a_task_that_ended_while_the_stream_was_cut_is_found_ended() -> None:
+    async with behind_a_wire() as (intake, wire):
+        agent = await agent_of(wire)
+        wire.cut = [b"TASK_STATE_SUBMITTED"]
+        assert (await agent.work("echo x", {}, Call(key="k")))["text"] == "x"  # type: ignore[call-overload,index]
+        assert wire.happened.is_set()
+        assert intake.executor.deeds == ["begin echo x"]
+
+
+@pytest.mark.parametrize(("binding", "streaming"), WAYS)
+async def test_a_lost_reply_to_the_first_message_is_found_by_its_context(
+    binding: str, streaming: bool
+) -> None:
+    async with behind_a_wire(binding, streaming=streaming) as (intake, wire):
+        agent = await agent_of(wire, limits={"lost_s": 20.0})
+        wire.swallow = [SENDS[binding, streaming]]
+        result = await agent.work("echo x", {}, Call(key="k"))
+        assert isinstance(result, dict)
+        assert result["text"] == "x"
+        assert wire.happened.is_set()
+        assert intake.executor.deeds == ["begin echo x"]
+
+
+async def test_a_lost_reply_that_nobody_can_find_is_the_persons_to_decide() -> None:
+    async with behind_a_wire() as (intake, wire):
+        agent = await agent_of(wire)
+        wire.swallow = [b"SendStreamingMessage"]
+        with pytest.raises(InputNeeded) as caught:
+            await agent.work("reply x", {}, Call(key="k"))
+        assert "It is unknown whether it has started" in caught.value.message
+        assert caught.value.options == ("look again", "send again", "give up")
+        with pytest.raises(InputNeeded, match="still cannot be found") as still:
+            await agent.work("reply x", {}, again(caught.value, "look again"))
+        with pytest.raises(ToolFailed, match="a person gave up"):
+            await agent.work("reply x", {}, again(still.value, "give up"))
+        assert intake.executor.deeds == ["begin reply x"]
+        result = await agent.work("reply x", {}, again(still.value, "send again"))
+        assert isinstance(result, dict)
+        assert result["text"] == "x"
+        assert intake.executor.deeds == ["begin reply x"] * 2
+
+
+async def test_a_lost_reply_of_an_agent_that_only_reads_is_worth_another_try() -> None:
+    async with behind_a_wire() as (_, wire):
+        agent = await agent_of(wire, effect="read")
+        wire.swallow = [b"SendStreamingMessage"]
+        with pytest.raises(OutcomeUnknown, match="the connection was lost") as caught:
+            await agent.work("reply x", {}, Call(key="k"))
+        assert caught.value.again
+        result = await agent.work("reply x", {}, Call(key="k", attempt=2))
+        assert isinstance(result, dict)
+        assert result["text"] == "x"
+
+
+@pytest.mark.parametrize(("binding", "streaming"), WAYS)
+async def test_a_lost_reply_to_an_answer_does_not_give_it_twice(
+    binding: str, streaming: bool
+) -> None:
+    async with behind_a_wire(binding, streaming=streaming) as (intake, wire):
+        agent = await agent_of(wire)
+        with pytest.raises(InputNeeded) as caught:
+            await agent.work("ask x", {}, Call(key="k"))
+        wire.swallow = [SENDS[binding, streaming]]
+        result = await agent.work("ask x", {}, again(caught.value, "monday"))
+        assert isinstance(result, dict)
+        assert result["text"] == "booked monday"
+        assert wire.happened.is_set()
+        assert intake.executor.deeds == ["begin ask x", "answer monday"]
+
+
+async def test_another_try_of_the_same_call_goes_on_with_what_is_under_way() -> None:
+    async with behind_a_wire() as (intake, wire):
+        agent = await agent_of(wire)
+        first = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
+        await intake.executor.entered["x"].wait()
+        # As if this process had died: nobody says goodbye, nothing is cancelled.
+        wire.down = True
+        second = asyncio.create_task(agent.work("hold x", {}, Call(key="k", attempt=2)))
+        with pytest.raises(ToolBusy):
+            await second
+        wire.down = False
+        second = asyncio.create_task(agent.work("hold x", {}, Call(key="k", attempt=2)))
+        intake.executor.gates["x"].set()
+        assert await second == await first
+        assert await agent.work("hold x", {}, Call(key="k", attempt=3)) == await first
+        assert intake.executor.deeds == ["begin hold x", "done x"]
+
+
+async def test_another_try_after_a_failure_begins_anew() -> None:
+    async with behind_a_wire() as (intake, wire):
+        agent = await agent_of(wire)
+        for attempt in (1, 2):
+            with pytest.raises(ToolFailed, match="no rooms"):
+                await agent.work("fail no rooms", {}, Call(key="k", attempt=attempt))
+        assert intake.executor.deeds == ["begin fail no rooms"] * 2
+        ids = [each["messageId"] for each in intake.executor.said]
+        assert len(set(ids)) == 2
+
+
+async def test_a_cancelled_step_whose_reply_was_not_there_yet_cancels_its_task() -> None:
+    async with behind_a_wire() as (intake, wire):
+        agent = await agent_of(wire)
+        wire.mute = [b"SendStreamingMessage"]
+        working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
+        await intake.executor.entered["x"].wait()
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        assert intake.executor.deeds == ["begin hold x", "cancel"]
+
+
+# The agent's own process dies
+
+
+@contextlib.contextmanager
+def process(port: int, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.servers.a2a_desk", str(port), str(folder)]
+    with forked.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def deeds(folder: Path) -> list[str]:
+    return (folder / "deeds").read_text().splitlines()
+
+
+async def test_a_question_outlives_the_agents_server(tmp_path: Path) -> None:
+    port = free_port()
+    async with Desk(port=port, folder=tmp_path).serving() as intake:
+        agent = await connect("desk", intake.url, limits=SOON)
+        with pytest.raises(InputNeeded) as caught:
+            await agent.work("ask x", {}, Call(key="k"))
+    with pytest.raises(OutcomeUnknown):
+        await agent.work("ask x", {}, again(caught.value, "monday"))
+    async with Desk(port=port, folder=tmp_path).serving():
+        result = await agent.work("ask x", {}, again(caught.value, "monday"))
+    assert isinstance(result, dict)
+    assert result["text"] == "booked monday"
+    assert deeds(tmp_path) == ["begin ask x", "answer monday"]
+
+
+async def test_an_agent_that_forgot_its_task_says_so() -> None:
+    port = free_port()
+    async with Desk(port=port).serving() as intake:
+        agent = await connect("desk", intake.url, limits=SOON)
+        with pytest.raises(InputNeeded) as caught:
+            await agent.work("ask x", {}, Call(key="k"))
+    async with Desk(port=port).serving() as intake:
+        with pytest.raises(ToolFailed, match="does not know the task"):
+            await agent.work("ask x", {}, again(caught.value, "monday"))
+        assert intake.executor.deeds == []
+
+
+async def test_an_agent_killed_at_work_is_the_persons_to_decide_and_is_not_sent_the_work_again(
+    tmp_path: Path,
+) -> None:
+    port, heard = free_port(), asyncio.Event()
+
+    def progress(text: str) -> None:
+        if text == "holding x":
+            heard.set()
+
+    with process(port, tmp_path) as server:
+        agent = await connect("desk", f"http://127.0.0.1:{port}", limits=SOON)
+        working = asyncio.create_task(agent.work("hold x", {}, Call(key="k", progress=progress)))
+        await heard.wait()
+        server.kill()
+        server.wait()
+        with pytest.raises(InputNeeded, match="It is unknown how the work") as caught:
+            await working
+    assert caught.value.options == ("look again", "give up")
+    assert caught.value.state["task"]
+    with pytest.raises(OutcomeUnknown):
+        await agent.work("hold x", {}, again(caught.value, "look again"))
+    with pytest.raises(ToolFailed, match="how far it got is unknown"):
+        await agent.work("hold x", {}, again(caught.value, "give up"))
+    assert deeds(tmp_path) == ["begin hold x"]

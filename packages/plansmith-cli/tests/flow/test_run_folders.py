@@ -1,0 +1,459 @@
+"""A run and a schedule act in the folder they were made in, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.server.house import serving, tool_step
+
+from plansmith import Plan, RunStatus, ToolSpec, tool
+from plansmith.app import Plansmith
+from plansmith_cli.main import main
+from plansmith.errors import OtherFolder
+from plansmith.plan import events as e
+from plansmith.plan.timing import Timing
+from plansmith.ports import Call
+from plansmith.testing import FakeClock, ScriptedModel
+
+WRITE = {"id": "w", "tool": "files.write", "inputs": {"path": "x.txt", "text": "hello"}}
+ASK = {"id": "q", "kind": "ask", "question": "Which?"}
+PLAN = {"goal": "write", "steps": [WRITE]}
+Told = tuple[int, str, str]
+
+
+class Person:
+    """Someone with two folders and one store."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.a, self.b = tmp_path / "a", tmp_path / "b"
+        for folder in (self.a, self.b):
+            folder.mkdir()
+            (folder / "plan.json").write_text(json.dumps(PLAN), encoding="utf-8")
+        self.store = f"sqlite:///{tmp_path / 'runs.db'}"
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("PLANSMITH_STORE", self.store)
+        monkeypatch.setenv("PLANSMITH_MODEL", "rules")
+        monkeypatch.setenv("LANG", "en_US.UTF-8")
+        monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+        self._monkeypatch = monkeypatch
+        self.capsys: pytest.CaptureFixture[str] | None = None
+
+    def types(self, folder: Path, *words: str) -> Told:
+        assert self.capsys is not None
+        self._monkeypatch.chdir(folder)
+        self.capsys.readouterr()
+        code = main(list(words))
+        captured = self.capsys.readouterr()
+        return code, captured.out, captured.err
+
+    def shown(self, folder: Path, run: str = "last") -> Any:
+        return json.loads(self.types(folder, "show", run, "--json")[1])
+
+    @property
+    def written(self) -> list[str]:
+        return sorted(str(each.parent.name) for each in self.a.parent.glob("*/x.txt"))
+
+
+@pytest.fixture
+def person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Person:
+    made = Person(tmp_path, monkeypatch)
+    made.capsys = capsys
+    return made
+
+
+def test_a_plan_reviewed_in_one_folder_writes_nothing_in_another(person: Person) -> None:
+    code, _, err = person.types(person.a, "run", "plan.json", "--no-input")
+    assert (code, f"In the folder {person.a}" in err) == (5, True)
+    run = person.shown(person.a)
+    assert run["folder"] == str(person.a)
+    for words in (
+        ("approve", run["id"], run["hash"], "--go"),
+        ("approve", run["id"], run["hash"]),
+        ("go", run["id"], "--approve-plan", run["hash"]),
+    ):
+        code, _, err = person.types(person.b, *words)
+        assert code == 4, words
+        assert f"belongs to the folder {person.a}" in err
+        assert f"cd {person.a}" in err
+    assert person.written == []
+    code, _, _ = person.types(person.a, "approve", "last", run["hash"], "--go")
+    assert (code, person.written) == (0, ["a"])
+
+
+def test_last_is_the_last_run_of_this_folder(person: Person) -> None:
+    person.types(person.a, "run", "plan.json", "--no-input")
+    run = person.shown(person.a)
+    code, _, err = person.types(person.b, "approve", "last", run["hash"], "--go")
+    assert (code, "no run in this folder" in err) == (2, True)
+    person.types(person.b, "run", "plan.json", "--no-input")
+    assert person.shown(person.a)["id"] == run["id"]
+    assert person.shown(person.b)["id"] != run["id"]
+    assert json.loads(person.types(person.a, "store", "verify", "--json")[1])[0]["run"] == run["id"]
+    assert person.written == []
+
+
+def test_a_run_of_another_folder_can_be_looked_at_and_its_commands_lead_there(
+    person: Person,
+) -> None:
+    person.types(person.a, "run", "plan.json", "--no-input")
+    run = person.shown(person.a)
+    code, out, _ = person.types(person.b, "show", run["id"])
+    assert code == 0
+    assert str(person.a) in out
+    [approve, _] = person.shown(person.b, run["id"])["next"]
+    assert approve == f"plansmith -C {person.a} approve {run['id']} {run['hash']}"
+    assert str(person.a) in person.types(person.b, "runs")[1]
+    assert str(person.a) not in person.types(person.a, "runs")[1]
+    assert json.loads(person.types(person.b, "runs", "--json")[1])[0]["folder"] == str(person.a)
+    words = approve.split()[1:]
+    assert person.types(person.b, *words, "--go")[0] == 0
+    assert person.written == ["a"]
+    assert person.types(person.b, "-C", "nowhere", "runs")[0] == 2
+
+
+def test_a_run_that_is_over_is_repeated_only_where_it_belongs(person: Person) -> None:
+    person.types(person.a, "run", "plan.json", "--no-input")
+    old = person.shown(person.a)
+    person.types(person.a, "approve", "last", old["hash"], "--go")
+    code, _, err = person.types(person.b, "runs", "retry", old["id"], "--from", "w", "--no-input")
+    assert (code, str(person.a) in err) == (4, True)
+    person.types(person.a, "runs", "retry", old["id"], "--from", "w", "--no-input")
+    assert person.shown(person.a)["folder"] == str(person.a)
+    assert person.written == ["a"]
+
+
+def test_a_folder_reached_by_a_link_is_the_same_and_one_that_was_moved_is_not(
+    person: Person,
+) -> None:
+    person.types(person.a, "run", "plan.json", "--no-input")
+    run = person.shown(person.a)
+    link = person.a.with_name("link")
+    link.symlink_to(person.a)
+    assert person.types(link, "approve", "last", run["hash"])[0] == 0
+    link.unlink()
+    moved = shutil.move(person.a, person.a.with_name("moved"))
+    code, _, err = person.types(Path(moved), "go", run["id"])
+    assert code == 4
+    assert "does not exist any more" in err
+    assert person.written == []
+
+
+def smith(folder: Path | str, store: str, **more: Any) -> Plansmith:
+    calls: list[str] = more.pop("calls", [])
+
+    @tool(effect="write")
+    def note(text: str = "") -> str:
+        """Write it down."""
+        calls.append(str(folder))
+        return text
+
+    return Plansmith(folder=folder, store=store, tools=[note], **more)
+
+
+NOTE = Plan.model_validate({"goal": "note", "steps": [{"id": "n", "tool": "note"}]})
+ASKING = Plan.model_validate(
+    {"goal": "note", "steps": [ASK, {"id": "n", "tool": "note", "after": ["q"]}]}
+)
+Verb = Callable[[Plansmith, str], Any]
+VERBS: dict[str, Verb] = {
+    "approve": lambda s, run: s.decide(run, approve=ASKING.hash),
+    "edit": lambda s, run: s.edit(run, NOTE),
+    "answer": lambda s, run: s.answer(run, "q", "x"),
+    "run": lambda s, run: s.run(run),
+    "resume": lambda s, run: s.resume(run),
+    "retry": lambda s, run: s.retry(run),
+    "fork": lambda s, run: s.runs.repeating.fork(run, at=3),
+    "changes": lambda s, run: s.request_changes(run, "other"),
+    "skip": lambda s, run: s.runs.stopping.skip(run, "n"),
+    "schedule": lambda s, run: s.schedules.create(run=run, timing=Timing(every_minutes=5)),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_no_verb_acts_for_a_run_of_another_folder(tmp_path: Path, verb: str) -> None:
+    store = f"sqlite:///{tmp_path / 'r.db'}"
+    async with smith(tmp_path / "a", store) as a:
+        run = await a.submit(ASKING)
+        await a.decide(run.id, approve=run.plan.hash if run.plan else "")
+        run = await a.run(run.id)
+        assert run.status is RunStatus.ASKING
+        before = len(await a.store.events(run.id))
+        async with smith(tmp_path / "b", store, model=ScriptedModel([])) as b:
+            with pytest.raises(OtherFolder, match="belongs to the folder"):
+                await VERBS[verb](b, run.id)
+            assert await b.runs.resume_all() == []
+            assert (await b.get(run.id)).folder == str(tmp_path / "a")  # looking is free
+        assert len(await a.store.events(run.id)) == before
+
+
+async def test_runs_of_no_folder_go_on_anywhere_and_forks_keep_their_folder(
+    tmp_path: Path,
+) -> None:
+    store = f"sqlite:///{tmp_path / 'r.db'}"
+    async with smith("", store) as nowhere, smith(tmp_path / "a", store) as a:
+        free = await nowhere.submit(NOTE)
+        assert free.folder == ""
+        assert (await a.decide(free.id, approve=NOTE.hash)).is_approved
+        mine = await a.submit(NOTE)
+        assert (await a.runs.repeating.fork(mine.id, at=2)).folder == str(tmp_path / "a")
+        assert (await nowhere.runs.repeating.fork(mine.id, at=2)).folder == str(tmp_path / "a")
+
+
+async def test_a_request_of_another_folder_keeps_no_run_of_this_one_from_going_on(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    store = f"sqlite:///{tmp_path / 'r.db'}"
+    there = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "a")
+    journal = there.runs.journals.new()
+    await journal.append(e.RunCreated(request="look around"), by=e.actor("ann"))
+    await there.close()
+    here = Plansmith(store=store, model=ScriptedModel(), folder=tmp_path / "b", tools=[seen])
+    mine = await here.submit(Plan.model_validate({"steps": [{"id": "s", "tool": "seen"}]}))
+    await (await here.runs.journals.load(mine.id)).append(
+        e.RunStarted(hash=mine.plan.hash if mine.plan else "")
+    )
+    assert [run.status for run in await here.runs.resume_all()] == [RunStatus.DONE]
+    assert (await here.get(journal.id)).plan is None
+    await here.close()
+
+
+@tool(effect="read")
+def seen() -> str:
+    """Look."""
+    return "seen"
+
+
+async def test_stopping_a_run_is_possible_from_anywhere(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'r.db'}"
+    async with smith(tmp_path / "a", store) as a, smith(tmp_path / "b", store) as b:
+        first, second = await a.submit(NOTE), await a.submit(NOTE)
+        assert (await b.decide(first.id, reject=True)).status is RunStatus.CANCELLED
+        assert (await b.cancel(second.id)).status is RunStatus.CANCELLED
+
+
+async def test_a_schedule_fires_only_in_the_folder_it_was_approved_in(tmp_path: Path) -> None:
+    store, clock, calls = f"sqlite:///{tmp_path / 'r.db'}", FakeClock(START), list[str]()
+    given: dict[str, Any] = {"clock": clock, "calls": calls}
+    async with (
+        smith(tmp_path / "a", store, **given) as a,
+        smith(tmp_path / "b", store, **given) as b,
+    ):
+        made = await a.schedules.create(
+            plan=NOTE, timing=Timing(every_minutes=60), approve=NOTE.hash, name="notes"
+        )
+        assert made.folder == str(tmp_path / "a")
+        await clock.advance(3600)
+        assert await b.schedules.tick() == []
+        with pytest.raises(OtherFolder, match="schedule notes belongs to the folder"):
+            await b.schedules.fire_now("notes")
+        for verb in (
+            b.schedules.change("notes", max_failures=9),
+            b.schedules.backfill("notes", since=START, until=START + timedelta(minutes=1)),
+        ):
+            with pytest.raises(OtherFolder):
+                await verb
+        assert calls == []
+        [fire] = await a.schedules.tick()
+        await a.schedules.carried()
+        assert calls == [str(tmp_path / "a")]
+        assert (await a.get(fire.run)).folder == str(tmp_path / "a")
+        # A fire that its folder began and left behind is not taken over from elsewhere, either.
+        await clock.advance(3600)
+        await a.schedules.tick()
+        await a.close()
+        await clock.advance(3000)
+        assert await b.schedules.tick() == []
+        assert calls.count(str(tmp_path / "b")) == 0
+        assert (await b.schedules.pause("notes")).paused  # stopping is free
+        with pytest.raises(OtherFolder):
+            await b.schedules.resume("notes")
+
+
+START = datetime(2026, 1, 1, 8, tzinfo=UTC)
+
+
+def test_a_schedule_of_another_folder_is_listed_with_where_it_fires(person: Person) -> None:
+    plan = {"goal": "look", "steps": [{"id": "l", "tool": "files.list", "inputs": {}}]}
+    (person.a / "look.json").write_text(json.dumps(plan), encoding="utf-8")
+    digest = Plan.model_validate(plan).hash
+    words = (
+        "schedule",
+        "add",
+        "--plan",
+        "look.json",
+        "--every",
+        "60",
+        "--name",
+        "look",
+        "--approve-plan",
+        digest,
+    )
+    code, _, err = person.types(person.a, *words)
+    assert code == 0, err
+    assert f"fires in {person.a}" in person.types(person.b, "schedule", "list")[1]
+    assert f"fires in {person.a}" not in person.types(person.a, "schedule", "list")[1]
+    code, _, err = person.types(person.b, "schedule", "run-now", "look")
+    assert (code, str(person.a) in err) == (4, True)
+
+
+async def test_a_server_leaves_runs_of_another_folder_alone_and_answers_409(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    async with serving(tmp_path, store="sqlite") as first:
+        waiting = await first.begin(tool_step("m", "mail"))
+        going = await first.begin(tool_step("s", "slow"))
+        await first.approve(going)
+        async with asyncio.timeout(120):
+            await first.tools.began["slow"].wait()
+        assert waiting["folder"] == str(tmp_path / "a")
+    monkeypatch.chdir(tmp_path / "b")
+    async with serving(tmp_path, store="sqlite") as second:
+        second.tools.gate.set()
+        problem = await second.post(
+            f"/v1/runs/{waiting['id']}/decision", {"approve": waiting["hash"]}, 409
+        )
+        assert problem["code"] == "other_folder"
+        assert str(tmp_path / "a") in problem["detail"]
+        rows = (await second.get("/v1/runs"))["items"]
+        assert {row["folder"] for row in rows} == {str(tmp_path / "a")}
+        second.server_state.background.go_on(going["id"])
+        await second.server_state.background.close()  # whatever it would do is done or stopped
+        assert (await second.get(f"/v1/runs/{going['id']}"))["status"] == "running"
+        assert second.tools.calls == []
+    monkeypatch.chdir(tmp_path / "a")
+    async with serving(tmp_path, store="sqlite") as again:
+        again.tools.gate.set()
+        assert (await again.until(going["id"], "done"))["status"] == "done"
+
+
+class Changing:
+    """A tool whose definition somebody changes."""
+
+    def __init__(self) -> None:
+        self.spec = ToolSpec(name="pay", description="Pay ten", effect="read")  # type: ignore[arg-type]
+        self.calls = 0
+
+    async def tools(self) -> list[ToolSpec]:
+        return [self.spec, ToolSpec(name="other")]
+
+    async def call(self, tool: str, arguments: Any, call: Call) -> Any:
+        del tool, arguments, call
+        self.calls += 1
+        return {}
+
+
+PAY = {"id": "p", "tool": "pay", "inputs": {}}
+INNER = Plan.model_validate({"goal": "inner", "steps": [PAY]})
+OUTER = Plan.model_validate(
+    {
+        "goal": "outer",
+        "steps": [
+            {"id": "o", "tool": "other"},
+            {"id": "m", "kind": "map", "over": [1], "each": {"kind": "plan", "template": "inner"}},
+        ],
+    }
+)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_tool_that_changed_after_the_approval_is_put_to_review_again(
+    tmp_path: Path, *, restart: bool
+) -> None:
+    """Also where it is called inside a template inside a map, and in another process."""
+    source, store = Changing(), f"sqlite:///{tmp_path / 'r.db'}"
+
+    def make() -> Plansmith:
+        return Plansmith(store=store, tools=[source], templates={"inner": INNER})
+
+    first = make()
+    run = await first.submit(OUTER)
+    assert run.plan is not None
+    await first.decide(run.id, approve=run.plan.hash)
+    source.spec = source.spec.replace(description="Pay ten thousand")
+    second = first
+    if restart:
+        await first.close()
+        second = make()
+    run = await second.runs.run(run.id)
+    assert (run.status, source.calls) == (RunStatus.REVIEWING, 0)
+    assert run.plan is not None
+    assert not run.is_approved
+    asked = [each.body for each in await second.store.events(run.id)][-1]
+    assert isinstance(asked, e.ReviewAsked)
+    assert asked.reasons == ("pay is defined in another way than when you approved this plan",)
+    await second.decide(run.id, approve=run.plan.hash)
+    assert (await second.run(run.id)).status is RunStatus.DONE
+    await second.close()
+
+
+async def test_an_approval_is_for_the_tools_of_the_templates_that_were_shown(
+    tmp_path: Path,
+) -> None:
+    """Whatever the program that takes the approval down gives under the same name by then."""
+    source, store = Changing(), f"sqlite:///{tmp_path / 'r.db'}"
+    harmless = Plan.model_validate({"steps": [{"id": "say", "kind": "reply", "instruction": "hi"}]})
+    first = Plansmith(store=store, tools=[source], templates={"inner": INNER})
+    run = await first.submit(OUTER)
+    await first.close()
+    second = Plansmith(store=store, tools=[source], templates={"inner": harmless})
+    assert run.plan is not None
+    run = await second.decide(run.id, approve=run.plan.hash)
+    assert list(run.approved_tools) == ["other", "pay"]
+    source.spec = source.spec.replace(description="Pay ten thousand")
+    run = await second.runs.run(run.id)
+    assert (run.status, source.calls) == (RunStatus.REVIEWING, 0)
+    await second.close()
+
+
+async def test_a_scheduled_plan_waits_when_what_it_calls_was_redefined(tmp_path: Path) -> None:
+    source, clock = Changing(), FakeClock(START)
+    plan = Plan.model_validate({"goal": "pay", "steps": [PAY]})
+    async with Plansmith(
+        store=f"sqlite:///{tmp_path / 'r.db'}", tools=[source], clock=clock
+    ) as own:
+        await own.schedules.create(plan=plan, timing=Timing(every_minutes=60), approve=plan.hash)
+        source.spec = source.spec.replace(open_world=False, description="Pay everything")
+        await clock.advance(3600)
+        [fire] = await own.schedules.tick()
+        await own.schedules.carried()
+        run = await own.get(fire.run)
+        assert (run.status, source.calls) == (RunStatus.REVIEWING, 0)
+        asked = [each.body for each in await own.store.events(run.id)][-1]
+        assert isinstance(asked, e.ReviewAsked)
+        assert "pay is defined in another way" in asked.reasons[0]
+
+
+async def test_an_approved_run_cut_off_in_the_middle_asks_again_after_a_redefinition(
+    tmp_path: Path,
+) -> None:
+    source, store = Changing(), f"sqlite:///{tmp_path / 'r.db'}"
+    plan = Plan.model_validate(
+        {"goal": "pay", "steps": [ASK, PAY | {"after": ["q"]}, {"id": "o", "tool": "other"}]}
+    )
+    async with Plansmith(store=store, tools=[source]) as first:
+        run = await first.submit(plan)
+        await first.decide(run.id, approve=plan.hash)
+        assert (await first.run(run.id)).status is RunStatus.ASKING
+    source.spec = source.spec.replace(input_schema={"type": "object", "properties": {}})
+    async with Plansmith(store=store, tools=[source]) as second:
+        await second.answer(run.id, "q", "yes")
+        again = await second.run(run.id)
+        assert again.status is RunStatus.REVIEWING
+        before = source.calls
+        await second.decide(run.id, approve=plan.hash)
+        assert (await second.run(run.id)).status is RunStatus.DONE
+        assert source.calls == before + 1

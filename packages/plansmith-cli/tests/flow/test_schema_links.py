@@ -1,0 +1,180 @@
+"""Schemas that point to the network or to files: nothing is fetched, and it is said."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith import Plan, RunStatus
+from plansmith_desk.agents.local import LocalAgent
+from plansmith_desk.model.grammar import grammar_of
+from plansmith.app import Plansmith
+from plansmith_cli.questions import read_answer
+from plansmith.errors import InputNeeded, PlansmithError
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.events import QuestionAsked
+from plansmith.ports import Call
+from plansmith.testing import Answer, ScriptedModel
+
+SOURCE = Path(__file__).parents[4] / "src" / "plansmith"
+
+
+class Listener:
+    """A real server that must be left alone; it would serve a schema that allows anything."""
+
+    def __init__(self) -> None:
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/schema.json"
+        self.visits = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                visitor, _ = self.socket.accept()
+            except OSError:
+                return
+            self.visits += 1
+            visitor.recv(4096)
+            visitor.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            visitor.close()
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    made = Listener()
+    yield made
+    made.socket.close()
+    assert made.visits == 0
+
+
+def linked(url: str) -> list[dict[str, Any]]:
+    """Schemas that need a document from elsewhere, in every way to say so."""
+    return [
+        {"type": "object", "properties": {"a": {"$ref": url}}},
+        {"type": "object", "properties": {"a": {"$dynamicRef": url}}},
+        {"$schema": url, "type": "object"},
+        {"$id": url, "type": "object", "properties": {"a": {"$ref": "other.json"}}},
+        {"type": "object", "allOf": [{"$ref": url}]},
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "definitions": {"x": {"$ref": f"{url}#/definitions/y"}},
+            "type": "object",
+            "properties": {"a": {"$ref": "#/definitions/x"}},
+        },
+    ]
+
+
+class Tools:
+    """Two tools: one whose schemas are as given, and a plain one."""
+
+    def __init__(self, schema: dict[str, Any], question: dict[str, Any] | None = None) -> None:
+        self.question = question
+        self.specs = [
+            ToolSpec(
+                name="shop.far",
+                description="Look something up.",
+                input_schema=schema,
+                output_schema=schema,
+                effect=Effect.READ,
+            ),
+            ToolSpec(name="shop.near", description="Look nearby.", effect=Effect.READ),
+        ]
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        return self.specs
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        if self.question is not None and call.reply is None:
+            raise InputNeeded("which one?", schema=self.question)
+        return {"a": 1} if tool == "shop.far" else {"b": 2}
+
+
+def steps(*tools: str) -> Plan:
+    made = [{"id": f"s{n}", "tool": tool, "inputs": {}} for n, tool in enumerate(tools)]
+    return Plan.model_validate({"goal": "test", "steps": made})
+
+
+@pytest.mark.parametrize("place", ["network", "file"])
+async def test_a_schema_that_points_elsewhere_is_a_problem_of_its_tool_and_of_no_other(
+    listener: Listener, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "schema.json").write_text('{"type": "integer"}')
+    url = listener.url if place == "network" else (tmp_path / "schema.json").as_uri()
+    for schema in linked(url):
+        app = Plansmith(tools=[Tools(schema)])
+        found = await app.check(steps("shop.far", "shop.near"))
+        told = [each for each in found if each.code == "PS209"]
+        if "$schema" not in schema or schema["$schema"] != url:
+            assert len(told) == 2, schema  # what it takes, and what it gives
+            assert all("nothing is fetched" in each.message for each in told)
+            assert {each.step for each in told} == {"s0"}
+        run = await app.run((await app.submit(steps("shop.far", "shop.near"))).id)
+        assert run.status is RunStatus.DONE
+        assert run.steps["s0"].status == run.steps["s1"].status == "done"
+
+
+async def test_what_a_schema_says_beside_its_link_is_still_checked(listener: Listener) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": listener.url}, "b": {"type": "integer"}},
+        "required": ["b"],
+    }
+    found = await Plansmith(tools=[Tools(schema)]).check(steps("shop.far"))
+    assert {"PS202", "PS209"} <= {each.code for each in found}
+
+
+async def test_an_agent_uses_a_tool_whose_schema_points_elsewhere_without_fetching_it(
+    listener: Listener,
+) -> None:
+    for schema in linked(listener.url):
+        model = ScriptedModel(
+            Answer({"a": 1}, tool="shop.far"), Answer({"text": "done"}, tool="finish")
+        )
+        agent = LocalAgent(
+            spec=AgentSpec(name="reader", effect=Effect.READ),
+            model=model,
+            prompt="researcher",
+            sources=[Tools(schema)],
+        )
+        await agent.work("Find it out.", {}, Call(key="k"))
+
+
+async def test_a_question_whose_schema_points_elsewhere_fails_and_waits_for_nobody(
+    listener: Listener,
+) -> None:
+    for schema in linked(listener.url):
+        app = Plansmith(tools=[Tools({"type": "object"}, question=schema)])
+        run = await app.run((await app.submit(steps("shop.near"))).id)
+        assert run.status is RunStatus.FAILED
+        assert not run.questions
+        assert "schema cannot be used" in run.steps["s0"].error
+
+
+def test_a_terminal_reads_an_answer_without_fetching_the_schema(listener: Listener) -> None:
+    for schema in linked(listener.url):
+        asked = QuestionAsked(question="q", step="s", text="?", answer_schema=schema, kind="step")
+        assert read_answer(asked, '{"a": 1}') == {"a": 1}
+
+
+def test_a_grammar_for_a_small_model_is_made_without_fetching(listener: Listener) -> None:
+    for schema in linked(listener.url):
+        with suppress(PlansmithError, ValueError):  # one that cannot be had is an error
+            grammar_of(schema)
+
+
+def test_schemas_are_made_ready_in_one_place() -> None:
+    makers = ("validator_for(", "jsonschema_rs.validate(", "is_valid(schema", "Draft7", "Draft202")
+    users = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if any(maker in path.read_text(encoding="utf-8") for maker in makers)
+    }
+    assert users == {"check/schemas.py"}

@@ -1,0 +1,97 @@
+"""A folder, a store and tools of their own for every test of the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith_planner.models.choose import KEYS
+from plansmith_cli.main import main
+
+TOOLS = '''
+from pathlib import Path
+
+from plansmith import tool
+
+
+@tool(effect="read")
+def look(name: str) -> dict:
+    """Look at something."""
+    return {"name": name}
+
+
+@tool(effect="read")
+def broken(name: str) -> dict:
+    """Never works."""
+    raise ValueError("boom")
+
+
+@tool(effect="write")
+def note(text: str) -> dict:
+    """Write a line down."""
+    with Path("notes.txt").open("a", encoding="utf-8") as file:
+        file.write(text + "\\n")
+    return {"written": text}
+'''
+
+
+@pytest.fixture(autouse=True)
+def intake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: nothing of the person at the machine is read or written."""
+    for name in ("PLANSMITH_MODEL", "PLANSMITH_BASE_URL", "LC_ALL", "LC_MESSAGES", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name in (
+        "PLANSMITH_MODELS",
+        "XDG_CACHE_HOME",
+        "XDG_STATE_HOME",
+        *(key.variable for key in KEYS),
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PLANSMITH_OFFLINE", "1")
+    monkeypatch.setenv("LANG", "en_US.UTF-8")
+    monkeypatch.setenv("PLANSMITH_STORE", f"sqlite:///{tmp_path / 'store' / 'runs.db'}")
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "tools.py").write_text(TOOLS, encoding="utf-8")
+    return folder
+
+
+Told = tuple[int, str, str]
+Cli = Callable[..., Told]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs a command as typed; gives exit code, stdout and stderr."""
+
+    def run(*words: str) -> Told:
+        capsys.readouterr()
+        try:
+            code = main(list(words))
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def write(intake: Path) -> Callable[..., str]:
+    """Writes a plan into the working folder; gives its name."""
+
+    def make(*steps: dict[str, Any], name: str = "plan.json", **fields: Any) -> str:
+        plan = {"goal": "test", "steps": list(steps)} | fields
+        (intake / name).write_text(json.dumps(plan), encoding="utf-8")
+        return name
+
+    return make
+
+
+Write = Callable[..., str]

@@ -1,0 +1,401 @@
+"""`plansmith chat` over a pipe, `ask --thread` and `plansmith threads`."""
+
+from __future__ import annotations
+
+import getpass
+import io
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.cli.conftest import Cli, Write
+from tests.unit.cli.travel_model import NEW, TOOLS, Travel
+
+from plansmith import Plan
+from plansmith_cli.commands.chat import COMMANDS, is_command
+from plansmith_cli.keyboard import LineHistory, completions
+from plansmith_cli.main import main
+from plansmith_cli.ui.words import words_for
+from plansmith.testing import Reply
+
+PY = ("--tools", "travel.py")
+Pipe = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def travel(intake: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Travel]:
+    """A model that reads its prompts, and tools to travel with."""
+    (intake / "travel.py").write_text(TOOLS, encoding="utf-8")
+    found = Travel()
+    with found.server.in_thread() as url:
+        monkeypatch.setenv("PLANSMITH_MODEL", "openai:test")
+        monkeypatch.setenv("PLANSMITH_BASE_URL", url)
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        yield found
+
+
+@pytest.fixture
+def pipe(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Pipe:
+    """Pipes lines into a chat; gives exit code, stdout and stderr."""
+
+    def run(*lines: str, flags: tuple[str, ...] = ()) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+        return cli("chat", *flags)
+
+    return run
+
+
+def turns(out: str) -> list[dict[str, Any]]:
+    """Every line of the output must be JSON."""
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def booked(folder: Path) -> str:
+    path = folder / "booked.txt"
+    return path.read_text() if path.exists() else ""
+
+
+def test_a_chat_over_a_pipe_is_the_story_up_to_what_only_a_person_decides(
+    travel: Travel, pipe: Pipe, intake: Path
+) -> None:
+    said = ("Plan a trip", "Rome", "Now book it", "cheaper, please", "why Rome?", "yes, go ahead")
+    code, out, err = pipe(*said, flags=("--json", *PY))
+    told = turns(out)
+    kinds = ["request", "answer", "request", "change", "why", "review"]
+    assert [each["kind"] for each in told] == kinds
+    assert [each["exit"] for each in told] == [5, 0, 5, 5, 0, 5]
+    assert told[0]["run"]["questions"][0]["text"] == "Where to?"
+    assert "You could take AZ 123." in told[1]["run"]["report"]
+    first = told[1]["run"]["id"]
+    assert f"run:{first}/find" in json.dumps(told[2]["run"]["plan"])
+    assert [each["id"] for each in told[3]["run"]["plan"]["steps"]] == ["train", "book"]
+    assert "You answered “Rome” to the question: Where to?" in told[4]["text"]
+    assert "A message approves nothing" in told[5]["text"]
+    assert told[5]["run"]["status"] == "reviewing"
+    assert len({each["thread"] for each in told}) == 1
+    assert (code, booked(intake)) == (5, "")
+    assert f"plansmith chat --thread {told[0]['thread']}" in err
+
+
+def test_no_line_of_a_pipe_approves_a_plan(travel: Travel, pipe: Pipe, intake: Path) -> None:
+    yes = ("y", "yes", "好", "approve", "/plan", "y", "/go", "yes", "allow")
+    code, _, err = pipe("Find a flight to Rome", "Now book it", *yes, flags=PY)
+    assert booked(intake) == ""
+    assert code != 0
+    assert "plansmith approve" in err
+
+
+def test_what_a_message_was_taken_for_is_told_and_undo_takes_it_back(
+    travel: Travel, pipe: Pipe
+) -> None:
+    _, out, err = pipe("Plan a trip", "Rome", "/undo", "/thread", flags=PY)
+    assert "Taken as the answer to “Where to?” (a short reply to the question); /undo" in err
+    assert "The message was taken back." in out
+    assert "→ taken back · answer" in out
+    assert err.count("Where to?") >= 3  # it is asked again
+
+
+def test_what_the_model_judged_in_a_chat_is_told_and_the_question_stays_open(
+    travel: Travel, pipe: Pipe
+) -> None:
+    lines = ("Plan a trip", "Find hotels in Rome", "Rome")
+    code, out, err = pipe(*lines, flags=("--json", *PY))
+    first, new, answer = turns(out)
+    assert (new["kind"], new["judge"], new["reason"]) == ("request", "model", "it is new")
+    assert "Taken as a new request (the model judged: it is new); what waits stays open." in err
+    assert (answer["kind"], answer["run"]["id"]) == ("answer", first["run"]["id"])
+    assert code == 0
+
+
+def test_a_message_of_a_chat_that_no_model_can_judge_is_told_to_be_a_new_request(
+    travel: Travel, pipe: Pipe
+) -> None:
+    travel.judge = lambda: Reply("no idea")
+    _, out, err = pipe("Plan a trip", "Find hotels in Rome", flags=("--json", *PY))
+    assert [each["kind"] for each in turns(out)] == ["request", "request"]
+    assert "Taken as a new request (it does not read like an answer or a change); what" in err
+
+
+def test_a_chat_names_the_option_that_a_message_was_taken_for(travel: Travel, pipe: Pipe) -> None:
+    step = {"id": "which", "question": "How?", "options": ["by train", "by air"]}
+    plan: dict[str, Any] = {"goal": "Ask", "steps": [step]}
+    judged: dict[str, Any] = {"kind": "answer", "question": "which", "option": "by air"}
+    travel.judge = lambda: Reply(judged | {"reason": "it flies"})
+    travel.plan = lambda: Reply(plan)
+    _, _, err = pipe("Go to Rome", "above the clouds", "/undo", "1", flags=PY)
+    assert "Taken as the answer “by air” to “How?” (the model judged: it flies); /undo" in err
+    assert "Taken as the answer “by train” to “How?”; /undo" in err
+
+
+def test_a_chat_counts_the_time_of_each_message_from_its_beginning(
+    travel: Travel, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("plansmith_cli.ui.progress.time.monotonic", lambda: now)
+
+    def judge() -> Reply:
+        nonlocal now
+        now += 90  # while somebody thinks about the message
+        return Reply(NEW)
+
+    travel.judge = judge
+    _, _, err = pipe("Plan a trip", "Find hotels in Rome", "Rome", flags=(*PY, "-v"))
+    assert "[01:30] triage" in err
+    assert err.rindex("[00:00] triage") > err.index("[01:30] triage")
+
+
+def test_ctrl_c_before_a_message_of_a_chat_is_read_takes_it_back(
+    travel: Travel, pipe: Pipe
+) -> None:
+    def press_ctrl_c() -> Reply:
+        os.kill(os.getpid(), signal.SIGINT)
+        return Reply("", ends="silent")
+
+    travel.judge = press_ctrl_c
+    lines = ("Plan a trip", "Find hotels in Rome", "Rome", "/thread")
+    _, out, _ = pipe(*lines, flags=("--json", *PY))
+    first, stopped, answer, thread = turns(out)
+    assert (stopped["exit"], "taken back" in stopped["text"]) == (130, True)
+    assert (answer["kind"], answer["run"]["id"]) == ("answer", first["run"]["id"])
+    assert "→ taken back · not read yet" in thread["text"]
+
+
+class Hands:
+    """Types lines; before each, does what is to be done meanwhile."""
+
+    def __init__(self, *lines: str | Callable[[], object]) -> None:
+        self._lines = [*lines]
+
+    def isatty(self) -> bool:
+        return False
+
+    def readline(self) -> str:
+        while self._lines:
+            line = self._lines.pop(0)
+            if isinstance(line, str):
+                return f"{line}\n"
+            meanwhile = threading.Thread(target=line)
+            meanwhile.start()
+            meanwhile.join()
+        return ""
+
+
+def test_a_chat_shows_what_was_said_in_its_thread_meanwhile(
+    travel: Travel, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other() -> None:
+        assert main(["ask", "--thread", "last", "why Rome?"]) == 0
+
+    hands = Hands("Find a flight to Rome", other, "why AZ?")
+    monkeypatch.setattr("sys.stdin", hands)
+    code, out, err = cli("chat", *PY)
+    assert code == 0
+    assert f"{getpass.getuser()}: why Rome?" in err
+    assert out.count("Your request says so") == 1  # what the other one was told, once
+
+
+def test_last_is_the_thread_of_what_a_person_asked_not_of_a_schedule(
+    travel: Travel, cli: Cli, write: Write
+) -> None:
+    cli("ask", "Find a flight to Rome", *PY)
+    asked = json.loads(cli("runs", "--json")[1])[0]["id"]
+    step = {"id": "a", "tool": "flights", "inputs": {"city": "Oslo"}}
+    plan, digest = write(step), Plan.model_validate({"goal": "test", "steps": [step]}).hash
+    often = ("--name", "often", "--every", "1h", "--approve-plan", digest)
+    assert cli("schedule", "add", "--plan", plan, *often, *PY)[0] == 0
+    assert cli("schedule", "run-now", "often", *PY)[0] == 0
+    code, out, _ = cli("ask", "--thread", "last", "why Rome?", "--json")
+    assert (code, json.loads(out)["thread"]) == (0, asked)
+
+
+def test_two_turns_without_any_model(pipe: Pipe, intake: Path) -> None:
+    (intake / "may.txt").write_text("three invoices", encoding="utf-8")
+    which = "Which files here mention invoices?"
+    flags = ("--model", "demo", "--yes-read-only", "--json")
+    code, out, _ = pipe(which, "/why", which, flags=flags)
+    first, why, second = turns(out)
+    assert code == first["exit"] == second["exit"] == 0
+    assert "may.txt" in first["run"]["report"]
+    assert why["kind"] == "why"
+    assert first["thread"] == second["thread"]
+    assert first["run"]["id"] != second["run"]["id"]
+
+
+def test_what_goes_wrong_in_a_chat_ends_no_chat_and_the_last_line_counts(
+    travel: Travel, pipe: Pipe
+) -> None:
+    lines = (
+        "/nothing",
+        "x" * 100_001,
+        "/undo 99",
+        f"/undo {'9' * 5000}",
+        "/why",
+        "Plan a trip",
+        "/runs",
+    )
+    code, out, err = pipe(*lines, flags=("--json", *PY))
+    told = turns(out)
+    assert [each["exit"] for each in told] == [2, 4, 4, 2, 4, 5, 0]
+    assert told[0]["error"]["hint"] == "/help lists the commands"
+    assert "Traceback" not in err
+    assert code == 0
+
+
+def test_a_chat_that_is_told_nothing_does_nothing(travel: Travel, pipe: Pipe) -> None:
+    assert pipe("", "   ", flags=PY)[:2] == (0, "")
+    assert json.loads(pipe(flags=("--json",))[1]) == {"ok": True, "exit": 0}
+    assert pipe(flags=("--thread", "last"))[0] == 2
+    assert pipe(flags=("--jsonl",))[0] == 2
+
+
+def test_a_chat_ends_at_quit_and_new_begins_another_thread(travel: Travel, pipe: Pipe) -> None:
+    lines = ("Plan a trip", "/new", "Plan a trip", "/quit", "Plan a trip")
+    _, out, err = pipe(*lines, flags=("--json", "--lang", "zh-CN", *PY))
+    first, new, second = turns(out)
+    assert new["text"] == second["thread"] != first["thread"]
+    assert f"plansmith chat --thread {first['thread']} --lang zh-CN --tools travel.py" in err
+
+
+def test_help_of_a_chat_names_every_command_in_both_languages() -> None:
+    for locale in ("en", "zh"):
+        told = words_for(locale)["chat_help"]
+        assert all(f"\n{name} " in told for name in COMMANDS if name != "/help")
+
+
+def test_a_message_about_a_path_is_no_command_of_a_chat() -> None:
+    assert is_command("/undo 3")
+    assert not is_command("/etc/hosts, what is it?")
+    assert not is_command("//undo is a word")
+    assert not is_command("what does /undo do?")
+
+
+def test_ask_follows_up_a_run_that_was_alone_by_thread_last(
+    travel: Travel, cli: Cli, intake: Path
+) -> None:
+    code, out, _ = cli("ask", "Plan a trip", *PY, "--json")
+    alone = json.loads(out)
+    assert (code, alone["thread"], "turn" in alone) == (5, "", False)
+    code, out, err = cli("ask", "--thread", "last", "Rome", *PY, "--json")
+    told = json.loads(out)
+    assert (code, told["status"], told["id"]) == (0, "done", alone["id"])
+    assert (told["thread"], told["turn"]["kind"]) == (alone["id"], "answer")
+    assert f"plansmith threads undo {alone['id']} {told['turn']['message']}" in err
+    code, out, _ = cli("ask", "--thread", alone["id"][:13], "why Rome?")
+    assert (code, "You answered “Rome”" in out) == (0, True)
+    code, out, _ = cli("show", alone["id"])
+    assert f"In the conversation {alone['id']}" in out
+    code, _, err = cli("ask", "--thread", "last", "Now book it", *PY)
+    assert (code, booked(intake)) == (5, "")
+    code, out, _ = cli("ask", "--thread", "last", "ok, do it", *PY, "--json")
+    assert (code, json.loads(out)["turn"]["kind"], booked(intake)) == (5, "review", "")
+
+
+def test_ask_in_an_unknown_thread_is_refused(travel: Travel, cli: Cli) -> None:
+    code, _, err = cli("ask", "--thread", "nowhere", "Plan a trip", *PY)
+    assert code == 2
+    assert "there is no thread 'nowhere'" in err
+    assert "plansmith threads" in err
+    code, _, err = cli("ask", "--thread", "", "Plan a trip", *PY)
+    assert (code, "the name is empty; without --thread a new one begins" in err) == (2, True)
+    assert cli("threads", "--json")[1] == "[]\n"
+    assert json.loads(cli("runs", "--json")[1]) == []
+
+
+def test_threads_are_listed_shown_undone_and_deleted(travel: Travel, pipe: Pipe, cli: Cli) -> None:
+    assert "there are no conversations" in cli("threads")[2]
+    pipe("Plan a trip", "Rome", flags=PY)
+    code, out, _ = cli("threads", "list", "--json")
+    [row] = json.loads(out)
+    assert (code, row["title"], row["messages"]) == (0, "Plan a trip", 2)
+    assert row["id"][:8] in cli("threads")[1]
+    code, out, _ = cli("threads", "show", row["id"][:8], "--json")
+    shown = json.loads(out)
+    assert [each["said"] for each in shown["messages"]] == ["Plan a trip", "Rome"]
+    assert shown["messages"][1]["judge"] == "rules"
+    assert "Rome\n      → answer" in cli("threads", "show", "last")[1]
+    answer = str(shown["messages"][1]["message"])
+    code, out, err = cli("threads", "undo", "last", answer, *PY)
+    assert (code, out) == (0, "The message was taken back.\n")
+    assert cli("threads", "undo", "last", answer, *PY)[0] == 4
+    code, _, err = cli("threads", "undo", "last", "the last one")
+    assert (code, "the last one is not a whole number" in err) == (2, True)
+    assert cli("threads", "delete", row["id"])[0] == 4  # nobody was asked
+    code, _, err = cli("threads", "delete", row["id"], "--yes", "--json")
+    assert (code, "is not over" in err) == (4, True)
+    cli("runs", "cancel", shown["runs"][-1])
+    run = json.loads(cli("threads", "show", "last", "--json")[1])["runs"][-1]
+    cli("runs", "cancel", run)
+    code, out, _ = cli("threads", "delete", row["id"], "--yes", "--json")
+    assert (code, json.loads(out)["deleted"]) == (0, row["id"])
+    assert json.loads(cli("runs", "--json")[1]) == []
+
+
+def test_a_chat_in_chinese_speaks_chinese(
+    travel: Travel, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    _, out, err = pipe("Plan a trip", "Rome", "/help", flags=PY)
+    assert "视为对“Where to?”的回答（对问题的简短回答）；/undo 可撤回。" in err
+    assert "计划只在它自己的提示处批准" in out
+    assert "回到这次对话" in err
+
+
+def test_a_hostile_message_and_title_reach_no_terminal_as_they_are(
+    travel: Travel, pipe: Pipe, cli: Cli
+) -> None:
+    hostile = "Plan a trip \x1b]0;owned\x07\x1b[2J\u202e"
+    pipe(hostile, "/thread", flags=PY)
+    shown = [*pipe("/thread", "/runs", "/plan", flags=("--thread", "last", *PY))[1:]]
+    shown += [*cli("threads")[1:], *cli("threads", "show", "last")[1:]]
+    assert any("Plan a trip" in each for each in shown)
+    assert not any(letter in each for each in shown for letter in ("\x1b", "\x07", "\u202e"))
+    assert json.loads(cli("threads", "list", "--json")[1])[0]["title"].startswith("Plan a trip")
+
+
+def test_lines_of_a_chat_are_kept_for_their_person_alone(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "chat_history"
+    history = LineHistory(path)
+    assert history.lines() == []
+    assert [history.add(line) for line in ("one", " a secret", "two\nlines", "")] == [
+        *("one", "", "two lines", "")
+    ]
+    assert history.lines() == ["one", "two lines"]
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    path.chmod(0o644)
+    history.add("three")
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.write_text("".join(f"{number}\n" for number in range(2001)))
+    assert history.lines()[0] == "1001"
+    assert len(path.read_text().splitlines()) == 1000
+
+
+def test_history_of_a_chat_is_not_written_through_a_link(tmp_path: Path) -> None:
+    aim = tmp_path / "aim"
+    link = tmp_path / "chat_history"
+    link.symlink_to(aim)
+    with pytest.raises(OSError, match="symbolic"):
+        LineHistory(link).add("one")
+    assert not aim.exists()
+
+
+def test_completion_of_a_chat_offers_commands_options_and_files(intake: Path) -> None:
+    (intake / "north sales").mkdir()
+    (intake / "notes.csv").touch()
+    (intake / ".hidden").touch()
+    (intake / "no\x1b[2Jpe").mkdir()
+
+    def offered(typed: str) -> list[str]:
+        return completions(typed, commands=("/undo", "/runs"), options=("no", "New York"))
+
+    assert offered("/u") == ["/undo"]
+    assert offered("") == ["/undo", "/runs", "no", "New York"]
+    assert offered("new y") == ["New York"]
+    assert offered("no") == ["no", "north sales/", "notes.csv"]
+    assert offered("read not") == ["read notes.csv"]
+    assert offered("read /etc/pas") == []
+    assert offered("read nowhere/x") == []

@@ -1,0 +1,384 @@
+"""The command line in Chinese: no English sentence of ours is left, whatever is typed."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.conftest import Cli, Write
+
+import plansmith
+from plansmith import read_plan
+from plansmith_cli import parser as cli_parser
+from plansmith_cli.command_table import COMMANDS
+from plansmith_cli.main import load_command, main, parser_of
+from plansmith.text import HAN, text_width
+
+SOURCE = Path(plansmith.__file__).parent
+CHINESE = cli_parser.chinese_texts()
+
+# Two words beside each other are a sentence of ours, unless they are one of these.
+_ENGLISH = re.compile(r"[A-Za-z]{2,}(?:['’-][a-z]+)?(?:,? [a-z]{2,}){1,}")
+_OTHERS = re.compile(
+    r"plansmith(?: -C \S+)? [a-z]+[^，。；：）”]*"  # a command
+    r"|\"[^\"]*\"|'[^']*'|`[^`]*`"  # what somebody wrote
+    r"|(?:tool|files|tables|charts)\.\w+|usage: .*"
+    r"|No such file or directory|file is not a database"  # what the system says
+    r"|\b\w+ = .*|\w+ inputs\.\w+"  # arguments and results
+    r"|csv-[a-z]+|\{[^}]*\}|\[[^]]*\]|--[a-z-]+ \S+"  # choices, and options with their values
+)
+PY = ("--tools", "tools.py")
+LOOK = {"id": "kan", "tool": "look", "inputs": {"name": "甲"}, "title": "看一看"}
+NOTE = {"id": "ji", "tool": "note", "inputs": {"text": "{{kan.name}}"}}
+BROKEN = {"id": "huai", "tool": "broken", "inputs": {"name": "甲"}}
+SAYS = {"id": "da", "say": "看到了 {{kan.name}}"}
+
+
+def english(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if _ENGLISH.search(_OTHERS.sub(" ", line)):
+            yield line
+
+
+Typed = Callable[..., int]
+
+
+@pytest.fixture
+def types(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typed]:
+    """Types a command in Chinese; at the end, everything that was English is shown."""
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    found: list[str] = []
+
+    def run(*words: str) -> int:
+        code, out, err = cli(*words)
+        found.extend(f"{' '.join(words[:2])}: {line}" for line in english(out + err))
+        return code
+
+    yield run
+    assert not found, "\n".join(found)
+
+
+def test_the_words_of_a_sentence_are_found_and_names_are_not() -> None:
+    assert [*english("Takes about 2 s, price unknown")]
+    assert [*english("错误：there is no run “x”")]
+    assert not [*english("工具 tables.sql · plansmith approve last 0af3 --tools tools.py")]
+
+
+def test_a_request_is_planned_reviewed_run_and_reported_in_chinese(
+    types: Typed, intake: Path
+) -> None:
+    (intake / "五月.txt").write_text("两张发票\n", encoding="utf-8")
+    asked = "哪些文件提到了发票？"
+    assert types("plan", asked, "--model", "rules") == 0
+    assert types("ask", asked, "--model", "rules", "--no-input") == 5
+    assert types("show", "last") == 0
+    assert types("approve", "last") == 5
+    assert types("ask", asked, "--model", "rules", "--yes-read-only", "-v") == 0
+    for words in (("report", "last"), ("show", "last"), ("runs",), ("show", "last", "--graph")):
+        assert types(*words) == 0
+    assert types("ask", "写一首关于春天的诗", "--model", "rules", "--no-input") != 0
+
+
+def test_a_plan_is_run_asked_about_and_continued_in_chinese(
+    types: Typed, write: Write, cli: Cli
+) -> None:
+    plan = write(LOOK, NOTE, SAYS, goal="记下来")
+    assert types("run", plan, *PY, "--no-input") == 5
+    digest = json.loads(cli("show", "last", "--json")[1])["hash"]
+    assert types("approve", "last", digest, *PY, "--go", "--no-input") == 5  # asks for consent
+    assert types("show", "last") == 0
+    assert types("answer", "last", "--show", *PY) == 0
+    assert types("answer", "last", "allow", *PY, "--go") == 0
+    assert types("report", "last", "--evidence") == 0
+    failing = write(LOOK, BROKEN, goal="会失败", name="b.json")
+    assert types("run", failing, *PY) != 0
+    assert types("runs") == 0
+    changed = write(LOOK | {"inputs": {"name": "乙"}}, goal="记下来", name="c.json")
+    for words in (("check", plan, *PY), ("diff", plan, changed), ("show", changed)):
+        assert types(*words) == 0
+
+
+def test_what_goes_wrong_is_told_in_chinese(types: Typed, write: Write, cli: Cli) -> None:
+    write({"id": "x", "tol": "look"}, name="broken.json")
+    cli("run", write(LOOK, SAYS), *PY)
+    for words in (
+        ("shwo", "last"),
+        ("show", "0000ffff"),
+        ("run", "missing.yaml"),
+        ("run", "broken.json"),
+        ("check", "broken.json"),
+        ("run", "last", *PY),
+        ("runs", "retry", "last", *PY),
+        ("answer", "last", "yes"),
+        ("approve", "last"),
+        ("runs", "cancel", "last"),
+        ("runs", "change", "last", "改一下"),
+        ("runs", "undo", "last"),
+        ("runs", "skip", "last", "nichts"),
+        ("ask", " "),
+        ("run", "plan.json", "--budget", "viel"),
+        ("help", "PS999"),
+    ):
+        assert types(*words) != 0, words
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            for each in action.choices.values():
+                yield from parsers(each)
+
+
+def test_every_text_of_the_help_has_its_chinese_and_nothing_else_is_in_the_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    monkeypatch.setenv("COLUMNS", "80")
+    asked: set[str] = set()
+    monkeypatch.setattr(cli_parser, "chinese_texts", lambda: _Asked(CHINESE, asked))
+    assert main(["--help"]) == 0
+    assert main(["help", "all"]) == 0
+    shown = capsys.readouterr().out
+    for name in COMMANDS:
+        for each in parsers(parser_of(name, load_command(name))):
+            shown += each.format_help()
+    wide = [line for line in shown.splitlines() if text_width(line) > 80 and HAN.search(line)]
+    assert "\n".join(wide) == ""
+    assert asked - CHINESE.keys() == set()
+    assert CHINESE.keys() - asked == set()
+
+
+class _Asked(dict[str, str]):
+    """The table, and what was looked up in it."""
+
+    def __init__(self, texts: Mapping[str, str], asked: set[str]) -> None:
+        super().__init__(texts)
+        self._asked = asked
+
+    def get(self, key: str, default: str = "") -> str:  # type: ignore[override]
+        self._asked.add(key)
+        return super().get(key, default)
+
+
+def test_wrong_arguments_are_told_in_chinese(types: Typed) -> None:
+    for words in (
+        ("runs", "--limit", "x"),
+        ("runs", "--limit", "0"),
+        ("runs", "--status", "x"),
+        ("runs", "--nothing"),
+        ("approve",),
+        ("show", "x", "--json", "--graph"),
+        ("show", "x", "--store"),
+        ("help", "PS40"),
+        ("help", "kill"),
+    ):
+        assert types(*words) == 2, words
+
+
+def test_schedules_and_templates_and_codes_are_told_in_chinese(types: Typed, write: Write) -> None:
+    plan = write(LOOK, SAYS, goal="看一看")
+    digest = read_plan(Path(plan).read_text(encoding="utf-8")).hash
+    add = ("schedule", "add", "--plan", plan, "--name", "ri", "--daily", "09:00", *PY)
+    assert types(*add) == 5
+    assert types(*add, "--approve-plan", digest) == 0
+    for words in (
+        ("list",),
+        ("show", "ri"),
+        ("next", "ri"),
+        ("next", "--every", "90m"),
+        ("run-now", "ri", *PY),
+        ("history", "ri"),
+        ("pause", "ri"),
+        ("resume", "ri"),
+        ("change", "ri", "--every", "1w"),
+        ("keep", "--once", *PY),
+        ("remove", "ri"),
+        ("list",),
+    ):
+        assert types("schedule", *words) == 0, words
+    for words in (("next",), ("add", "--every", "1h"), ("next", "--every", "soon")):
+        assert types("schedule", *words) == 2, words
+    assert types("run", plan, *PY) == 0
+    saved = ("save", "last", "cheng", "--param", "name=kan.inputs.name", *PY)
+    for action in (("list",), saved, ("show", "cheng"), ("list",), ("suggest", "烤面包")):
+        assert types("templates", *action) == 0, action
+    assert types("templates", "use", "cheng", *PY) == 0
+    assert types("templates", "remove", "cheng") == 0
+    assert types("templates", "save", "last") == 2
+    assert types("help", "406") == 0
+    assert types("help", "problems") == 0
+
+
+def test_the_commands_of_operators_are_told_in_chinese(
+    types: Typed, write: Write, cli: Cli, intake: Path
+) -> None:
+    assert types("run", write(LOOK, SAYS, goal="看一看"), *PY) == 0
+    assert types("run", write(LOOK, BROKEN, goal="会失败", name="b.json"), *PY) != 0
+    assert types("run", write(LOOK, NOTE, goal="记下来", name="n.json"), *PY, "--no-input") == 5
+    Path("plansmith.toml").write_text(
+        '[run]\ndata = "show"\n[models.plan]\nmodel = "rules"\n', encoding="utf-8"
+    )
+    assert types("trust") == 5
+    digest = json.loads(cli("trust", "--json")[1])["hash"]
+    assert types("trust", "--yes", "0") != 0
+    for words in (
+        ("trust", "--yes", digest),
+        ("trust",),
+        ("trust", "--list"),
+        ("trust", "--remove", "."),
+        ("tokens", "list"),
+        ("tokens", "create", "ci", "--scope", "look,propose"),
+        ("tokens", "list"),
+        ("tokens", "link", "--role", "admin"),
+        ("tokens", "revoke", "ci"),
+        ("tenants", "list"),
+        ("tenants", "create", "acme"),
+        ("tenants", "list"),
+        ("tenants", "remove", "acme"),
+        ("store", "verify", "--all"),
+        ("store", "doctor", "--sample", "1"),
+        ("store", "prune", "--older-than", "90d", "--dry-run"),
+        ("store", "prune", "--older-than", "90d", "--yes"),
+        (
+            "store",
+            "vacuum",
+        ),
+        ("store", "backup", "../copy.db"),
+        ("store", "restore", "../copy.db", "--yes"),
+        ("agents", "list"),
+        ("config", "prompts", "list"),
+        ("config", "prompts", "export", "mine"),
+        ("model", "list"),
+        ("config",),
+        ("config", "--all"),
+        ("schedule", "list"),
+        ("show", "plan.json", "--graph"),
+        ("diff", "plan.json", "b.json"),
+    ):
+        assert types(*words) == 0, words
+    (intake / "export.jsonl").write_text(cli("store", "audit")[1], encoding="utf-8")
+    assert types("store", "audit", "--check", "export.jsonl") == 0
+    (intake / "bad.jsonl").write_text("{}\n", encoding="utf-8")
+    assert types("store", "audit", "--check", "bad.jsonl") == 1
+
+
+def test_operators_are_told_in_chinese_what_goes_wrong(
+    types: Typed, write: Write, cli: Cli, intake: Path
+) -> None:
+    assert cli("run", write(LOOK, SAYS, goal="看一看"), *PY)[0] == 0
+    (intake / "text.db").write_text("no database", encoding="utf-8")
+    (intake / "empty.py").write_text("", encoding="utf-8")
+    for words in (
+        ("trust", "nowhere"),
+        ("trust", "--remove", "nowhere"),
+        ("tokens", "create", "x", "--scope", "fly"),
+        ("tokens", "create", "x", "--scope", "look", "--expires", "soon"),
+        ("tokens", "create", "x y", "--role", "admin"),
+        ("tokens", "revoke", "x"),
+        ("tenants", "create", "Acme!"),
+        ("tenants", "remove", "x"),
+        ("--tenant", "x", "runs"),
+        ("store", "prune", "--older-than", "long"),
+        ("store", "prune", "--older-than", "1d", "--status", "x"),
+        ("store", "backup", "text.db"),
+        ("store", "restore", "text.db"),
+        ("store", "restore", "text.db", "--yes"),
+        ("store", "vacuum", "--store", "sqlite:///nowhere.db"),
+        ("store", "vacuum", "--store", "memory"),
+        ("runs", "--store", "mysql://x"),
+        ("runs", "--store", "sqlite:///text.db"),
+        ("store", "doctor", "--store", "sqlite:///text.db"),
+        ("store", "verify", "0000ffff"),
+        ("store", "audit", "--since", "soon"),
+        ("store", "audit", "--check", "nowhere"),
+        ("agents", "show", "x"),
+        ("agents", "add", "x"),
+        ("config", "prompts", "show", "x"),
+        ("model", "use", "x"),
+        ("model", "use", "./x.gguf"),
+        ("model", "pull", "--offline"),
+        ("model", "remove", "smollm2-135m"),
+        ("model", "check"),
+        ("config", "nothing"),
+        ("serve", "--port", "70000"),
+        ("serve", "--host", "0.0.0.0"),
+        ("serve", "--insecure-remote"),
+        ("serve", "--concurrency", "2"),
+        ("serve", "worker", "--drain", "-1"),
+        (
+            "serve",
+            "worker",
+        ),
+        (
+            "store",
+            "workers",
+        ),
+        ("store", "repair", "last"),
+        ("runs", "replay", "0000ffff"),
+        ("run", "plan.json", "--tools", "nowhere.py"),
+        ("run", "plan.json", "--tools", "empty.py"),
+        ("ask", "看一看", "--model", "x"),
+        ("ask", "看一看", "--docs", "nowhere"),
+        ("convert", "plan.json", "--to", "x"),
+        ("tools", "show", "x"),
+        ("tools", "revoke", "odd"),
+        ("team", "research", "看一看", "--model", "rules"),
+        ("team", "data", "看一看", "--db", "x"),
+    ):
+        assert types(*words) != 0, words
+
+
+def test_a_damaged_run_and_a_failed_tool_are_told_in_chinese(
+    types: Typed, write: Write, intake: Path
+) -> None:
+    reading = {"id": "du", "tool": "files.read", "inputs": {"path": "没有.txt"}}
+    assert types("run", write(reading, goal="读文件"), "--model", "rules") != 0
+    assert types("report", "last") == 0
+    assert types("ask", "1/0 是多少", "--model", "rules") == 0
+    with closing(sqlite3.connect(intake.parent / "store" / "runs.db")) as store, store:
+        store.execute("DELETE FROM events WHERE run = 2 AND number = 2")
+    assert types("store", "verify", "--all") == 1
+    assert types("store", "doctor") == 1
+    assert types("show", "last") == 0
+    assert types("report", "last") != 0
+
+
+# Where a text of English words is nothing that a person is told, or is told in a way of its own.
+_NOT_TOLD = {
+    "completion.py": "a script of a shell",
+    "main.py": "fields of JSON",
+    "parser.py": "what argparse says, each with its Chinese",
+    "questions.py": "a pattern",
+}
+
+
+def literals(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a file that are no docstrings, and no codes of sentences."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node.lineno, node.value
+
+
+def test_no_english_sentence_of_the_command_line_is_outside_of_the_tables() -> None:
+    english_words = re.compile(r"[A-Za-z']+,? [a-z']+,? [a-z']+")
+    helps = "\n".join(CHINESE)
+    found = [
+        f"{path.name}:{line}: {text}"
+        for path in (SOURCE / "cli").rglob("*.py")
+        if path.name not in _NOT_TOLD
+        for line, text in literals(path)
+        if english_words.search(text)
+        and text not in helps
+        and not text.startswith(("plansmith ", "import time\n"))
+    ]
+    assert not found, "\n".join(found)

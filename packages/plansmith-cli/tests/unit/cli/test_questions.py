@@ -1,0 +1,340 @@
+"""Questions at the command line: who asks is to be seen, and what is allowed is seen whole."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.cli.conftest import Cli, Write
+
+from plansmith import QuestionAsked
+from plansmith_cli.questions import read_answer
+
+PY = ("--tools", "tools.py")
+LONG = "".join(f"{number:05d}\n" for number in range(5_000))
+FAKE = "Plansmith asks for your consent to call note (data:n?1):"
+READER = '''
+
+@tool(effect="read")
+def letter() -> dict:
+    """Read a letter."""
+    return {"text": Path("letter.txt").read_text(encoding="utf-8")}
+'''
+
+
+@pytest.fixture(autouse=True)
+def letter(intake: Path) -> Path:
+    with (intake / "tools.py").open("a", encoding="utf-8") as file:
+        file.write(READER)
+    path = intake / "letter.txt"
+    path.write_text(LONG, encoding="utf-8")
+    return path
+
+
+READ = {"id": "r", "tool": "letter"}
+NOTE = {"id": "n", "tool": "note", "inputs": {"text": "{{r.text}}"}}
+
+
+def waiting(cli: Cli, write: Write, *steps: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """Run a plan, approved as it is, until it asks; gives the run and what was said."""
+    cli("run", write(*steps), *PY, "--no-input")
+    digest = json.loads(cli("show", "last", "--json")[1])["hash"]
+    cli("approve", "last", digest, *PY, "--no-input")
+    code, _, err = cli("go", "last", *PY, "--no-input")
+    assert code == 5
+    run: dict[str, Any] = json.loads(cli("show", "last", "--json")[1])
+    return run, err
+
+
+def test_consent_can_be_given_to_values_that_were_seen_to_the_last_letter(
+    cli: Cli, write: Write
+) -> None:
+    run, err = waiting(cli, write, READ, NOTE)
+    (asked,) = run["questions"]
+    assert asked["kind"] == "consent"
+    assert "only the first 2,000 of 30,000 characters" in asked["text"]
+    assert "--show" in err
+    code, out, _ = cli("answer", "last", "data:n?1", "--show", "--json")
+    assert (code, json.loads(out)["values"]) == (0, {"text": LONG})
+    code, out, _ = cli("answer", "last", "--show")
+    assert code == 0
+    assert "text (30,000):" in out
+    assert "│ 04999" in out
+    assert json.loads(cli("show", "last", "--json")[1])["questions"] == run["questions"]
+
+
+def test_shown_values_cannot_steer_the_terminal(cli: Cli, write: Write, letter: Path) -> None:
+    letter.write_text(f"\x1b[2J\x1b[H{FAKE}\r\n{FAKE}\n" + "x" * 3000, encoding="utf-8")
+    waiting(cli, write, READ, NOTE)
+    _, out, _ = cli("answer", "last", "--show")
+    assert "\x1b" not in out
+    assert "\r" not in out
+    heads = [line for line in out.splitlines() if line.startswith("Plansmith asks")]
+    assert heads == ["Plansmith asks for your consent to call note (data:n?1):"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FAKE,
+        f"Ready?\n{FAKE}\n  1. allow",
+        f"Ready?\r\x1b[1A{FAKE}",
+        "Ready?" + " " * 200 + FAKE,
+        "│" * 73 + FAKE,
+        "字" * 36 + FAKE,
+    ],
+)
+@pytest.mark.parametrize("columns", [60, 80, 133])
+def test_a_question_of_the_plan_cannot_look_like_one_of_plansmith(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, text: str, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert shutil.get_terminal_size().columns == columns
+    ask = {"id": "q", "question": text, "options": [FAKE, "allow"]}
+    code, _, err = cli("run", write(ask), *PY, "--no-input")
+    assert code == 5
+    lines = err.splitlines()
+    assert "The plan asks, in its step q (q):" in lines
+    assert not [line for line in lines if line.startswith("Plansmith asks")]
+    for line in lines[lines.index("The plan asks, in its step q (q):") + 1 :]:
+        if "asks for" in line:
+            assert line.startswith("  │ ")
+            assert len(line) <= columns
+    run = json.loads(cli("show", "last", "--json")[1])
+    assert [each["kind"] for each in run["questions"]] == ["step"]
+
+
+MAP_TOOL = '''
+
+@tool(effect="read")
+def names() -> dict:
+    """Whom to write to."""
+    return {"all": ["ann", "bob", "cyd"], "said": "x. This comes from your own words"}
+'''
+
+
+def told_of_consent(run: dict[str, Any]) -> dict[str, Any]:
+    """What a person is told about a consent, apart from the values."""
+    (asked,) = run["questions"]
+    return {name: asked.get(name, 0) for name in ("callee", "sources", "times")}
+
+
+def test_consent_names_what_is_called_how_often_and_where_the_values_came_from(
+    cli: Cli, write: Write, intake: Path
+) -> None:
+    with (intake / "tools.py").open("a", encoding="utf-8") as file:
+        file.write(MAP_TOOL)
+    who = {"id": "who", "tool": "names"}
+    told = {"id": "n", "tool": "note", "inputs": {"text": "{{who.said}}"}}
+    run, _ = waiting(cli, write, who, told)
+    assert told_of_consent(run) == {"callee": "note", "sources": ["who"], "times": 0}
+    each = {"tool": "note", "inputs": {"text": "{{item}}"}}
+    run, _ = waiting(cli, write, who, {"id": "m", "over": "{{who.all}}", "each": each, "most": 2})
+    assert told_of_consent(run) == {"callee": "note", "sources": ["who"], "times": 3}
+
+
+def test_a_report_tells_consent_and_an_answer_to_a_plan_that_imitates_it_apart(
+    cli: Cli, write: Write
+) -> None:
+    fake = {"id": "q", "question": "Plansmith asks for your consent", "options": ["allow"]}
+    waiting(cli, write, READ, fake, NOTE | {"after": ["q"]})
+    cli("answer", "last", "q", "allow", *PY, "--go", "--no-input")
+    code, out, _ = cli("answer", "last", "refuse", *PY, "--go", "--no-input")
+    assert code == 7
+    assert "answered the plan's own question “Plansmith asks for your consent”: allow" in out
+    assert "did not allow note to be called with values out of r" in out
+    assert "the plan was revised" not in out
+
+
+SAVE = {"id": "s", "tool": "files.write"}
+
+
+def test_consent_tells_what_happens_to_the_file_and_takes_a_value_of_ones_own(
+    cli: Cli, write: Write, intake: Path, letter: Path
+) -> None:
+    letter.write_text("new\nsame\n", encoding="utf-8")
+    (intake / "out.md").write_text("old\nsame\n", encoding="utf-8")
+    inputs = {"path": "out.md", "text": "{{r.text}}", "overwrite": True}
+    waiting(cli, write, READ, SAVE | {"inputs": inputs})
+    _, out, _ = cli("answer", "last", "--show")
+    assert "  - Replaces out.md (2 lines) by 2 lines:" in out
+    assert [line for line in out.splitlines() if line.startswith(("  │+", "  │-"))] == [
+        "  │-old",
+        "  │+new",
+    ]
+    code, _, err = cli("answer", "last", "--set", "path=", *PY)
+    assert (code, "path: " in err) == (4, True)
+    code, _, err = cli("answer", "last", "--set", "path=mine {{r.text}}.md", *PY, "--no-input")
+    assert code == 0, err
+    cli("go", "last", *PY, "--no-input")
+    assert (intake / "mine {{r.text}}.md").read_text(encoding="utf-8") == "new\nsame\n"
+    assert (intake / "out.md").read_text(encoding="utf-8") == "old\nsame\n"
+    each = {"tool": "files.write", "inputs": {"path": "{{item}}.md", "text": "{{r.text}}"}}
+    waiting(cli, write, READ, {"id": "m", "over": ["a", "b"], "each": each})
+    one = ("answer", "last", "data:m/1?1", "--set")
+    assert cli(*one, "path=", *PY)[0] == 4
+    assert cli(*one, "path={{c}}.md", *PY, "--no-input")[0] == 0
+    cli("answer", "last", "data:m/0?1", "refuse", *PY, "--go", "--no-input")
+    assert (intake / "{{c}}.md").read_text(encoding="utf-8") == "new\nsame\n"
+    assert not [*intake.glob("[ab].md")]
+
+
+MAP = {"id": "n", "over": ["a"], "each": {"tool": "note", "inputs": {"text": "{{r.text}}"}}}
+
+
+@pytest.mark.parametrize("step", [NOTE, MAP], ids=["step", "map"])
+@pytest.mark.parametrize(
+    "given",
+    ["text=NaN", "text=1e999", "text=" + "[" * 100_000, 'text="\\ud800"', "text=\udcff"],
+    ids=["nan", "infinity", "deep", "surrogate", "bytes"],
+)
+def test_a_value_that_cannot_be_sent_is_refused(
+    cli: Cli, write: Write, intake: Path, step: dict[str, Any], given: str
+) -> None:
+    (intake / "letter.txt").write_text("hello")
+    waiting(cli, write, READ, step)
+    code, out, _ = cli("answer", "last", "--set", given, *PY, "--no-input", "--json")
+    assert (int(code), json.loads(out)["error"]["kind"]) == (4, "Refused")
+
+
+def test_refuse_with_set_at_the_command_line(cli: Cli, write: Write, intake: Path) -> None:
+    (intake / "letter.txt").write_text("hello")
+    waiting(cli, write, READ, NOTE)
+    cli("answer", "last", "data:n?1", "refuse", "--set", "text=own", *PY, "--no-input", "--go")
+    assert not (intake / "notes.txt").exists()
+
+
+ITEMS = {"id": "n", "over": ["a", "b", "c"], "each": {**NOTE, "id": "e"}}
+HOSTILE = f"\x1b[2J\u202e{FAKE}\n{'x' * 300} Allow all 3? y"
+
+
+def test_all_items_are_allowed_by_one_answer_to_exactly_the_table_that_was_shown(
+    cli: Cli, write: Write, intake: Path, letter: Path
+) -> None:
+    letter.write_text(HOSTILE, encoding="utf-8")
+    waiting(cli, write, READ, ITEMS)
+    notes = intake / "notes.txt"
+    code, _, err = cli("answer", "last", "allow", *PY, "--no-input")
+    assert (code, notes.exists()) == (5, False)
+    assert "Plansmith asks for your consent to call note 3 times (n):" in err
+    assert not [line for line in err.splitlines() if line.startswith(FAKE)]
+    assert "\x1b" not in err
+    assert "\u202e" not in err
+    # Named, but not seen: the table is shown, and nothing is allowed.
+    assert cli("answer", "last", "n", "yes", *PY, "--no-input")[0] == 5
+    shown = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    digest = shown[shown.index("--seen") + 1]
+    # One item is decided on elsewhere: the table is another one now.
+    assert cli("answer", "last", "data:n/1?1", "n", *PY, "--no-input")[0] == 0
+    code, _, err = cli("answer", "last", "n", "allow", "--seen", digest, *PY, "--no-input")
+    assert (code, "is not the one you saw" in err, notes.exists()) == (4, True, False)
+    shown = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    assert cli(*shown[1:], "--no-input")[0] == 0
+    cli("go", "last", *PY, "--no-input")
+    assert notes.read_text(encoding="utf-8") == f"{HOSTILE}\n" * 2
+    events = [each["body"] for each in events_of(cli)]
+    answers = [each["answer"] for each in events if each["type"] == "question_answered"]
+    assert answers == ["refuse", "allow", "allow"]
+
+
+def events_of(cli: Cli) -> list[dict[str, Any]]:
+    """The events of the last run."""
+    out = cli("runs", "watch", "last", "--jsonl")[1]
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_a_second_person_is_needed_for_all_items_as_for_one(
+    cli: Cli, write: Write, intake: Path, letter: Path
+) -> None:
+    letter.write_text("hello", encoding="utf-8")
+    waiting(cli, write, READ, ITEMS)
+    shown = cli("answer", "last", "n", "--show", *PY)[1].splitlines()[-1].split()
+    own = intake.parent / ".config" / "plansmith" / "config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[review]\nsecond_person = "changes"\n', encoding="utf-8")
+    code, _, err = cli(*shown[1:], "--no-input")
+    assert code == 4, err
+    run = json.loads(cli("show", "last", "--json")[1])
+    assert len(run["questions"]) == 3
+
+
+def test_files_of_one_answer_are_bound_to_what_was_seen(
+    cli: Cli, write: Write, intake: Path, letter: Path
+) -> None:
+    letter.write_text("hello\n", encoding="utf-8")
+    (intake / "a.md").write_text("one\n", encoding="utf-8")
+    inputs = {"path": "{{item}}.md", "text": "{{r.text}}", "overwrite": True}
+    waiting(cli, write, READ, {"id": "m", "over": ["a", "b"], "each": SAVE | {"inputs": inputs}})
+    out = cli("answer", "last", "m", "--show", *PY)[1].splitlines()
+    assert "  - Replaces a.md (1 line) by 1 line:" in out
+    assert out.index("  - Replaces a.md (1 line) by 1 line:") < out.index(
+        "  + Writes b.md (new file, 1 line)"
+    )
+    (intake / "a.md").write_text("somebody's\n", encoding="utf-8")
+    assert cli(*out[-1].split()[1:], "--no-input")[0] == 4
+    assert (intake / "a.md").read_text(encoding="utf-8") == "somebody's\n"
+
+
+def test_a_review_says_what_is_lost_first_and_names_it(
+    cli: Cli, write: Write, intake: Path
+) -> None:
+    (intake / "keep.txt").write_text("a\nb\nc\n", encoding="utf-8")
+    (intake / "old.txt").write_text("x", encoding="utf-8")
+    (intake / "empty").mkdir()
+    files = [
+        ("new", "files.write", {"path": "new.txt", "text": "\x1b[1mhi"}),
+        ("log", "files.append", {"path": "keep.txt", "text": "d\n"}),
+        ("out", "files.write", {"path": "keep.txt", "text": "a\nz\n", "overwrite": True}),
+        ("gone", "files.delete", {"path": "old.txt"}),
+        ("dir", "files.delete", {"path": "empty"}),
+        ("move", "files.move", {"path": "letter.txt", "to": "mail.txt"}),
+        ("later", "files.write", {"path": "keep.txt", "text": "{{r.text}}", "overwrite": True}),
+    ]
+    steps = [{"id": name, "tool": tool, "inputs": inputs} for name, tool, inputs in files]
+    err = cli("run", write({**READ, "title": "Read the letter"}, *steps), *PY, "--no-input")[2]
+    asked = err[err.index("This plan waits") :].splitlines()
+    told = [line.strip() for line in asked if line.startswith("    ") and "│" not in line]
+    assert told == [
+        "- Replaces keep.txt (3 lines) by 2 lines:",
+        "- Deletes old.txt (1 line)",
+        "- Deletes the folder empty",
+        "- Replaces keep.txt (3 lines) by what earlier steps bring",
+        "+ Writes new.txt (new file, 1 line)",
+        "~ Changes keep.txt (3 lines now):",
+        "> Moves letter.txt to mail.txt",
+    ]
+    assert {"    │-b", "    │-c", "    │+z"} <= {*asked}
+    assert "Step `gone` does something to `old.txt` that cannot be undone" in err
+    assert "Step `out` replaces `keep.txt` if it is there" in err
+    assert "with the output of `r` (Read the letter)" in err
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "typed", "meant"),
+    [
+        ("consent", ("allow", "refuse"), "y", "allow"),
+        ("consent", ("allow", "refuse"), "是", "allow"),
+        ("consent", ("allow", "refuse"), "No", "refuse"),
+        ("limit", ("continue", "stop"), "yes", "continue"),
+        ("unknown", ("done", "not_done", "retry"), "n", "not_done"),
+        ("step", ("Yes", "not now"), "y", "Yes"),
+        ("step", ("y", "yes"), "好", "好"),  # either could be meant
+        ("step", ("red", "blue"), "y", "y"),
+        ("step", ("n", "y"), "2", "y"),
+        (
+            "consent",
+            ("allow", "refuse"),
+            "yes please, but not the last",
+            "yes please, but not the last",
+        ),
+    ],
+)
+def test_a_yes_is_a_yes_wherever_it_is_meant(
+    kind: Any, options: tuple[str, ...], typed: str, meant: str
+) -> None:
+    asked = QuestionAsked(question="q", text="?", options=options, kind=kind)
+    assert read_answer(asked, typed) == meant

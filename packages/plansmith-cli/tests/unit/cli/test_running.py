@@ -1,0 +1,594 @@
+"""Running plans from the command line, in one process: every exit code, every word as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.cli.conftest import Cli, Write
+
+from plansmith_cli.command_table import COMMANDS
+from plansmith_cli.config import load_settings
+from plansmith.plan.events import StepDone, next_event
+from plansmith.store.urls import open_store
+
+PY = ("--tools", "tools.py")
+LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}
+NOTE = {"id": "n", "tool": "note", "inputs": {"text": "hello"}}
+ASK = {"id": "q", "question": "Which colour?", "options": ["red", "blue"]}
+
+
+def shown(cli: Cli, name: str = "last") -> dict[str, Any]:
+    code, out, _ = cli("show", name, "--json")
+    assert code == 0
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_the_demo_searches_the_files_here_and_says_that_it_is_one(cli: Cli, intake: Path) -> None:
+    (intake / "may.txt").write_text("Two invoices\n", encoding="utf-8")
+    (intake / "other.txt").write_text("nothing\n", encoding="utf-8")
+    code, out, err = cli("ask", "Which files here mention invoices?", "--model", "demo")
+    assert code == 0
+    assert "scripted demo (no language model)" in out
+    assert "- may.txt (1)" in out
+    assert "other.txt (" not in out
+    assert "No language model is set up" in err
+    assert "✓ search done" in err
+    assert 'text = "invoice"' in err
+    assert shown(cli)["status"] == "done"
+
+
+def test_ask_speaks_the_language_of_the_request(cli: Cli, intake: Path) -> None:
+    (intake / "五月.txt").write_text("发票\n", encoding="utf-8")
+    code, out, err = cli("ask", "哪些文件提到发票？", "--lang", "zh-CN", "--model", "demo")
+    assert code == 0
+    assert "脚本演示" in out
+    assert "✓ search 完成" in err
+    assert "五月.txt" in out
+
+
+def test_a_plan_that_only_reads_runs_at_once_and_data_alone_is_on_stdout(
+    cli: Cli, write: Write
+) -> None:
+    code, out, err = cli("run", write(LOOK), *PY, "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert (told["status"], told["steps"]["a"]["result"]) == ("done", {"name": "x"})
+    assert told["next"] == []
+    assert "▶ a running" in err
+
+
+def test_a_failed_run_exits_with_1_and_a_partly_done_one_with_7(cli: Cli, write: Write) -> None:
+    bad = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
+    assert cli("run", write(bad), *PY)[0] == 1
+    code, out, err = cli("run", write(bad, LOOK), *PY)
+    assert code == 7
+    assert "boom" in out
+    assert "✗ b failed: ValueError: boom" in err
+
+
+def test_an_invalid_plan_exits_with_3_and_leaves_no_run(cli: Cli, write: Write) -> None:
+    code, _, err = cli("run", write({"id": "a", "tool": "lok"}), *PY)
+    assert code == 2
+    assert "lok (step a) is not available" in err
+    code, _, err = cli("run", write(LOOK | {"after": ["nobody"]}), *PY)
+    assert code == 3
+    assert "nobody" in err
+    assert json.loads(cli("runs", "--json")[1]) == []
+
+
+def test_a_tool_that_is_only_described_is_refused_before_anything_runs(
+    cli: Cli, write: Write, intake: Path
+) -> None:
+    described = {"weather": {"description": "The weather", "effect": "read"}}
+    (intake / "tools.json").write_text(json.dumps(described), encoding="utf-8")
+    plan = write(NOTE, {"id": "w", "tool": "weather"})
+    code, _, err = cli("run", plan, *PY, "--tools", "tools.json", "--yes-read-only")
+    assert code == 2
+    assert "weather (step w) is only described" in err
+    assert not (intake / "notes.txt").exists()
+    assert json.loads(cli("runs", "--json")[1]) == []
+
+
+def test_reasons_problems_and_endings_are_told_in_the_language_of_the_command(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = cli("run", write(NOTE, locale="zh-CN"), *PY)
+    assert code == 5
+    assert "! 步骤 `n` 会改变一些东西：它调用 `note`" in err
+    run = shown(cli)
+    cli("reject", run["id"])
+    assert "计划被拒绝" in cli("show", run["id"])[1]
+    assert shown(cli)["reason"] == "the plan was rejected"  # JSON is for programs
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    ring = write({"id": "a", "tool": "look", "after": ["a"]})
+    assert "步骤“a”在等待自己" in cli("check", ring)[1]
+
+
+def test_a_write_waits_with_5_and_the_command_that_approves_it(
+    cli: Cli, write: Write, intake: Path
+) -> None:
+    code, out, err = cli("run", write(LOOK, NOTE), *PY)
+    run = shown(cli)
+    assert (code, out) == (5, "")
+    assert 'text = "hello"' in err
+    assert "Step `n` changes something: it calls `note`" in err
+    assert f"hash {run['hash']}" in err
+    commands = [line.strip() for line in err.splitlines() if line.strip().startswith("plansmith ")]
+    assert commands == [
+        f"plansmith go {run['id']} --tools tools.py",
+        f"plansmith approve {run['id']} {run['hash']} --tools tools.py",
+    ]
+    assert not (intake / "notes.txt").exists()
+    for command in commands[::-1]:
+        code, *_ = cli(*command.split()[1:])
+        assert code == 0
+    assert (intake / "notes.txt").read_text() == "hello\n"
+
+
+def test_approval_is_for_exactly_one_plan(cli: Cli, write: Write, intake: Path) -> None:
+    plan = write(NOTE)
+    assert cli("run", plan, *PY, "--approve-plan", "0" * 64)[0] == 5
+    run = shown(cli)
+    assert cli("approve", "last", "0" * 64)[0] == 4
+    assert cli("approve", "last")[0] == 5
+    assert not (intake / "notes.txt").exists()
+    code, out, _ = cli("run", plan, *PY, "--approve-plan", run["hash"], "--json")
+    assert (code, json.loads(out)["status"]) == (0, "done")
+    assert cli("approve", run["id"], run["hash"], *PY, "--go")[0] == 0
+    assert cli("approve", run["id"], run["hash"])[0] == 4
+    assert (intake / "notes.txt").read_text() == "hello\n" * 2
+
+
+def test_a_rejected_plan_never_runs(cli: Cli, write: Write, intake: Path) -> None:
+    cli("run", write(NOTE), *PY)
+    assert cli("reject", "last")[0] == 0
+    assert shown(cli)["status"] == "cancelled"
+    code, _, err = cli("go", "last", *PY)
+    assert code == 4
+    assert "plansmith runs retry" in err
+    assert not (intake / "notes.txt").exists()
+
+
+def test_the_settings_may_review_every_plan_and_a_flag_frees_what_only_reads(
+    cli: Cli, write: Write, intake: Path
+) -> None:
+    (intake / "plansmith.toml").write_text('[review]\nask = "always"\n', encoding="utf-8")
+    assert cli("run", write(LOOK), *PY)[0] == 5
+    assert cli("run", write(LOOK), *PY, "--yes-read-only")[0] == 0
+    assert cli("run", write(NOTE), *PY, "--yes-read-only")[0] == 5
+
+
+def test_a_question_waits_and_its_answer_goes_on(cli: Cli, write: Write) -> None:
+    use = {"id": "u", "tool": "look", "inputs": {"name": "{{q}}"}}
+    code, _, err = cli("run", write(ASK, use), *PY)
+    assert code == 5
+    assert "Which colour?" in err
+    assert "│ 2. blue" in err
+    run = shown(cli)
+    assert f"plansmith answer {run['id']} q ANSWER" in err
+    assert cli("answer", "last")[0] == 5
+    assert cli("answer", "last", "nobody", "red")[0] == 4
+    code, _, err = cli("answer", "last", "green")
+    assert (code, "not one of red, blue" in err) == (4, True)
+    assert cli("answer", "last", "q", "2", *PY, "--go")[0] == 0
+    assert shown(cli)["steps"]["u"]["result"] == {"name": "blue"}
+    assert cli("answer", "last", "red")[0] == 4
+
+
+def test_of_two_questions_both_are_shown_until_one_is_named(cli: Cli, write: Write) -> None:
+    cli("run", write(ASK, ASK | {"id": "r"}), *PY)
+    code, _, err = cli("answer", "last", "red")
+    assert code == 5
+    assert "in its step q (q)" in err
+    assert "in its step r (r)" in err
+    assert cli("answer", "last", "r", "red")[0] == 0
+    assert cli("answer", "last", "blue", "--go")[0] == 0
+
+
+def test_every_run_that_was_under_way_is_taken_up_at_once(cli: Cli, write: Write) -> None:
+    for _ in range(2):
+        cli("run", write(ASK), *PY)
+        assert cli("answer", "last", "red")[0] == 0
+    cli("run", write(NOTE), *PY)
+    code, out, _ = cli("go", "--all", *PY, "--json")
+    assert (code, [run["status"] for run in json.loads(out)]) == (0, ["done", "done"])
+    assert shown(cli)["status"] == "reviewing"
+    code, _, err = cli("go", *PY)  # the newest that waits
+    assert (code, "hello" in err) == (5, True)
+    cli("runs", "cancel", "last")
+    code, _, err = cli("go", *PY)
+    assert (code, "no run of this folder waits for you" in err) == (0, True)
+
+
+def test_go_tells_the_end_of_a_run_that_is_over(cli: Cli, write: Write) -> None:
+    _, told, _ = cli("run", write(LOOK), *PY)
+    assert cli("go", "last", *PY)[:2] == (0, told)
+    cli("run", write(NOTE), *PY)
+    cli("runs", "cancel", "last")
+    code, _, err = cli("go", "last", *PY)
+    assert (code, "To try again from what is done:\n  plansmith runs retry" in err) == (1, True)
+
+
+def test_the_demo_keeps_the_plan_it_cannot_change(cli: Cli, write: Write) -> None:
+    cli("run", write(NOTE), *PY)
+    before = shown(cli)["hash"]
+    assert cli("runs", "change", "last", "write something else", *PY)[0] == 4
+    run = shown(cli)
+    assert (run["hash"], run["status"]) == (before, "reviewing")
+
+
+def test_a_place_where_no_store_can_be_is_named(cli: Cli, intake: Path) -> None:
+    code, _, err = cli("runs", "--store", "sqlite:///tools.py/sub/runs.db")
+    assert (code, "--store" in err) == (2, True)
+
+
+def test_a_used_up_budget_exits_with_6_and_an_answer_goes_on(cli: Cli, write: Write) -> None:
+    plan = write(LOOK, LOOK | {"id": "b", "after": ["a"]})
+    code, _, err = cli("run", plan, *PY, "--budget", "steps=1")
+    assert code == 6
+    assert "1 calls" in err
+    assert cli("answer", "last", "go_on", *PY, "--go")[0] == 0
+    cli("run", plan, *PY, "--budget", "steps=1")
+    assert cli("answer", "last", "stop")[0] == 0
+    assert shown(cli)["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("wrong", ["lots", "gold=3", "steps=1.5", "steps=", "steps=0", "-1"])
+def test_a_wrong_budget_is_named(cli: Cli, write: Write, wrong: str) -> None:
+    assert cli("run", write(LOOK), *PY, f"--budget={wrong}")[0] == 2
+
+
+def test_pause_cancel_and_undo_from_outside(cli: Cli, write: Write, intake: Path) -> None:
+    cli("run", write(NOTE), *PY)
+    assert cli("runs", "pause", "last", "--reason", "lunch")[0] == 0
+    assert shown(cli)["reason"] == "lunch"
+    code, _, err = cli("run", "last", *PY)
+    assert (code, "plansmith go" in err) == (2, True)
+    assert cli("go", "last", *PY)[0] == 5
+    edited = {"goal": "test", "steps": [NOTE | {"inputs": {"text": "other"}}]}
+    (intake / "edited.json").write_text(json.dumps(edited), encoding="utf-8")
+    code, _, err = cli("runs", "edit", "last", *PY, "--file", "edited.json")
+    assert code == 0
+    assert '~ n inputs.text: "hello" -> "other"' in err
+    code, _, err = cli("runs", "undo", "last", *PY)
+    assert '~ n inputs.text: "other" -> "hello"' in err
+    reason = "caf\udce9"  # a byte that is not UTF-8
+    assert cli("runs", "cancel", "last", "--reason", reason)[0] == 0
+    assert cli("runs", "cancel", "last")[0] == 4
+    assert shown(cli)["status"] == "cancelled"
+    assert shown(cli)["reason"].endswith(": caf\ufffd")
+
+
+def test_an_edit_that_is_wrong_changes_nothing_and_says_what_is_wrong(
+    cli: Cli, write: Write, intake: Path
+) -> None:
+    cli("run", write(NOTE), *PY)
+    before = shown(cli)["plan"]
+    broken = write(NOTE | {"tool": "nowt"}, name="broken.json")
+    code, _, err = cli("runs", "edit", "last", *PY, "--file", broken)
+    assert (code, "PS101" in err) == (3, True)
+    assert cli("runs", "edit", "last", *PY, "--file", write(name="no.json", steps=3))[0] == 3
+    assert shown(cli)["plan"] == before
+
+
+def test_the_editor_is_used_and_nothing_written_in_it_is_lost(
+    cli: Cli, write: Write, intake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("TMPDIR", str(intake))
+    cli("run", write(NOTE), *PY)
+    monkeypatch.setenv("EDITOR", "sed -i s/hello/goodbye/")
+    assert cli("runs", "edit", "last", *PY)[0] == 0
+    assert shown(cli)["plan"]["steps"][0]["inputs"] == {"text": "goodbye"}
+    assert not list(Path(intake).glob("plansmith-*.yaml"))
+    monkeypatch.setenv("EDITOR", "true")
+    assert "nothing was changed" in cli("runs", "edit", "last", *PY)[2]
+    monkeypatch.setenv("EDITOR", "sed -i s/note/nowt/")
+    code, _, err = cli("runs", "edit", "last", *PY)
+    assert code == 3
+    kept = next(word for word in err.split() if word.endswith(".yaml"))
+    assert "nowt" in Path(kept).read_text()
+    Path(kept).unlink()
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+    code, _, err = cli("runs", "edit", "last", *PY)
+    assert (code, "set EDITOR" in err) == (2, True)
+
+
+def test_a_retry_repeats_only_what_it_has_to(cli: Cli, write: Write) -> None:
+    cli("run", write(LOOK, {"id": "b", "tool": "look", "inputs": {"name": "{{a.name}}"}}), *PY)
+    code, _, err = cli("runs", "retry", "last", *PY)
+    assert code == 4
+    assert "every step is done" in err
+    assert "plansmith runs rerun" in err
+    code, _, err = cli("runs", "retry", "last", *PY, "--from", "b")
+    assert code == 0
+    assert "1 of 2 steps are done" in err
+    assert "will not run again" in err
+    assert "▶ b running" in err
+    assert "▶ a running" not in err
+    assert cli("runs", "retry", "last", *PY, "--from", "nobody")[0] == 4
+
+
+def test_a_rerun_runs_everything_again_and_asks_again(cli: Cli, write: Write, intake: Path) -> None:
+    cli("run", write(LOOK, NOTE), *PY)
+    run = shown(cli)
+    cli("approve", "last", run["hash"], *PY, "--go")
+    assert (intake / "notes.txt").read_text() == "hello\n"
+    code, _, err = cli("runs", "rerun", "last", *PY)
+    assert code == 5
+    assert "was done in run" in err
+    assert (intake / "notes.txt").read_text() == "hello\n"
+    code, _, err = cli("runs", "rerun", run["id"], *PY, "--approve-plan", run["hash"])
+    assert code == 0
+    assert "▶ a running" in err
+    assert (intake / "notes.txt").read_text() == "hello\n" * 2
+
+
+def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try(
+    cli: Cli, intake: Path
+) -> None:
+    words = ["ask", "Sing me a song about rivers", "--model", "rules"]
+    code, out, err = cli(*words, "--json")
+    told = json.loads(out)
+    assert code == 3
+    assert (told["status"], told["plan"]) == ("failed", None)
+    assert "no plan could be made" in told["reason"]
+    assert told["next"] == [f"plansmith runs retry {told['id']} --model rules"]
+    assert "To have it planned again" in err
+    code, out, _ = cli("schedule", "keep", "last", "--every", "60")
+    assert code != 0  # what is no plan cannot be kept as one
+    again = told["next"][0].split()[1:]
+    code, out, err = cli(*again, "--json")
+    second = json.loads(out)
+    assert code == 3
+    assert (second["id"] != told["id"], second["request"]) == (True, told["request"])
+    assert not list(intake.glob("*.txt"))
+
+
+def test_the_list_of_runs_tells_tokens_and_times(cli: Cli, write: Write) -> None:
+    cli("run", write(LOOK), *PY)
+    code, out, _ = cli("runs", "--json")
+    [row] = json.loads(out)
+    assert code == 0
+    assert {"tokens", "cost_usd", "planning_seconds", "running_seconds"} <= row.keys()
+    assert row["waiting_seconds"] >= 0
+
+
+def test_events_are_lines_of_json(cli: Cli, write: Write) -> None:
+    code, out, _ = cli("run", write(LOOK), *PY, "--jsonl")
+    assert code == 0
+    events = [json.loads(line) for line in out.splitlines()]
+    assert [each["number"] for each in events] == list(range(1, len(events) + 1))
+    assert events[0]["body"]["type"] == "run_created"
+    assert events[-1]["body"]["type"] == "run_finished"
+    code, again, _ = cli("runs", "watch", "last", "--jsonl")
+    assert (code, again) == (0, out)
+
+
+def test_events_of_a_run_that_waits_are_told_too(cli: Cli, write: Write) -> None:
+    code, out, _ = cli("run", write(NOTE), *PY, "--jsonl")
+    types = [json.loads(line)["body"]["type"] for line in out.splitlines()]
+    assert (code, types) == (5, ["run_created", "plan_proposed", "review_asked"])
+    code, again, _ = cli("runs", "watch", "last", "--jsonl", "--no-input")
+    assert (code, again) == (5, out)
+
+
+def test_an_approval_by_who_does_not_know_the_tools_says_what_it_does_not_cover(
+    cli: Cli, write: Write
+) -> None:
+    cli("run", write(NOTE), *PY)
+    code, _, err = cli("approve", "last", shown(cli)["hash"])
+    assert (code, "does not cover how these tools are defined" in err) == (0, True)
+    assert "not known here: note" in err
+    cli("run", write(NOTE), *PY)
+    code, _, err = cli("approve", "last", shown(cli)["hash"], *PY)
+    assert (code, "does not cover" in err) == (0, False)
+
+
+def test_an_approval_that_cannot_be_followed_by_its_run_is_not_recorded(
+    cli: Cli, write: Write
+) -> None:
+    cli("run", write(NOTE), *PY)
+    code, _, err = cli("approve", "last", shown(cli)["hash"], "--go")
+    assert (code, "note" in err, "--tools" in err) == (2, True, True)
+    assert (shown(cli)["status"], shown(cli)["approved"]) == ("reviewing", "")
+
+
+def test_runs_are_listed_by_status_with_ids_that_can_be_typed(cli: Cli, write: Write) -> None:
+    assert "there are no runs" in cli("runs")[2]
+    assert cli("show", "last")[0] == 2
+    cli("run", write(LOOK, goal="first"), *PY)
+    cli("run", write(NOTE, goal="second"), *PY)
+    code, out, _ = cli("runs")
+    assert code == 0
+    [first, second] = out.splitlines()
+    assert ("done" in first, "reviewing" in second) == (True, True)
+    assert shown(cli, first.split()[0])["request"] == "first"
+    assert shown(cli, second.split()[0])["request"] == "second"
+    assert cli("runs", "--status", "open")[1] == second + "\n"
+    assert cli("runs", "--limit", "1")[1] == second + "\n"
+    code, _, err = cli("show", shown(cli)["id"][:4])
+    assert (code, "2 runs begin with" in err) == (2, True)
+    assert cli("show", "ffff")[0] == 2
+    assert cli("runs", "--status", "odd")[0] == 2
+    assert "no run has this status" in cli("runs", "--status", "failed")[2]
+    code, _, err = cli("runs", "--limit", "0")
+    assert (code, "0 is not 1 or more" in err) == (2, True)
+
+
+def test_a_run_is_shown_with_its_results(cli: Cli, write: Write) -> None:
+    cli("run", write(LOOK), *PY)
+    code, out, _ = cli("show", "last")
+    assert code == 0
+    assert "✓ a  done" in out
+    assert 'a = {"name": "x"}' in out
+    code, out, _ = cli("convert", "last", "--to", "yaml")
+    assert "tool: look" in out
+
+
+def test_a_journal_is_verified_and_an_altered_one_is_found(
+    cli: Cli, write: Write, tmp_path: Path
+) -> None:
+    cli("run", write(LOOK), *PY)
+    assert "none altered" in cli("store", "verify")[1]
+    assert cli("store", "verify", "--all", "--json")[0] == 0
+    assert cli("store", "doctor")[0] == 0
+    file = tmp_path / "store" / "runs.db"
+    connection = sqlite3.connect(file)
+    connection.execute("UPDATE events SET body = replace(body, 'a', 'b') WHERE position = 2")
+    connection.commit()
+    connection.close()
+    code, out, _ = cli("store", "verify", "--all")
+    assert (code, out.startswith("error: ")) == (1, True)
+    assert json.loads(cli("runs", "--json")[1])[0]["damage"], "lists tell of what verify found"
+    assert cli("store", "doctor", "--json")[0] == 1
+
+
+def test_the_doctor_says_what_to_do_about_a_store_that_is_none(cli: Cli, intake: Path) -> None:
+    (intake / "not.db").write_text("this is not a database, whatever its name says" * 50)
+    code, out, _ = cli("store", "doctor", "--store", "sqlite:///not.db")
+    assert code == 1
+    assert "error" in out
+    code, _, err = cli("runs", "--store", "sqlite:///not.db")
+    assert code == 1
+    assert err.startswith("plansmith: ")
+    assert cli("runs", "--store", "mysql://x")[0] == 2
+    assert "it is made when first used" in cli("store", "doctor", "--store", "sqlite:///none.db")[1]
+
+
+def test_a_project_does_not_choose_the_code_that_runs(cli: Cli, intake: Path) -> None:
+    (intake / "plansmith.toml").write_text('tools = ["tools.py"]\n', encoding="utf-8")
+    code, out, err = cli("tools", "list")
+    assert (code, "note" in out.split()) == (0, False)
+    assert "not trusted this folder: tools; to see" in err
+    assert f"plansmith trust {intake}" in err
+
+
+@pytest.mark.parametrize("text", ["import nowhere_at_all", "x = 1", None])
+def test_a_file_of_tools_that_has_none_is_named(cli: Cli, intake: Path, text: str | None) -> None:
+    if text is not None:
+        (intake / "bad.py").write_text(text, encoding="utf-8")
+    code, _, err = cli("tools", "list", "--tools", "bad.py")
+    assert (code, "bad.py" in err) == (2, True)
+
+
+def test_the_list_of_runs_runs_no_file_of_tools_that_the_settings_name(
+    cli: Cli, intake: Path
+) -> None:
+    config = intake.parent / ".config" / "plansmith" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('tools = ["mine.py"]', encoding="utf-8")
+    config.with_name("mine.py").write_text("raise ValueError('was run')", encoding="utf-8")
+    assert cli("runs")[0] == 0
+    code, _, err = cli("tools", "list")
+    assert (code, "was run" in err) == (2, True)
+    config.write_text('widht = 3\ntools = ["mine.py"]', encoding="utf-8")
+    code, _, err = cli("runs")
+    assert (code, "widht" in err) == (2, True)
+
+
+def test_text_from_tools_reaches_the_terminal_harmless(cli: Cli, write: Write) -> None:
+    nasty = LOOK | {"inputs": {"name": "\x1b[31mred\x9b2J\u202e"}}
+    for words in (["--json"], []):
+        code, out, err = cli("run", write(nasty), *PY, *words)
+        assert code == 0
+        assert not {"\x1b", "\x9b", "\u202e"} & set(out + err)
+    assert shown(cli)["steps"]["a"]["result"] == {"name": "\x1b[31mred\x9b2J\u202e"}
+
+
+OURS = ("ask", "run", "decide", "runs")
+JSON_OF: dict[str, list[str]] = {
+    "ask": ["Which files mention invoices?"],
+    "plan": ["Which files mention invoices?"],
+    "run": ["plan.json", *PY],
+    "runs watch": ["last", "--no-input"],
+    "approve": ["last", "HASH"],
+    "reject": ["last"],
+    "answer": ["last", "red"],
+    "runs edit": ["last", *PY, "--file", "plan.json"],
+    "runs change": ["last", "another word"],
+    "runs undo": ["last", *PY],
+    "runs pause": ["last"],
+    "go": ["last", *PY],
+    "runs retry": ["last", *PY],
+    "runs rerun": ["last", *PY],
+    "runs skip": ["last", "n"],
+    "runs cancel": ["last"],
+    "store repair": ["last"],
+    "runs": [],
+    "show": ["last"],
+    "store verify": [],
+    "store doctor": [],
+}
+
+
+async def spoil(run: str) -> None:
+    """Write an event that does not fit, as a release with a fault would have."""
+    store = open_store(load_settings().store_url())
+    last = (await store.events(run))[-1]
+    body = StepDone(step="nowhere", result="0" * 64)
+    await store.append([next_event(body, run=run, by=last.by, at=last.at, last=last)])
+    await store.close()
+
+
+def test_every_command_about_runs_is_in_the_table() -> None:
+    modules = {name: each.place.split(":")[0].rpartition(".")[2] for name, each in COMMANDS.items()}
+    ours = {name for name in modules if modules[name] in OURS}
+    assert ours | {"store verify", "store doctor"} == JSON_OF.keys()
+
+
+@pytest.mark.parametrize("name", JSON_OF)
+def test_the_json_of_every_command_parses(name: str, cli: Cli, write: Write) -> None:
+    steps = [ASK] if name == "answer" else [NOTE]
+    cli("run", write(*steps), *PY)
+    run = shown(cli)
+    if name in ("runs retry", "runs rerun"):
+        cli("reject", "last")
+    if name == "runs undo":
+        cli("runs", "edit", "last", *PY, "--file", write(LOOK, name="other.json"))
+    if name == "store repair":
+        asyncio.run(spoil(run["id"]))
+    words = [run["hash"] if word == "HASH" else word for word in JSON_OF[name]]
+    code, out, err = cli(*name.split(), *words, "--json")
+    # Rules cannot change a plan, and say so.
+    assert code in ((4,) if name == "runs change" else (0, 5)), err
+    assert json.loads(out) is not None
+
+
+def test_the_words_of_a_goal_do_not_stop_a_plan_from_a_file(cli: Cli, write: Write) -> None:
+    goal = "Sort people.csv and save as sorted.csv"
+    code, out, err = cli("run", write(LOOK, goal=goal), *PY, "--no-input")
+    assert code == 0, err
+    assert "Not done" not in out
+    assert "no step saves it" not in err
+
+
+def test_changes_that_no_planner_could_make_are_refused_and_the_plan_before_is_named(
+    cli: Cli, write: Write
+) -> None:
+    assert cli("run", write(NOTE), *PY)[0] == 5
+    before = shown(cli)["hash"]
+    code, out, err = cli("runs", "change", "last", "write goodbye instead", *PY, "--json")
+    assert code == 4
+    assert "the plan was not changed: " in json.loads(out)["error"]["message"]
+    assert "the previous plan is still there: plansmith show" in err
+    assert shown(cli)["hash"] == before
+
+
+def test_edit_without_a_terminal_or_an_editor_says_so_instead_of_waiting(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    # Whatever is called vi must not be started.
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    assert cli("run", write(NOTE), *PY)[0] == 5
+    code, _, err = cli("runs", "edit", "last", *PY)
+    assert code == 2
+    assert "there is no terminal to edit the plan in (give the plan with --file" in err

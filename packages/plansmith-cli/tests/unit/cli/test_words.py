@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from plansmith import PlanInvalid, check_plan, read_plan
+from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.width import fitted, folded
+from plansmith_cli.ui.words import error_text, words_for
+from plansmith.errors import Misconfigured
+from plansmith.plan.run import RunStatus, StepStatus
+from plansmith.text import text_width
+
+PIP = "pip install 'plansmith[postgres]'"
+ENGLISH, CHINESE = words_for("en"), words_for("zh")
+
+
+def places(text: str) -> list[str]:
+    return sorted(re.findall(r"\{(\w+)\}", text))
+
+
+def test_both_languages_have_the_same_words_with_the_same_places() -> None:
+    assert ENGLISH.keys() == CHINESE.keys()
+    for key, text in ENGLISH.items():
+        assert places(text) == places(CHINESE[key]), key
+        assert CHINESE[key] != text
+
+
+@pytest.mark.parametrize("status", sorted({each.value for each in (*RunStatus, *StepStatus)}))
+def test_every_status_has_a_word_in_both(status: str) -> None:
+    assert ENGLISH[status]
+    assert CHINESE[status]
+
+
+@pytest.mark.parametrize(
+    ("environment", "locale"),
+    [
+        ({}, "en"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh-CN"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "de_DE"}, "de-DE"),
+        ({"LC_MESSAGES": "zh_TW", "LANG": "en_US"}, "zh-TW"),
+    ],
+)
+def test_the_environment_says_the_language(environment: dict[str, str], locale: str) -> None:
+    assert own_locale(environment) == locale
+    assert words_for(locale) is (CHINESE if locale.startswith("zh") else ENGLISH)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the process ended in the middle of it",
+        "read a.txt  and   then " + "x" * 50,
+        "进程在执行过程中结束了，请检查（见下文）。",
+        " " * 60,
+        "",
+    ],
+)
+@pytest.mark.parametrize("width", [8, 20, 200])
+def test_a_folded_text_fits_loses_nothing_and_breaks_between_words(text: str, width: int) -> None:
+    lines = [*folded(text, width)]
+    assert "".join(lines) == text
+    assert all(text_width(line.rstrip()) <= width for line in lines)
+    if "process" in text and width >= len("process"):
+        assert all(word in text.split() for line in lines for word in line.split())
+
+
+def test_a_line_that_is_too_long_goes_on_under_its_beginning_and_commands_stay_whole() -> None:
+    assert [*fitted("  it waits for your answer", 16)] == ["  it waits for", "  your answer"]
+    assert [*fitted("  它在等你回答", 10)] == ["  它在等你", "  回答"]
+    command = "  plansmith approve last 0123456789abcdef --tools tools.py"
+    assert [*fitted(command, 16)] == [command]
+
+
+def test_a_hint_to_install_an_extra_names_this_environment_and_no_package_index() -> None:
+    missing = Misconfigured("a store on PostgreSQL needs psycopg", hint=PIP)
+    told = error_text(missing, "en")
+    assert f"{sys.executable} -m pip install 'psycopg" in told
+    assert "plansmith[" not in told
+
+
+def test_an_unknown_tool_may_be_one_of_a_file_that_was_not_named() -> None:
+    plan = read_plan({"steps": [{"id": "a", "tool": "rate"}]})
+    assert "--tools" in error_text(PlanInvalid(check_plan(plan, {})), "en")
+    assert "--tools" not in error_text(PlanInvalid([]), "en")

@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from plansmith_cli.config import Settings, load_settings, look_at
+from plansmith.errors import Misconfigured
+from plansmith.files import data_folder
+from plansmith.plan.data import Record
+from plansmith.plan.timing import zone_of
+from plansmith_planner.settings import PlannerSettings
+from plansmith_cli.trust import TrustBook
+
+
+def settings(tmp_path: Path, text: str = "", **environment: str) -> Settings:
+    """The settings with a project file that the person trusts."""
+    places = {"HOME": str(tmp_path)} | environment
+    if text:
+        (tmp_path / "plansmith.toml").write_text(text, encoding="utf-8")
+        project = look_at(tmp_path, places)
+        assert project is not None
+        TrustBook(data_folder(places)).put(project.content())
+    return load_settings(folder=tmp_path, environment=places)
+
+
+def strange(tmp_path: Path, text: str, own: str = "") -> tuple[Settings, list[str]]:
+    """The settings in a folder of somebody else, and what the person is told."""
+    home, folder, told = tmp_path / "home", tmp_path / "folder", list[str]()
+    (home / ".config" / "plansmith").mkdir(parents=True)
+    (home / ".config" / "plansmith" / "config.toml").write_text(own, encoding="utf-8")
+    folder.mkdir(exist_ok=True)
+    (folder / "plansmith.toml").write_text(text, encoding="utf-8")
+    found = load_settings(folder=folder, environment={"HOME": str(home)}, tell=told.append)
+    return found, told
+
+
+def test_without_anything_the_defaults_stand(tmp_path: Path) -> None:
+    found = settings(tmp_path)
+    assert found == Settings()
+    assert found.models.role("report").model == "auto"
+    assert (found.planner.top_k, found.planner.repairs) == (6, 2)
+
+
+def test_a_model_is_a_name_or_a_table_and_roles_fall_back_to_the_planner(tmp_path: Path) -> None:
+    text = """
+    [models]
+    triage = "openai:small"
+    [models.plan]
+    model = "anthropic:large"
+    context_tokens = 100000
+    [planner]
+    top_k = 9
+    """
+    found = settings(tmp_path, text)
+    assert found.models.role("triage").model == "openai:small"
+    assert found.models.role("report").model == "anthropic:large"
+    assert found.models.role("plan").context_tokens == 100_000
+    assert found.planner.top_k == 9
+
+
+def test_the_environment_wins_over_the_project_and_the_project_over_the_person(
+    tmp_path: Path,
+) -> None:
+    own = tmp_path / ".config" / "plansmith"
+    own.mkdir(parents=True)
+    (own / "config.toml").write_text('[models]\nplan = "a:own"\n[planner]\ntop_k = 3\n')
+    text = '[models]\nplan = "a:project"\n'
+    assert settings(tmp_path, text).models.plan.model == "a:project"
+    found = settings(tmp_path, text, PLANSMITH_MODEL="a:env", PLANSMITH_BASE_URL="http://x")
+    assert (found.models.plan.model, found.models.plan.base_url) == ("a:env", "http://x")
+    assert found.planner.top_k == 3
+    changed = load_settings(
+        folder=tmp_path, environment={}, changes={"models": {"plan": {"model": "a:flag"}}}
+    )
+    assert changed.models.plan.model == "a:flag"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nonsense", "cannot be read"),
+        ("[planer]\n", "did you mean 'planner'"),
+        ("[planner]\ntopk = 3", "did you mean 'top_k'"),
+        ("[planner]\ntop_k = 0", r"planner\.top_k"),
+        ('[planner]\ntop_k = "6"', r"planner\.top_k"),
+        ('[models.plan]\noutput = "xml"', r"models\.plan\.output"),
+    ],
+)
+def test_a_wrong_setting_names_its_file_and_the_mend(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(Misconfigured, match=why) as caught:
+        settings(tmp_path, text)
+    assert "plansmith.toml" in str(caught.value)
+
+
+LIMITS = Path(__file__).parents[4] / "docs" / "settings.md"
+
+
+def test_every_setting_of_running_is_documented_with_a_value_that_is_right(tmp_path: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", LIMITS.read_text(encoding="utf-8"), re.DOTALL)
+    [text] = [each for each in blocks if "[run]" in each]
+    found = settings(tmp_path, text)
+    shown = tomllib.loads(text)
+    for table in ("review", "budget", "run"):
+        assert shown[table].keys() == type(getattr(found, table)).model_fields.keys()
+    assert (found.review.never_for, found.budget.money) == (("note.*",), Decimal("0.5"))
+    assert found.run == Settings().run.replace(per_tool={"note": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[review]\nask = 'never'", r"review\.ask"),
+        ("[budget]\nmoney = 0", r"budget\.money"),
+        ("[budget]\nstep = 3", "did you mean 'steps'"),
+        ("[run]\nwidth = 0", r"run\.width"),
+        ("[run.per_tool]\nx = 0", r"run\.per_tool\.x"),
+        ("[run]\ngrace = 3", "did you mean 'grace_s'"),
+    ],
+)
+def test_a_wrong_setting_of_running_is_named(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(Misconfigured, match=why):
+        settings(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[run]\nwidth = 0", "run.width must be at least 1 (got 0)"),
+        ("[run]\nwidth = 1.5", "run.width must be a whole number (got 1.5)"),
+        ("[run]\nwidth = true", "run.width must be a whole number (got true)"),
+        ("[run]\nearly_start = 1", "run.early_start must be true or false (got 1)"),
+        ("[run]\nper_tool = 3", "run.per_tool must be a table (got 3)"),
+        ("[run]\ndata = 'no'", "run.data must be 'show', 'ask' or 'deny' (got \"no\")"),
+        ("[budget]\nmoney = 0", "budget.money must be more than 0 (got 0)"),
+        ("[budget]\nmoney = 'much'", "budget.money must be a number"),
+        ("[budget]\nseconds = nan", "budget.seconds must be a number (got NaN)"),
+        ("[run]\nwidht = 3", "run.widht is not known (did you mean 'width'?)"),
+        ("[secrets]\nkey = 'hunter2'", "secrets.key must be a table"),
+        ("tools = 'x.py'", "tools must be a list"),
+    ],
+)
+def test_a_wrong_setting_is_told_in_plain_words(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        settings(tmp_path, text)
+    assert f"plansmith.toml: {words}" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_wrong_setting_of_the_person_names_the_persons_file(tmp_path: Path) -> None:
+    own = tmp_path / ".config" / "plansmith"
+    own.mkdir(parents=True)
+    (own / "config.toml").write_text("[run]\ntries = 0\n")
+    with pytest.raises(Misconfigured, match=r"config\.toml: run\.tries must be at least 1 \("):
+        settings(tmp_path, "")
+
+
+def test_the_person_may_choose_code_for_all_folders(tmp_path: Path) -> None:
+    own = tmp_path / ".config" / "plansmith"
+    own.mkdir(parents=True)
+    (own / "config.toml").write_text("tools = ['mine.py']\n")
+    assert settings(tmp_path).tools == (own / "mine.py",)
+
+
+# Every setting there is, each with a value that would change something.
+DANGEROUS = {
+    "keep_runs": "'1h'",
+    "notices": "{x = {kind = 'webhook', url = 'https://evil.example'}}",
+    "oidc": "{issuer = 'https://evil.example', client_id = 'x'}",
+    "review.second_person": "'changes'",
+    "review.most_items": "100000",
+    "models.plan": "'openai:evil'",
+    "models.plan.model": "'openai:evil'",
+    "models.plan.base_url": "'http://evil'",
+    "models.plan.api_key_env": "'HOME'",
+    "models.plan.timeout_s": "1.0",
+    "models.plan.silence_s": "1.0",
+    "models.plan.tries": "1",
+    "models.plan.context_tokens": "300",
+    "models.plan.output": "'text'",
+    "models.triage": "'openai:evil'",
+    "models.agents": "'openai:evil'",
+    "models.report": "'openai:evil'",
+    "planner.top_k": "7",
+    "planner.max_steps": "13",
+    "planner.repairs": "3",
+    "planner.fallback": "'none'",
+    "planner.ask_for_missing": "false",
+    "planner.strict_shortlist": "false",
+    "planner.semantic": "true",
+    "planner.triage": "false",
+    "planner.background_search": "true",
+    "planner.context_tokens": "6001",
+    "planner.source_seconds": "11.0",
+    "planner.timezone": "'../../etc/passwd'",
+    "planner.prompts": "'prompts'",
+    "review.never_for": "['*']",
+    "budget.money": "2.0",
+    "budget.tokens": "2000",
+    "budget.steps": "20",
+    "budget.seconds": "20.0",
+    "run.width": "17",
+    "run.per_tool.x": "2",
+    "run.tries": "4",
+    "run.first_wait_s": "0.0",
+    "run.grace_s": "0.0",
+    "run.lease_s": "1.0",
+    "run.replan": "'after_each'",
+    "run.tool_texts": "'trust'",
+    "run.max_replans": "3",
+    "run.max_iterations": "2",
+    "run.max_rejections": "4",
+    "run.data": "'show'",
+    "run.data_free": "['*']",
+    "run.early_start": "true",
+    "builtin.enabled": "true",
+    "builtin.write": "true",
+    "builtin.hosts": "['*']",
+    "builtin.private": "['*']",
+    "builtin.databases": "{x='sqlite:////etc/x'}",
+    "builtin.writable": "['x']",
+    "mcp.servers": "{x={command='touch'}}",
+    "mcp.files": "['mcp.json']",
+    "mcp.approvals": "'approvals.json'",
+    "agents": "{x={url='http://evil'}}",
+    "secrets": "{x={env='HOME', tools=['*']}}",
+    "tools": "['tools.json']",
+    "documents": "['/etc']",
+    "profile": "'me.yaml'",
+    "store": "'sqlite:///runs.db'",
+    "workers.concurrency": "500",
+    "workers.total": "500",
+    "workers.starts": "500",
+    "workers.seconds": "0.1",
+}
+OWN = """
+[planner]
+strict_shortlist = true
+[budget]
+money = 1.0
+tokens = 1000
+steps = 10
+seconds = 10.0
+[run]
+per_tool = {x = 1}
+early_start = false
+[builtin]
+enabled = false
+write = false
+"""
+
+
+def _all_names(model: type[Record], path: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Record):
+            yield from _all_names(kind, f"{path}{name}.")
+        else:
+            yield f"{path}{name}"
+
+
+@pytest.mark.parametrize("name", DANGEROUS)
+def test_no_setting_of_a_strange_folder_that_could_harm_counts(tmp_path: Path, name: str) -> None:
+    before = strange(tmp_path / "before", "", OWN)[0]
+    found, [told] = strange(tmp_path / "after", f"{name} = {DANGEROUS[name]}\n", OWN)
+    assert found == before
+    assert name in told
+    assert "plansmith trust" in told
+
+
+def test_every_setting_was_thought_of_as_a_stranger_would() -> None:
+    known = {name.replace(".per_tool.x", ".per_tool") for name in DANGEROUS} | {"review.ask"}
+    assert set(_all_names(Settings)) <= known
+
+
+HARMLESS = """
+documents = ["docs"]
+[planner]
+timezone = "Asia/Shanghai"
+max_steps = 5
+[review]
+ask = "always"
+[budget]
+money = 0.5
+[run]
+width = 2
+data = "deny"
+early_start = false
+per_tool = {x = 1}
+[builtin]
+write = false
+"""
+
+
+def test_less_and_stricter_settings_of_a_strange_folder_count_at_once(tmp_path: Path) -> None:
+    found, told = strange(tmp_path, HARMLESS)
+    assert told == []
+    assert (found.planner.timezone, found.planner.max_steps) == ("Asia/Shanghai", 5)
+    assert (found.review.ask, found.run.data, found.run.width) == ("always", "deny", 2)
+    assert (found.run.early_start, found.builtin.write) == (False, False)
+    assert found.documents == ((tmp_path / "folder" / "docs").resolve(),)
+
+
+def test_a_stricter_review_of_the_person_is_not_loosened_by_a_strange_folder(
+    tmp_path: Path,
+) -> None:
+    found, [told] = strange(tmp_path, '[review]\nask = "writes"\n', '[review]\nask = "always"\n')
+    assert found.review.ask == "always"
+    assert "review.ask" in told
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc", "~/x", ".env", "docs/../.git", "out", "in/out"])
+def test_documents_of_a_strange_folder_stay_in_it_and_unhidden(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "folder"
+    (folder / "in").mkdir(parents=True)
+    (folder / "out").symlink_to("/etc")
+    (folder / "in" / "out").symlink_to(tmp_path)
+    found, [told] = strange(tmp_path, f'documents = ["docs", "{name}"]\n')
+    assert found.documents == ()
+    assert "documents" in told
+
+
+def test_a_project_file_that_is_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
+    for make in ("link", "pipe"):
+        folder, told = tmp_path / make, list[str]()
+        folder.mkdir()
+        (tmp_path / "other.toml").write_text("[planner]\nmax_steps = 5\n")
+        if make == "link":
+            (folder / "plansmith.toml").symlink_to(tmp_path / "other.toml")
+        else:
+            os.mkfifo(folder / "plansmith.toml")
+        found = load_settings(folder=folder, environment={"HOME": str(tmp_path)}, tell=told.append)
+        assert found == Settings()
+        assert "was not read: it is" in told[0]
+
+
+def test_keys_of_a_strange_file_steer_no_terminal(tmp_path: Path) -> None:
+    _, [told] = strange(tmp_path / "a", '[secrets."\\u001b[2Jx"]\nenv = "HOME"\n')
+    assert "\x1b" not in told
+    with pytest.raises(Misconfigured) as caught:
+        strange(tmp_path / "b", '[planner]\n"\\u001b[2J" = 1\n')
+    assert "\x1b" not in str(caught.value)
+
+
+def test_files_that_own_settings_name_are_not_sought_in_a_strange_folder(tmp_path: Path) -> None:
+    own = """
+    tools = ["mine.py"]
+    profile = "me.yaml"
+    planner.prompts = "prompts"
+    mcp.files = ["mcp.json"]
+    mcp.approvals = "approvals.json"
+    secrets.x = {file = "key", tools = ["a"]}
+    """
+    found, _ = strange(tmp_path, "", own)
+    base = tmp_path / "home" / ".config" / "plansmith"
+    files = (*found.tools, found.profile, found.planner.prompts, *found.mcp.files)
+    assert all(path is not None and path.parent == base for path in files)
+    assert (found.mcp.approvals, found.secrets["x"].file) == (base / "approvals.json", base / "key")
+
+
+def test_the_time_zone_is_that_of_the_machine_unless_it_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    assert PlannerSettings().timezone == "Asia/Shanghai"
+    told = "import plansmith_cli.config as c; print(c.load_settings().planner.timezone)"
+    run = subprocess.run(
+        [sys.executable, "-c", told], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert run.stdout.strip() == "Asia/Shanghai"
+    set_here = settings(tmp_path, "[planner]\ntimezone = 'Europe/Oslo'\n")
+    assert set_here.planner.timezone == "Europe/Oslo"
+    for odd in ("../../../etc/passwd", "CET-1CEST", ":Etc/UTC", "Europe"):
+        monkeypatch.setenv("TZ", odd)
+        assert zone_of(PlannerSettings().timezone).key == PlannerSettings().timezone

@@ -1,0 +1,115 @@
+"""Tenants are kept apart: their folders, what they inherit, and the commands about them."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith_cli.main import main
+from plansmith_cli.tenant_settings import tenant_settings
+from plansmith_cli.config import Settings
+from plansmith.errors import Misconfigured, NotFound
+from plansmith_server.tenant_book import TenantBook
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's home, in a folder without settings."""
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.delenv("PLANSMITH_STORE", raising=False)
+    monkeypatch.setenv("PLANSMITH_MODEL", "demo")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+    assert main([*words, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", ["", "A", "../x", "a/b", "a-b", "default", "1a", "a" * 32, "ä"])
+def test_a_tenant_has_a_plain_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Misconfigured):
+        TenantBook(tmp_path).create(name)
+    with pytest.raises(NotFound):
+        TenantBook(tmp_path).get(name)
+
+
+def test_a_tenant_is_made_once_and_read_by_its_owner_alone(tmp_path: Path) -> None:
+    book = TenantBook(tmp_path)
+    made = book.create("acme")
+    with pytest.raises(Misconfigured):
+        book.create("acme")
+    assert book.all() == [made]
+    assert stat.S_IMODE(made.home.stat().st_mode) == 0o700
+    removed = book.remove("acme")
+    assert (book.all(), removed.home.is_dir()) == ([], True)
+    assert book.create("acme").key != made.key
+
+
+def test_a_tenant_inherits_models_and_limits_and_nothing_that_could_be_anothers(
+    tmp_path: Path,
+) -> None:
+    base = Settings.model_validate(
+        {
+            "models": {"plan": "demo"},
+            "review": {"second_person": "changes"},
+            "secrets": {"key": {"env": "SECRET"}},
+            "agents": {},
+            "documents": ["/docs"],
+            "tools": ["/tools.py"],
+            "builtin": {"databases": {"main": "sqlite:////x.db"}, "hosts": ["example.com"]},
+            "mcp": {"servers": {"files": {"command": "server"}}},
+            "store": f"sqlite:///{tmp_path}/runs.db",
+        }
+    )
+    acme = TenantBook(tmp_path).create("acme")
+    (acme.folder / "plansmith.toml").write_text('tools = ["evil.py"]\n')
+    found = tenant_settings(acme, base)
+    assert found.models.plan.model == "demo"
+    assert found.review.second_person == "changes"
+    assert (found.secrets, found.tools, found.documents) == ({}, (), ())
+    assert (found.builtin.databases, found.builtin.hosts, found.mcp.servers) == ({}, (), {})
+    assert (found.folder(), found.data()) == (acme.folder, acme.home)
+    acme.config.write_text('tools = ["own.py"]\n[models.plan]\nmodel = "openai:x"\n')
+    own = tenant_settings(acme, base)
+    assert (own.tools, own.models.plan.model) == ((acme.home / "own.py",), "openai:x")
+    acme.config.write_text('store = "memory"\n')
+    with pytest.raises(Misconfigured, match="cannot set the store"):
+        tenant_settings(acme, base)
+
+
+def test_commands_make_tenants_and_work_in_them(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = said(capsys, "tenants", "create", "acme")
+    assert Path(made["folder"]) == home / "plansmith" / "tenants" / "acme"
+    assert [each["name"] for each in said(capsys, "tenants", "list")] == ["acme"]
+    words = ("tokens", "create", "ci", "--role", "operator", "--tenant", "acme", "--user", "ann")
+    token = said(capsys, *words)
+    assert (token["tenant"], token["user"], token["role"]) == ("acme", "ann", "operator")
+    assert token["scopes"] == ["look", "propose", "answer"]
+    assert said(capsys, "--tenant", "acme", "runs") == []
+    store = next(home.rglob("plansmith.acme_*.db"))
+    assert store.parent == home / "plansmith"
+    removed = said(capsys, "tenants", "remove", "acme")
+    assert Path(removed["folder"]).is_dir()
+    assert said(capsys, "tokens", "list") == []
+    assert said(capsys, "--tenant", "acme", "runs", code=2)["error"]["kind"] == "NotFound"
+
+
+def test_a_token_for_a_tenant_needs_a_user_and_a_role_or_scopes(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert home.is_dir()
+    said(capsys, "tenants", "create", "acme")
+    said(capsys, "tokens", "create", "x", "--role", "viewer", "--tenant", "acme", code=2)
+    said(capsys, "tokens", "create", "x", "--role", "viewer", "--scope", "look", code=2)
+    said(capsys, "tokens", "create", "x", "--scope", "look,admin", code=2)
+    said(capsys, "tokens", "create", "x", "--role", "viewer", "--tenant", "no", code=2)
+    assert said(capsys, "tokens", "list") == []

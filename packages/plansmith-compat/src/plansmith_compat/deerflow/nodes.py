@@ -1,0 +1,299 @@
+"""DeerFlow's nodes as functions: a state goes in, a command with the next node comes out.
+
+They plan, ask and report; the steps of a plan run in `DeerFlow`, durable and after approval.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, cast
+
+from plansmith.clock import SystemClock
+from plansmith_compat.deerflow.clarification import ROUNDS, build_clarified_topic_from_history, needs_clarification, reconstruct_clarification_history
+from plansmith_compat.deerflow.configuration import Configuration
+from plansmith_compat.deerflow.llms import AGENT_LLM_MAP, Handoff, apply_prompt_template, configured, get_llm_by_type, in_thread
+from plansmith_compat.deerflow.messages import END, AIMessage, HumanMessage, command, get_message_content, interrupt
+from plansmith_compat.deerflow.models import Feedback, Plan, parse_plan, read_feedback, route_plan
+from plansmith_compat.deerflow.plan_fixes import extract_plan_content, repair_json_output, validate_and_fix_plan
+from plansmith_planner.context.background import HEADING, Search, investigate
+from plansmith_planner.context.fence import fence
+from plansmith_planner.context.locales import normal_tag
+from plansmith_planner.context.token_budget import rough_count
+from plansmith.ports import ToolSource
+
+# What DeerFlow's module of this name has is found here too.
+__all__ = [
+    "Configuration",
+    "Plan",
+    "apply_prompt_template",
+    "background_investigation_node",
+    "coordinator_node",
+    "direct_response",
+    "extract_plan_content",
+    "get_llm_by_type",
+    "handoff_after_clarification",
+    "handoff_to_planner",
+    "human_feedback_node",
+    "needs_clarification",
+    "planner_node",
+    "preserve_state_meta_fields",
+    "repair_json_output",
+    "reporter_node",
+    "research_team_node",
+    "validate_and_fix_plan",
+]
+
+logger: Final = logging.getLogger("plansmith")
+State = dict[str, Any]  # the table that the nodes of DeerFlow's graph share
+_State = Mapping[str, Any]
+# langgraph gives a node its config only if the parameter has a type of this name.
+RunnableConfig = Mapping[str, Any]
+NO_CONFIG: Final[RunnableConfig] = MappingProxyType({})
+_KEPT: Final[Mapping[str, Any]] = {
+    "locale": "en-US",
+    "research_topic": "",
+    "clarified_research_topic": "",
+    "clarification_history": [],
+    "enable_clarification": False,
+    "max_clarification_rounds": ROUNDS,
+    "clarification_rounds": 0,
+    "resources": [],
+}
+_WAYS: Final = {
+    "handoff_to_planner": "planner",
+    "handoff_after_clarification": "planner",
+    "direct_response": END,
+}
+handoff_to_planner: Final = Handoff(
+    "handoff_to_planner", "Hand a question over to the planner.", ("research_topic", "locale")
+)
+handoff_after_clarification: Final = Handoff(
+    "handoff_after_clarification",
+    "Hand the topic over to the planner once it is clear.",
+    ("locale", "research_topic"),
+)
+direct_response: Final = Handoff(
+    "direct_response", "Answer small talk, or refuse politely.", ("message", "locale")
+)
+
+
+def preserve_state_meta_fields(state: _State) -> dict[str, Any]:
+    """Returns the fields of a state that every command carries on."""
+    return {name: state.get(name, default) for name, default in _KEPT.items()}
+
+
+def planner_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
+    """Asks the model for a plan and returns the way on; at the limit there is no further plan."""
+    configurable = Configuration.from_runnable_config(config)
+    made = int(state.get("plan_iterations") or 0)
+    kept = preserve_state_meta_fields(state)
+    if made >= configurable.max_plan_iterations:
+        return command("reporter", kept)
+    text = _planner_answer(state, config, configurable)
+    try:
+        fields = _plan_fields(text)
+    except ValueError:
+        logger.warning("The planner's answer is no plan")
+        return command("reporter" if made else END, kept)
+    fields = validate_and_fix_plan(fields, configurable.enforces_search is True)
+    said = {"messages": [AIMessage(content=text, name="planner")], **kept}
+    route = route_plan(fields, 0, 1)
+    if route.goto == "human_feedback":
+        return command(route.goto, {**said, "current_plan": text})
+    return command(route.goto, {**said, "current_plan": route.plan})
+
+
+def _planner_answer(state: _State, config: RunnableConfig, configurable: Configuration) -> str:
+    clear = state.get("clarified_research_topic")
+    shown = state
+    if state.get("enable_clarification") and clear:
+        shown = {**state, "messages": [{"role": "user", "content": clear}]}
+    messages = apply_prompt_template(
+        "planner", shown, configurable, str(state.get("locale", "en-US"))
+    )
+    known = [fence("current time", datetime.now(UTC).isoformat(timespec="minutes"))]
+    if state.get("enable_background_investigation") and state.get(
+        "background_investigation_results"
+    ):
+        known.append(fence(HEADING, str(state["background_investigation_results"])))
+    messages.append({"role": "user", "content": "\n\n".join(known)})
+    kind = "reasoning" if configurable.enable_deep_thinking is True else AGENT_LLM_MAP["planner"]
+    llm = get_llm_by_type(kind, config)
+    if kind != "basic":
+        return "".join(get_message_content(chunk) for chunk in llm.stream(messages))
+    answer: Any = llm.invoke(messages)
+    if hasattr(answer, "model_dump_json"):  # a model that answers with the plan itself
+        return str(answer.model_dump_json())
+    return get_message_content(answer)
+
+
+def _plan_fields(given: object) -> dict[str, Any]:
+    """Returns the fields of a plan in a text, a message or an object, or raises ValueError."""
+    if isinstance(given, Plan):
+        return given.model_dump(mode="json")
+    value = _json(given)
+    if isinstance(value, dict) and "content" in value:  # a message that was written as JSON
+        value = _json(cast("object", value))
+    if parse_plan(cast("object", value)) is None:
+        raise ValueError("no plan")
+    return {"steps": value} if isinstance(value, list) else cast("dict[str, Any]", value)
+
+
+def _json(given: object) -> Any:
+    try:
+        return json.loads(repair_json_output(extract_plan_content(given)))
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def human_feedback_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
+    """Takes a person's decision on the plan; whatever is no decision goes back to the planner.
+
+    The words come from langgraph's interrupt, or from `interrupt_feedback` in the state.
+    """
+    kept = preserve_state_meta_fields(state) | {"interrupt_feedback": ""}
+    if not state.get("auto_accepted_plan", False):
+        words = state.get("interrupt_feedback") or interrupt("Please review the plan.")
+        if read_feedback(str(words or "")).feedback is not Feedback.ACCEPTED:
+            said = [HumanMessage(content=str(words), name="feedback")] if words else []
+            return command("planner", {**kept, "messages": said} if said else kept)
+    made = int(state.get("plan_iterations") or 0)
+    try:
+        fields = _plan_fields(state.get("current_plan") or "")
+    except ValueError:
+        logger.warning("What was accepted is no plan")
+        return command("reporter" if made else END, kept)
+    configurable = Configuration.from_runnable_config(config)
+    fields = validate_and_fix_plan(fields, configurable.enforces_search is True)
+    plan = parse_plan(fields)
+    locale = plan.locale if plan is not None else fields["locale"]
+    update = {"current_plan": plan, "plan_iterations": made + 1, "locale": locale}
+    return command("research_team", {**kept, **update})
+
+
+class _Topic(NamedTuple):
+    topic: str
+    clear: str
+    history: list[str]
+    rounds: int
+    most: int
+
+
+def coordinator_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
+    """Answers small talk, asks back where that is wished, else hands over with topic and locale."""
+    configurable = Configuration.from_runnable_config(config)
+    asks = bool(state.get("enable_clarification", False))
+    topic = _topic(state) if asks else _Topic(str(state.get("research_topic", "")), "", [], 0, 0)
+    locale = str(state.get("locale", "en-US"))
+    messages = apply_prompt_template("coordinator", state, locale=locale)
+    messages.append({"role": "system", "content": _mode(topic, asks=asks)})
+    second = handoff_after_clarification if asks else direct_response
+    llm = get_llm_by_type(AGENT_LLM_MAP["coordinator"], config)
+    response: Any = llm.bind_tools([handoff_to_planner, second]).invoke(messages)
+    goto, given = _handed_over(response)
+    said = list(cast("Sequence[Any]", state.get("messages") or ()))
+    words = given.get("message") if goto == END and given.get("message") else response.content
+    if words:
+        said.append(AIMessage(content=words, name="coordinator"))
+    question = asks and not response.tool_calls and response.content
+    if question and topic.rounds < topic.most:
+        topic = topic._replace(rounds=topic.rounds + 1)
+    elif asks:
+        goto, question = "planner", False
+    if goto == "planner" and state.get("enable_background_investigation"):
+        goto = "background_investigator"
+    subject = topic.topic if asks else given.get("research_topic") or topic.topic
+    update = {
+        "messages": said,
+        "locale": normal_tag(str(given.get("locale") or "")) or locale,
+        "research_topic": subject,
+        "clarified_research_topic": topic.clear or subject,
+        "resources": configurable.resources,
+        "clarification_rounds": topic.rounds,
+        "clarification_history": topic.history,
+        "is_clarification_complete": not question,
+        "goto": goto,
+    }
+    waits = {"__interrupt__": [("coordinator", response.content)]} if question else {}
+    return command(goto, update | waits)
+
+
+def _topic(state: _State) -> _Topic:
+    """Returns the topic with what the person said to the coordinator's questions."""
+    kept = cast("Sequence[str]", state.get("clarification_history") or ())
+    asked = str(state.get("research_topic", ""))
+    history = reconstruct_clarification_history(state.get("messages") or (), kept, asked)
+    clear, history = build_clarified_topic_from_history(history)
+    rounds = int(state.get("clarification_rounds") or 0)
+    most = int(state.get("max_clarification_rounds") or ROUNDS)
+    return _Topic(history[0] if history else asked, clear, history, rounds, most)
+
+
+def _mode(topic: _Topic, *, asks: bool) -> str:
+    if not asks:
+        return "Ask nothing back: hand questions over as they are, and answer small talk."
+    if topic.rounds >= topic.most:
+        return "Ask nothing more: call handoff_after_clarification with what is known."
+    count = f"Question {topic.rounds + 1} of at most {topic.most}. "
+    return count + "If the topic is not clear, ask one question; else hand it over."
+
+
+def _handed_over(response: Any) -> tuple[str, Mapping[str, Any]]:
+    """Returns the node that the model's calls lead to, and the arguments of the call."""
+    try:
+        for call in response.tool_calls or ():
+            name, given = call.get("name", ""), call.get("args", {})
+            if name in _WAYS:
+                return _WAYS[name], dict(given)
+    except Exception as error:  # noqa: BLE001 - a call nobody can read is still a handover
+        logger.warning("The coordinator's call cannot be read: %s", error)
+        return "planner", {}
+    return END, {}
+
+
+def background_investigation_node(
+    state: _State, config: RunnableConfig = NO_CONFIG
+) -> dict[str, str]:
+    """Searches for the topic with the search tools under `tools` of the config's `configurable`."""
+    configurable = Configuration.from_runnable_config(config)
+    sources = cast("Sequence[ToolSource]", configured(config).get("tools") or ())
+    query = str(state.get("clarified_research_topic") or state.get("research_topic") or "")
+    if not configurable.enable_web_search or not query:
+        sources = ()
+    found = [block for source in sources for block in in_thread(_searched(query, source))]
+    return {"background_investigation_results": "\n\n".join(found) or "[]"}
+
+
+async def _searched(query: str, source: ToolSource) -> list[str]:
+    search = Search(source)
+    found = await investigate(
+        query, search=search, clock=SystemClock(), tokens=search.tokens, count=rough_count
+    )
+    for note in found.notes:
+        logger.warning("Background investigation: %s", note)
+    return [block.text for block in found.blocks]
+
+
+def research_team_node(state: _State) -> None:
+    """Marks where the team works; `continue_to_running_research_team` says who is next."""
+    del state
+
+
+def reporter_node(state: _State, config: RunnableConfig = NO_CONFIG) -> dict[str, str]:
+    """Writes the report from the observations, which stand between marks as data."""
+    configurable = Configuration.from_runnable_config(config)
+    plan, locale = state.get("current_plan"), str(state.get("locale", "en-US"))
+    title = getattr(plan, "title", "") or state.get("research_topic", "")
+    task = f"# {title}\n\n{getattr(plan, 'thought', '')}".strip()
+    shown = {"messages": [HumanMessage(content=task)], "locale": locale}
+    messages: list[Any] = apply_prompt_template("reporter", shown, configurable, locale)
+    known = [str(each) for each in state.get("observations") or ()]
+    blocks = [fence(f"result {place}", text) for place, text in enumerate(known, start=1)]
+    nothing = "There are no results: say that nothing was found out."
+    messages.append({"role": "user", "content": "\n\n".join(blocks) or nothing})
+    answer: Any = get_llm_by_type(AGENT_LLM_MAP["reporter"], config).invoke(messages)
+    return {"final_report": answer.content}

@@ -1,0 +1,159 @@
+"""DeerFlow's whole workflow in one call, with the arguments that its programs give."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypedDict, Unpack
+
+from plansmith_compat.deerflow.clarification import ROUNDS
+from plansmith_compat.deerflow.configuration import Configuration
+from plansmith_compat.deerflow.flow import DeerFlow, ResearchState, research_team
+from plansmith_compat.deerflow.messages import AIMessage, GraphMessage, HumanMessage, spoken
+from plansmith_compat.deerflow.models import Goto
+from plansmith.ports import Agent, ChatModel, Message, PlanStore, ToolSource
+
+_log: Final = logging.getLogger("plansmith")
+_REVIEW: Final = "[ACCEPTED], or [EDIT_PLAN] and what to change: "
+Ask = Callable[[str], str]
+
+
+class WorkflowOptions(TypedDict, total=False):
+    """What DeerFlow takes from its files, and Plansmith as arguments.
+
+    `ask`, such as `input`, puts what waits to a person; `show` receives each message. `thread_id`
+    names a conversation in the `store`, so that several researches know of each other.
+    """
+
+    model: ChatModel | str | None
+    tools: Sequence[ToolSource]
+    agents: Sequence[Agent]
+    store: str | PlanStore
+    ask: Ask
+    show: Callable[[str], None]
+    thread_id: str
+
+
+async def run_agent_workflow_async(  # noqa: PLR0913, PLR0917 - the arguments of DeerFlow
+    user_input: str,
+    debug: bool = False,  # noqa: FBT001, FBT002 - the order of DeerFlow's arguments
+    max_plan_iterations: int = 1,
+    max_step_num: int = 3,
+    enable_background_investigation: bool = True,  # noqa: FBT001, FBT002 - as above
+    enable_clarification: bool | None = None,  # noqa: FBT001 - as above
+    max_clarification_rounds: int | None = None,
+    initial_state: Mapping[str, Any] | None = None,
+    locale: str | None = None,
+    **options: Unpack[WorkflowOptions],
+) -> dict[str, Any]:
+    """Plans, runs and reports; shows each message, prints it by default; returns the last state.
+
+    A plan that only reads runs at once. Any other plan, and a question, waits for a person: with
+    `ask` it is put to them, else the state that waits is returned. `DeerFlow.feedback` and
+    `DeerFlow.answer` go on from it if there is a `store`.
+    """
+    if not user_input:
+        raise ValueError("Input could not be empty")
+    if debug:
+        _log.setLevel(logging.DEBUG)
+    before = initial_state or {}
+    configuration = Configuration(
+        max_plan_iterations=max_plan_iterations,
+        max_step_num=max_step_num,
+        auto_accepted_plan=bool(before.get("auto_accepted_plan", True)),
+        enable_background_investigation=enable_background_investigation,
+    )
+    asked = _history(before, user_input)
+    language = locale or str(before.get("locale") or "")
+    rounds = 0 if enable_clarification is False else max_clarification_rounds or ROUNDS
+    flow = _flow(configuration, options)
+    try:
+        thread = options.get("thread_id", "")
+        state = await flow.start(user_input, locale=language, history=asked, thread_id=thread)
+        state = await _until_decided(flow, state, options.get("ask"), rounds)
+    finally:
+        await flow.close()
+    return _last_state(user_input, state, options.get("show", print))
+
+
+def _flow(configuration: Configuration, options: WorkflowOptions) -> DeerFlow:
+    model, tools = options.get("model"), options.get("tools", ())
+    agents = options.get("agents") or research_team(model=model, sources=tools, folder=Path())
+    return DeerFlow(
+        model=model,
+        agents=agents,
+        tools=tools,
+        store=options.get("store", "memory"),
+        configuration=configuration,
+    )
+
+
+def _history(before: Mapping[str, Any], user_input: str) -> list[Message]:
+    """Returns what was said before the request itself."""
+    said = spoken(before.get("messages") or ())
+    if said and said[-1]["content"] == user_input:
+        said.pop()
+    return [
+        Message("assistant" if each["role"] == "assistant" else "user", each["content"])
+        for each in said
+    ]
+
+
+async def _until_decided(
+    flow: DeerFlow, state: ResearchState, ask: Ask | None, rounds: int
+) -> ResearchState:
+    """Puts questions and plans to the person until nothing waits, or nobody answers."""
+    while ask is not None and state.goto is Goto.HUMAN_FEEDBACK:
+        questions = (await flow.smith.get(state.run_id)).questions
+        if questions and state.plan is None and not rounds:
+            break
+        rounds -= bool(questions and state.plan is None)
+        try:
+            if questions:
+                name, question = next(iter(questions.items()))
+                words = await asyncio.to_thread(ask, f"{question.text} ")
+                state = await flow.answer(state.run_id, name, words)
+            else:
+                words = await asyncio.to_thread(ask, f"{_plan_text(state)}\n{_REVIEW}")
+                state = await flow.feedback(state.run_id, words)
+        except EOFError:  # there is no person at the terminal
+            break
+    return state
+
+
+def _plan_text(state: ResearchState) -> str:
+    steps = state.plan.steps if state.plan else ()
+    return "\n".join(f"- {step.title}: {step.description}" for step in steps)
+
+
+def _last_state(
+    user_input: str, state: ResearchState, show: Callable[[str], None]
+) -> dict[str, Any]:
+    """Returns the state under DeerFlow's names, after its messages were shown."""
+    said: list[GraphMessage] = [HumanMessage(content=user_input)]
+    if state.plan is not None:
+        said.append(AIMessage(content=state.plan.model_dump_json(), name="planner"))
+    last = state.final_report or state.question or "\n".join(state.errors)
+    speaker = "reporter" if state.plan is not None else "coordinator"
+    if last:
+        said.append(AIMessage(content=last, name=speaker))
+    for message in said:
+        show(f"{message.name or 'user'}: {message.content}")
+    if state.goto is Goto.HUMAN_FEEDBACK:
+        show(f"Run {state.run_id} waits for a person.")
+    return {
+        "messages": said,
+        "research_topic": user_input,
+        "locale": state.locale,
+        "current_plan": state.plan,
+        "plan_iterations": state.plan_iterations,
+        "observations": list(state.observations),
+        "final_report": state.final_report,
+        "goto": str(state.goto),
+        "run_id": state.run_id,
+        "thread_id": state.thread_id,
+        "question": state.question,
+        "errors": list(state.errors),
+    }

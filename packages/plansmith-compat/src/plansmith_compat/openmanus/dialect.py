@@ -1,0 +1,303 @@
+"""OpenManus' plan format: a title and steps in words, with status, notes and agent."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, cast
+
+from plansmith.formats.dialect import PRIMARY, Dialect, Reading, Writing, by_place, data_of, field_losses, id_losses, in_order, left_behind, order_losses, place_id, plain_text, plan_schema, reference_losses
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.plan.refs import LITERAL, escape_text, find, value_text
+from plansmith.plan.rule_text import rule_sentences
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_rules import RULES
+from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
+from plansmith_planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
+from plansmith.text import clip
+
+NAME: Final = "openmanus"
+TITLE: Final = "OpenManus"
+FUNCTION: Final = "planning"
+NOT_STARTED: Final = "not_started"
+STATUSES: Final[Mapping[StepStatus, str]] = {
+    StepStatus.WAITING: NOT_STARTED,
+    StepStatus.READY: NOT_STARTED,
+    StepStatus.RUNNING: "in_progress",
+    StepStatus.DONE: "completed",
+    StepStatus.ASKING: "blocked",
+    StepStatus.FAILED: "blocked",
+    StepStatus.SKIPPED: "blocked",
+    StepStatus.CANCELLED: "blocked",
+    StepStatus.UNKNOWN: "blocked",
+}
+_HINT: Final = Sentence("hint.give_form", form='{"title": …, "steps": ["[agent] what to do", …]}')
+_FIELDS: Final = frozenset(
+    {"command", "plan_id", "title", "steps", "step_statuses", "step_notes", "name"}
+)
+_NAMES: Final = ("title", "plan_id", "command")
+_TEXTS: Final = ("step", "text", "title", "description", "content", "name")
+_LONGEST_RESULT: Final = 2000
+_NOTHING: Final = '{{""}}'  # a task has a text: this one is empty when it is filled in
+_NUMBERED: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)、:])\s+")
+_LEADING_TAG: Final = re.compile(r"\[([^\W\d][\w-]*)\] (?=\S)")
+_CAPITAL_TAG: Final = re.compile(r"\[([A-Z][A-Z_]+)\]")
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value looks like a plan of OpenManus' planning tool."""
+    fields = _fields(value) if isinstance(value, dict) else None
+    if fields is None:
+        return False
+    steps = fields.get("steps")
+    named = any(fields.get(name) for name in _NAMES)
+    return named and isinstance(steps, list) and bool(steps) and all(map(_is_text, steps))
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+def _fields(value: Json) -> dict[str, Json] | None:
+    """Returns the arguments of the planning function, also from a whole call of it."""
+    for _ in range(4):
+        if isinstance(value, str):
+            value = _json(value)
+        if not isinstance(value, dict):
+            return None
+        calls = value.get("tool_calls")
+        inner = value.get("function", value.get("arguments"))
+        if isinstance(calls, list) and calls:
+            value = next((each for each in calls if not _is_other_call(each)), None)
+        elif _is_other_call(value):
+            return None
+        elif "steps" not in value and inner is not None:
+            value = value["arguments"] if isinstance(inner, str) and "arguments" in value else inner
+        else:
+            return value
+    return None
+
+
+def _is_other_call(value: Json) -> bool:
+    """Whether a value is a call of another function than the one that makes plans."""
+    call = value.get("function", value) if isinstance(value, dict) else None
+    if not isinstance(call, dict) or "arguments" not in call:
+        return False
+    return call.get("name") not in (None, "", FUNCTION)
+
+
+def _json(text: str) -> Json:
+    try:
+        return cast("Json", json.loads(text))
+    except ValueError:
+        return None
+
+
+def read(value: Json) -> Reading:
+    """Reads a call of the planning function, or a stored plan."""
+    fields = _fields(value)
+    notes = Notes()
+    texts = _texts(fields, notes) if fields is not None else None
+    if fields is None or not texts:
+        return Reading(None, not_a_plan(TITLE, _HINT))
+    for name, each in fields.items():
+        if name not in _FIELDS:
+            notes.leave_out(name, each, Sentence("shape.no_place", name=name))
+    calls = value.get("tool_calls") if isinstance(value, dict) else None
+    if isinstance(calls, list) and len(calls) > 1:
+        notes.say(Sentence("shape.other_calls", count=len(calls)), path=("tool_calls",))
+    if any(each != NOT_STARTED for each in objects(fields.get("step_statuses")) or ()):
+        notes.say(Sentence("shape.statuses"))
+    remarks = objects(fields.get("step_notes")) or []
+    document: dict[str, Json] = {"goal": raw_text(fields.get("title")), "steps": []}
+    if fields.get("plan_id"):
+        document["id"] = text_of(fields["plan_id"])
+    document["steps"] = [*plan_steps(texts, [text_of(each) for each in remarks])]
+    return notes.reading(document)
+
+
+def _texts(fields: Mapping[str, Json], notes: Notes) -> dict[str, str] | None:
+    """Returns the step texts by id, from texts, objects, or one text with a line per step."""
+    steps = fields.get("steps")
+    if isinstance(steps, str) and steps.lstrip().startswith("["):
+        steps = objects(steps)
+    if isinstance(steps, str) and any(fields.get(name) for name in _NAMES):
+        lines = [_NUMBERED.sub("", line).strip() for line in steps.splitlines()]
+        steps = [line for line in lines if line]
+        notes.say(Sentence("shape.one_text"), path=("steps",))
+    if not isinstance(steps, list):
+        return None
+    found: dict[str, str] = {}
+    for place, step in enumerate(steps, start=1):
+        text = step if isinstance(step, str) else _text_in(step, place, notes)
+        if text.strip():
+            found[place_id(place)] = text
+        elif not isinstance(step, (str, dict)):
+            message = Sentence("shape.entry_no_step", place=place, text=repr(str(step)[:80]))
+            notes.drop(message, hint=_HINT, path=("steps", place - 1))
+        else:
+            notes.drop(
+                Sentence("shape.empty_step", place=place), hint=_HINT, path=("steps", place - 1)
+            )
+    return found
+
+
+def _text_in(step: Json, place: int, notes: Notes) -> str:
+    if not isinstance(step, dict):
+        return ""
+    name = next((each for each in _TEXTS if text_of(step.get(each))), None)
+    if name is not None:
+        notes.say(Sentence("shape.object_step", place=place, name=name), path=("steps", place - 1))
+    for field in (each for each in step if each not in (name, "agent", "agent_name")):
+        message = Sentence("shape.no_place", name=field)
+        notes.leave_out(field, step[field], message, step=place_id(place))
+    agent = text_of(step.get("agent") or step.get("agent_name"))
+    return (f"[{agent}] " if agent else "") + text_of(step.get(name) if name else "")
+
+
+def plan_steps(
+    texts: Mapping[str, str], notes: Sequence[str] = (), *, references: bool = True
+) -> list[dict[str, Json]]:
+    """Returns texts, by id and in order, as agent steps that follow each other.
+
+    Without `references` braces are plain text, and texts are read back unchanged.
+    """
+    made: list[dict[str, Json]] = []
+    for place, (name, text) in enumerate(texts.items()):
+        agent, task = split_tag(text)
+        ids = [str(each["id"]) for each in made]
+        step: dict[str, Json] = {"id": name, "kind": "agent", "agent": agent or PRIMARY}
+        known = ids if references else ()
+        step |= {"task": data_of(task, known) or _NOTHING, "after": [*ids[-1:]]}
+        step |= {"why": notes[place]} if place < len(notes) and notes[place] else {}
+        made.append(step)
+    return made
+
+
+def split_tag(text: str) -> tuple[str, str]:
+    """Splits a step into the agent that it names first, if any, and the task."""
+    leading = _LEADING_TAG.match(text)
+    if leading:
+        agent, rest = leading.group(1), text[leading.end() :]
+        # A tag that could not be written back unchanged stays in the text.
+        return agent, text if agent == PRIMARY or f"[{agent}]" in rest else rest
+    inside = _CAPITAL_TAG.search(text)
+    return (inside.group(1) if inside else ""), text
+
+
+def step_text(step: AnyStep, *, degraded: bool = False, written: bool = False) -> str:
+    """Returns a step as text, with its agent in front if the text does not name it.
+
+    The general steps of a fallback plan are written as their titles only; with `written`, so are
+    steps whose titles are their texts as somebody wrote them.
+    """
+    if step.title and (degraded or (written and _is_as_written(step))):
+        return step.title
+    words = plain_text(in_words(step))
+    if not isinstance(step, AgentStep) or step.agent == PRIMARY:
+        return words
+    return words if f"[{step.agent}]" in words else f"[{step.agent}] {words}"
+
+
+def _is_as_written(step: AnyStep) -> bool:
+    """Tells whether the title of a step is its text, with or without the agent's tag."""
+    return plain_text(in_words(step)) in (step.title, split_tag(step.title)[1])
+
+
+def in_words(step: AnyStep) -> str:
+    """Describes what a step of any kind does, with its rules, as a task for an agent."""
+    words, rules = _deed(step), rule_sentences(step)
+    return f"{words} ({'; '.join(map(escape_text, rules))})" if rules else words
+
+
+def _deed(step: AnyStep) -> str:
+    match step:
+        case AgentStep():
+            return step.task
+        case ToolStep():
+            return f"Call {step.tool} with {value_text(_bare(step.inputs))}"
+        case AskStep():
+            return f"Ask: {step.question}"
+        case ReplyStep():
+            return step.instruction
+        case PlanStep():
+            return f"Run {step.template} with {value_text(_bare(step.inputs))}"
+        case MapStep():
+            return f"For each of {value_text(step.over)}: {in_words(step.each)}"
+
+
+def _bare(inputs: Mapping[str, Json]) -> dict[str, Json]:
+    """Returns inputs without `$literal`, if nothing in the data looks like a reference."""
+    return {name: _data(each) for name, each in inputs.items()}
+
+
+def _data(value: Json) -> Json:
+    marked = isinstance(value, dict) and value.keys() == {LITERAL}
+    inner = value[LITERAL] if marked and isinstance(value, dict) else value
+    return value if any(find(inner)) or "{{" in value_text(inner) else inner
+
+
+def write(plan: Plan, run: Run | None = None) -> Writing:
+    """Returns the plan as the planning tool stores it; with a run, with statuses and results."""
+    steps = [step for step in in_order(plan) if not step.disabled]
+    off = [step.id for step in plan.steps if step.disabled]
+    lost = [left_behind(Sentence("shape.off_left_out"), step=name) for name in off]
+    lost += order_losses(plan, steps, title=TITLE)
+    lost += id_losses(steps, title=TITLE)
+    head = {key: each for key, each in plan.to_json().items() if key != "steps"}
+    lost += field_losses(head, ("schema_version", "revision", "goal", "id"), title=TITLE)
+    for step in steps:
+        lost += _step_losses(step)
+    states = [run.steps.get(step.id, StepState()) if run else StepState() for step in steps]
+    how = {"degraded": bool(plan.degraded), "written": bool(run and run.options.dialect == NAME)}
+    texts: list[Json] = [step_text(step, **how) for step in by_place(steps)]
+    statuses: list[Json] = [STATUSES[state.status] for state in states]
+    notes: list[Json] = [_note(*each) for each in zip(steps, states, strict=True)]
+    value: dict[str, Json] = {
+        "plan_id": plan.id or (run.id if run else ""),
+        "title": plan.goal,
+        "steps": texts,
+        "step_statuses": statuses,
+        "step_notes": notes,
+    }
+    return Writing(value, tuple(lost))
+
+
+def _step_losses(step: AnyStep) -> Iterator[Problem]:
+    held: tuple[str, ...] = ("id", "kind", "after", "agent", "task", "why")
+    if step.title and _is_as_written(step):
+        held = (*held, "title")
+    if not isinstance(step, AgentStep):
+        yield left_behind(Sentence("shape.words_for_agent", kind=step.kind), step=step.id)
+        held = tuple(name for name in step.to_json() if name not in ("title", "timeout_s"))
+    rules = [*rule_sentences(step), *(rule_sentences(step.each) if step.kind == "map" else ())]
+    if rules:
+        message = Sentence("shape.rules_in_words", title=TITLE, rules=[*rules])
+        yield left_behind(message, step=step.id)
+    yield from field_losses(step.to_json(), {*held, *RULES}, title=TITLE, step=step.id)
+    yield from reference_losses(step, title=TITLE)
+
+
+def _note(step: AnyStep, state: StepState) -> str:
+    """Returns the person's note, which is whole, else the result or error of the step."""
+    return step.why or clip(state.error or text_of(state.result), _LONGEST_RESULT)
+
+
+def schema() -> dict[str, Json]:
+    """Returns the JSON Schema of the planning function's arguments for a new plan."""
+    properties: dict[str, Json] = {
+        "command": {"type": "string", "enum": ["create"]},
+        "title": {"type": "string"},
+        "steps": {"type": "array", "items": {"type": "string"}},
+    }
+    return plan_schema("OpenManus plan", properties)
+
+
+# Programs of OpenManus know steps by their texts, and those of a fallback plan by English ones.
+DIALECT: Final = Dialect(
+    NAME, TITLE, recognises, read, write, schema, NAME, step_text=step_text, language="en", turn=4
+)

@@ -1,0 +1,386 @@
+"""OpenManus' planning flow: plans a request, runs the plan, sums up."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any, Final, cast
+
+from pydantic import Field, PrivateAttr
+
+from plansmith.app import Plansmith
+from plansmith_compat.openmanus.dialect import NAME, split_tag
+from plansmith_compat.openmanus import flow_texts as texts
+from plansmith_compat.openmanus.agents import BaseFlow, Workers, aliases, spec_names
+from plansmith_compat.openmanus.book import AGENT_KEEPS, Kept
+from plansmith_compat.openmanus.flow_options import Ask, FlowOptions
+from plansmith_compat.openmanus.llm import LLM, PlanningModel, llm_of
+from plansmith_compat.openmanus.rendering import PlanStepStatus, plan_text
+from plansmith_compat.openmanus.schema import Message
+from plansmith_compat.openmanus.steps import FlowAgent, StepTable, failure_text, more_about, running_step
+from plansmith_compat.openmanus.tokens import TokenLimitExceeded
+from plansmith_compat.openmanus.tool import PlanningTool
+from plansmith_compat.openmanus.tools import ToolError
+from plansmith_compat.verdict import verdict_of
+from plansmith.errors import Misconfigured, Refused
+from plansmith.plan.data import Json
+from plansmith.plan.ids import Ids
+from plansmith.plan.limits import Limits
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.run import Run
+from plansmith_planner.model_planner import RULES
+from plansmith_planner.settings import Fallback, PlannerSettings
+from plansmith.ports import ChatModel, PlanStore
+from plansmith.runs.replan import Rounds
+
+_CALLER: Final = "who called the planning flow"
+_MOST_STEPS: Final = 100
+_NO_MODEL: Final = "there is no language model: give llm=… or model=…"
+
+
+class PlanningFlow(BaseFlow):
+    """Plans a request and lets its agents do the steps, one after the other.
+
+    As in OpenManus, calling `execute` approves the plan; with `review` you decide on it first.
+    Plans are stored: `execute("")` continues the plan of `plan_id`. The methods that begin with
+    an underscore are OpenManus' own, for subclasses to override; a program may call them, too.
+
+    A step whose agent fails is tried `tries` times, and the agent is told of the error; then the
+    model plans again, `replans` times; with `replan="after_each"` also after each step. With
+    `repeatable=False` a step that may have changed something is not tried again: you are asked.
+    `ask` answers the questions of agents and of the run; `side_by_side` plans with dependencies,
+    so that steps that need nothing of each other run at the same time.
+    """
+
+    llm: Any = None
+    planning_tool: PlanningTool = Field(default_factory=PlanningTool)
+    executor_keys: list[str] = Field(default_factory=list[str])
+    active_plan_id: str = Field(default_factory=lambda: f"plan_{Ids()()}")
+    current_step_index: int | None = None
+
+    _options: FlowOptions = PrivateAttr(default_factory=FlowOptions)
+    _smith: tuple[object, Plansmith] | None = PrivateAttr(default=None)
+    _exceeded: TokenLimitExceeded | None = PrivateAttr(default=None)
+    _run_id: str = PrivateAttr(default="")
+    _table: StepTable | None = PrivateAttr(default=None)
+    _stopped: str = PrivateAttr(default="")
+    _finished: bool = PrivateAttr(default=False)
+    _pausing: asyncio.Future[Run] | None = PrivateAttr(default=None)
+
+    def __init__(
+        self,
+        agents: Workers,
+        *,
+        model: ChatModel | str | None = None,
+        store: str | PlanStore | None = None,
+        max_input_tokens: int | None = None,
+        options: FlowOptions | None = None,
+        **data: Any,
+    ) -> None:
+        for theirs, field in (("executors", "executor_keys"), ("plan_id", "active_plan_id")):
+            if theirs in data:
+                given = data.pop(theirs)
+                data |= {field: given} if given is not None else {}
+        ours = {name: data.pop(name) for name in FlowOptions.__slots__ if name in data}
+        if "planning_tool" in data and store is not None:
+            raise Misconfigured("a flow has one store", hint="give store=… to the planning_tool")
+        if data.get("planning_tool") is None:
+            data["planning_tool"] = PlanningTool(store="memory" if store is None else store)
+        data["llm"] = llm_of(data.get("llm"), model=model, max_input_tokens=max_input_tokens)
+        super().__init__(agents, **data)
+        self._options = options or FlowOptions(**ours)
+        known = aliases(self.agents)
+        self.executor_keys = [known.get(key.lower(), key) for key in self.executor_keys]
+        self.executor_keys = self.executor_keys or [*self.agents]
+
+    def get_executor(self, step_type: str | None = None) -> Any:
+        """Returns who runs a step with this tag; else the first executor or primary agent."""
+        return self.agents[self.key_of(step_type)]
+
+    def key_of(self, tag: str | None) -> str:
+        """Returns the key of the agent for a tag, in any case; else of the first executor."""
+        found = aliases(self.agents).get((tag or "").lower())
+        usual = next((key for key in self.executor_keys if key in self.agents), None)
+        return found or usual or str(self.primary_agent_key)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether steps may be tried again whatever they did."""
+        return self._options.repeatable
+
+    @property
+    def step_timeout_s(self) -> float:
+        """How long a step may take, in seconds; OpenManus has no limit."""
+        return self._options.step_timeout_s
+
+    @property
+    def steps_now(self) -> StepTable:
+        """The steps that run now."""
+        if self._table is None:
+            self._table = StepTable(self.active_plan_id)
+        return self._table
+
+    async def execute(self, input_text: str) -> str:
+        """Plans a request and runs the plan; without text, continues the current plan."""
+        try:
+            if self.primary_agent is None:
+                return "Execution failed: No primary agent available"
+            if input_text:
+                await self._create_initial_plan(input_text)
+            await self.planning_tool.save()
+            kept = await self.planning_tool.refresh(self.active_plan_id)
+            if kept is None:
+                what = input_text or f"no plan has the id {self.active_plan_id}"
+                return f"Failed to create plan for: {what}"
+            return await self._run_plan(kept)
+        except Exception as error:  # noqa: BLE001 - as OpenManus, also what a subclass raises
+            return f"Execution failed: {error}"
+
+    async def run(self) -> Run:
+        """Returns the run of the plan."""
+        self._run_id = await self.planning_tool.run_of(self.active_plan_id)
+        return await self._plansmith().get(self._run_id)
+
+    async def answer(self, value: Json, *, question: str | None = None) -> Run:
+        """Answers the open question of the run, or the one that is named."""
+        run = await self.run()
+        asked = question or next(iter(run.questions), None)
+        if asked is None:
+            raise Refused("the plan asks nothing", hint='go on with execute("")')
+        return await self._plansmith().answer(run.id, asked, value, by=_CALLER)
+
+    async def close(self) -> None:
+        """Closes the store; an unfinished run can be continued later."""
+        await self.planning_tool.save()
+        await self._plansmith().close()
+
+    async def stop(self, reason: str, *, finished: bool = False) -> None:
+        """Ends the flow after the step that runs; `execute("")` goes on with the plan."""
+        self._stopped, self._finished = reason, finished
+        pausing = self._plansmith().pause(self._run_id, by=_CALLER, reason=AGENT_KEEPS)
+        # It ends when the run does, which waits for the step that calls this.
+        self._pausing = asyncio.ensure_future(pausing)
+        await asyncio.sleep(0)
+
+    async def plan_text(self) -> str:
+        """Returns the plan with the status of its steps."""
+        return await self._get_plan_text()
+
+    # OpenManus' own steps, which a subclass may override.
+
+    async def _create_initial_plan(self, request: str) -> None:
+        """Has the model make the plan; without a usable one, the default plan stands in."""
+        tool, smith = self.planning_tool, self._plansmith()
+        await tool.save()
+        if await tool.refresh(self.active_plan_id) is not None:
+            taken = f"A plan with ID '{self.active_plan_id}' already exists."
+            raise ToolError(f"{taken} Use 'update' to modify existing plans.")
+        self._run_id = await tool.run_of(self.active_plan_id)
+        self._exceeded = None
+        dialect = "" if self._options.side_by_side else NAME
+        run = await smith.plan(request, dialect=dialect, by=_CALLER)
+        if run.plan is None:
+            raise ToolError(f"no plan could be made: {run.reason}")
+        await tool.hold(self.active_plan_id)
+        await self._refuse_beyond_limit()
+
+    async def _refuse_beyond_limit(self) -> None:
+        """Raises the error of a token limit that kept the model from planning."""
+        if self._exceeded is not None:
+            await self.planning_tool.execute(command="delete", plan_id=self.active_plan_id)
+            raise self._exceeded
+
+    async def _get_current_step_info(self) -> tuple[int | None, dict[str, Any] | None]:
+        """Returns the place of the first step that is not finished, and its text and type.
+
+        Marks the step as in progress. Nothing is left to do if there is no such step.
+        """
+        running = running_step(self)
+        if running is not None:
+            return running.index, {**running.info}
+        await self.planning_tool.save()
+        kept = await self.planning_tool.refresh(self.active_plan_id)
+        active = PlanStepStatus.get_active_statuses()
+        statuses = kept.statuses if kept and kept.own else ()
+        index = next((n for n, status in enumerate(statuses) if status in active), None)
+        if kept is None or index is None:
+            return None, None
+        await self._mark(index, PlanStepStatus.IN_PROGRESS)
+        text = kept.steps[index]
+        tag = split_tag(text)[0].lower()
+        return index, {"text": text, **({"type": tag} if tag else {})}
+
+    async def _execute_step(self, executor: Any, step_info: dict[str, Any]) -> str:
+        """Has an agent do the current step; returns what it says, or its error."""
+        running = running_step(self)
+        place = running.index if running else self.current_step_index
+        text = step_info.get("text", f"Step {place}")
+        prompt = texts.step_prompt(place, text, await self._get_plan_text())
+        prompt += more_about(running) if running else ""
+        try:
+            result = await executor.run(prompt)
+            if running:
+                running.agent_ended = True
+            await self._mark_step_completed()
+        except Exception as error:  # noqa: BLE001 - whatever an agent raises is its own
+            if running:
+                running.error = error
+            return f"Error executing step {place}: {failure_text(error)}"
+        return cast("str", result)
+
+    async def _mark_step_completed(self) -> None:
+        """Marks the current step as completed."""
+        running = running_step(self)
+        place = running.index if running else self.current_step_index
+        if place is not None:
+            await self._mark(place, PlanStepStatus.COMPLETED)
+
+    async def _get_plan_text(self) -> str:
+        """Returns the plan as text."""
+        tool = self.planning_tool
+        shown = await tool.execute(command="get", plan_id=self.active_plan_id)
+        return self._generate_plan_text_from_storage() if shown.error else str(shown.output)
+
+    def _generate_plan_text_from_storage(self) -> str:
+        """Returns the plan as text, without a command of the planning tool."""
+        plan = self.planning_tool.plans.get(self.active_plan_id)
+        if plan is None:
+            return f"Error: Plan with ID {self.active_plan_id} not found"
+        return plan_text(Kept.of(self.active_plan_id, plan))
+
+    async def _finalize_plan(self) -> str:
+        """Returns a summary by the model, else by an agent; says what is not done."""
+        kept = await self.planning_tool.refresh(self.active_plan_id)
+        head, done = self._head(kept), kept is not None and kept.is_completed
+        asked = texts.sum_up(await self._get_plan_text(), done=done)
+        try:
+            said = await self.llm.ask(
+                messages=[Message.user_message(asked)],
+                system_msgs=[Message.system_message(texts.SUMMARY)],
+            )
+        except Exception:  # noqa: BLE001 - whatever the model raises, an agent may do it
+            return await self._summary_by_agent(head, asked)
+        return f"{head}:\n\n{said}"
+
+    def _head(self, kept: Kept | None) -> str:
+        """Says how the plan ended; a plan that nobody made is never called completed."""
+        completed = kept is not None and kept.is_completed
+        if kept is None or not kept.degraded:
+            return "Plan completed" if completed else "Plan not completed"
+        why = _NO_MODEL if getattr(self.llm, "name", "") == RULES else kept.degraded
+        was = "The default plan was run" if completed else "The default plan was not completed"
+        return f"{was}, since no plan could be made ({why})"
+
+    async def _summary_by_agent(self, head: str, asked: str) -> str:
+        try:
+            return f"{head}:\n\n{await self.primary_agent.run(asked)}"
+        except Exception:  # noqa: BLE001 - a summary that fails must not hide the results
+            return f"{head}. Error generating summary."
+
+    # How the engine runs the plan.
+
+    async def choose_step(self) -> tuple[int | None, dict[str, Any] | None, Any]:
+        """Returns the place of the step to do now, what it is, and who does it."""
+        index, info = await self._get_current_step_info()
+        return index, info, self.get_executor((info or {}).get("type"))
+
+    async def do_step(self, executor: Any, step_info: dict[str, Any]) -> Any:
+        """Has an agent do a step that the engine has started."""
+        return await self._execute_step(executor, step_info)
+
+    async def _mark(self, index: int, status: str) -> None:
+        await self.planning_tool.execute(
+            command="mark_step", plan_id=self.active_plan_id, step_index=index, step_status=status
+        )
+
+    async def _run_plan(self, kept: Kept) -> str:
+        smith, tool = self._plansmith(), self.planning_tool
+        name = self._run_id = await tool.run_of(self.active_plan_id)
+        if kept.own:
+            first = spec_names(self.agents)[self.key_of(None)]
+            known = {tag: spec_names(self.agents)[key] for tag, key in aliases(self.agents).items()}
+            await tool.hand_over(self.active_plan_id, known, first)
+            await smith.resume(name, by=_CALLER)
+        self._table, self._stopped, self._finished = StepTable(self.active_plan_id), "", False
+        tool.take_marks(self.active_plan_id, self.steps_now.mark)
+        try:
+            run = await self._run_and_ask(smith, name)
+        finally:
+            tool.take_marks(self.active_plan_id, None)
+            await tool.refresh(self.active_plan_id)
+        if run is None:
+            return texts.refusal(await smith.store.events(name))
+        said = [*texts.outcomes(run)]
+        if self._finished:
+            return "".join(f"{each}\n" for each in said)
+        self.current_step_index = None
+        return "\n".join([*said, texts.waiting(run) or await self._finalize_plan()])
+
+    async def _run_and_ask(self, smith: Plansmith, name: str) -> Run | None:
+        """Runs the plan until it is over or waits; None if it was not approved."""
+        while True:
+            run = await smith.get(name)
+            if isinstance(next_move(run), AwaitReview) and not await self._approved(smith, run):
+                return None
+            run = await smith.runs.run(name)
+            if self._pausing is not None:
+                run, self._pausing = await self._pausing, None
+            if isinstance(next_move(run), AwaitReview):
+                continue
+            if self._stopped or not await self._answered(smith, run):
+                return run
+
+    async def _approved(self, smith: Plansmith, run: Run) -> bool:
+        approved = await verdict_of(self._options.review(run)) is True
+        decision = {"approve": run.plan.hash} if approved and run.plan else {}
+        await smith.decide(run.id, reject=not approved, by=_CALLER, **decision)
+        return approved
+
+    async def _answered(self, smith: Plansmith, run: Run) -> bool:
+        """Asks who called for the answers to a run's questions; true if there was one."""
+        answered = False
+        for name, asked in run.questions.items() if self._options.ask else ():
+            answer = cast("Ask", self._options.ask)(asked)
+            answer = await answer if inspect.isawaitable(answer) else answer
+            if answer is not None:
+                await smith.answer(run.id, name, answer, by=_CALLER)
+                answered = True
+        return answered
+
+    def _plansmith(self) -> Plansmith:
+        """Returns what plans and runs; made anew when agents were added."""
+        mark = [id(self.llm), *self.executor_keys, *((k, id(a)) for k, a in self.agents.items())]
+        if self._smith is None or self._smith[0] != mark:
+            self._smith = mark, self._make_plansmith()
+        return self._smith[1]
+
+    def _make_plansmith(self) -> Plansmith:
+        first, names = self.key_of(None), spec_names(self.agents)
+        keys = sorted(self.agents, key=lambda key: key != first)
+        planner = PlannerSettings(
+            fallback=Fallback.THREE_STEPS,
+            triage=False,
+            top_k=max(6, len(keys)),
+            max_steps=_MOST_STEPS,
+        )
+        options, self.llm = self._options, self.llm or LLM()
+
+        def stopped(error: TokenLimitExceeded) -> None:
+            self._exceeded = error
+
+        return Plansmith(
+            model=PlanningModel(self.llm, self.planning_tool.to_param(), stopped=stopped),
+            agents=[FlowAgent(self, key, names[key]) for key in keys],
+            store=self.planning_tool.store,
+            settings=planner,
+            limits=Limits(
+                max_replans=options.replans,
+                replan=options.replan,
+                tries=options.tries,
+                tool_texts="ask",  # the model reads what went wrong, `review` decides on its plan
+                first_wait_s=0,
+                data="show",
+            ),
+            rounds=Rounds(end_at_replans=True),
+            ids=lambda: self._run_id,
+        )

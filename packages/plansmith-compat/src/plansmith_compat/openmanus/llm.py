@@ -1,0 +1,345 @@
+"""OpenManus' language model: asks with messages and tools, and counts tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+from plansmith_planner.models.tokens import count_prompt_tokens, count_tokens
+from plansmith_compat.openmanus.schema import ROLE_VALUES, TOOL_CHOICE_VALUES, Function, Message, Role, ToolCall, ToolChoice
+from plansmith_compat.openmanus.tokens import CountingModel, TokenLimitExceeded
+from plansmith.errors import Misconfigured, ModelFailed
+from plansmith_planner.models.make import model as make_model
+from plansmith_planner.models.make import model_of
+from plansmith.plan.capability import ToolSpec
+from plansmith_planner.context.fence import fence
+from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith.ports import Message as PromptMessage
+
+Messages = Sequence["dict[str, Any] | Message"]
+_PROVIDERS: Final = {"azure": "azure", "aws": "bedrock"}
+_PLANNING: Final = "planning"
+# The names under which a model may hand over the plan: the function, and a form to fill.
+_HANDED_OVER: Final = (_PLANNING, "answer", "")
+
+
+class LLM(CountingModel):
+    """A model with OpenManus' calls.
+
+    `model` is a model or its name; without one, `llm_config` says which (a table with `model`,
+    `base_url`, `api_key` and `max_input_tokens`, or tables by config name), else the automatic
+    choice is made.
+    """
+
+    def __init__(
+        self,
+        config_name: str = "default",
+        llm_config: Any = None,
+        *,
+        model: ChatModel | str | None = None,
+        max_input_tokens: int | None = None,
+    ) -> None:
+        config = _config(llm_config, config_name)
+        most = max_input_tokens if max_input_tokens is not None else config.get("max_input_tokens")
+        made = _configured(config) if model is None and config.get("model") else model_of(model)
+        super().__init__(made, max_input_tokens=most)
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return self.name
+
+    def count_tokens(self, text: str) -> int:
+        """Counts the tokens of a text."""
+        return count_tokens(text)
+
+    def count_message_tokens(self, messages: Messages) -> int:
+        """Counts the tokens of messages."""
+        return count_prompt_tokens(_spoken(self.format_messages(messages)))
+
+    @staticmethod
+    def format_messages(messages: Messages, supports_images: bool = False) -> list[dict[str, Any]]:  # noqa: FBT001, FBT002 - as OpenManus calls it
+        """Returns messages as dictionaries; refuses unknown roles, leaves empty messages out."""
+        formatted: list[dict[str, Any]] = []
+        for given in messages:
+            message = _as_dict(given)
+            image = message.pop("base64_image", None)
+            if image and supports_images:
+                message["content"] = [*_parts(message.get("content")), _image(str(image))]
+            if "content" in message or "tool_calls" in message:
+                formatted.append(message)
+        for message in formatted:
+            if message["role"] not in ROLE_VALUES:
+                raise ValueError(f"Invalid role: {message['role']}")
+        return formatted
+
+    async def ask(
+        self,
+        messages: Messages,
+        system_msgs: Messages | None = None,
+        stream: bool = True,  # noqa: FBT001, FBT002 - as OpenManus calls it
+        temperature: float | None = None,
+    ) -> str:
+        """Returns the model's answer; raises `TokenLimitExceeded` beyond the limit."""
+        del stream, temperature  # the model's own settings say how it answers
+        said = await self._answer(messages, system_msgs)
+        if not said.text.strip():
+            raise ValueError("Empty response from LLM")
+        return said.text.strip()
+
+    async def ask_tool(
+        self,
+        messages: Messages,
+        system_msgs: Messages | None = None,
+        timeout: int = 300,  # noqa: ASYNC109 - as OpenManus calls it; the model has its own limit
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        tool_choice: str = ToolChoice.AUTO,
+        temperature: float | None = None,
+        **more: Any,
+    ) -> Message | None:
+        """Returns the model's answer with its tool calls; None if it says nothing."""
+        del timeout, temperature, more
+        if tool_choice not in TOOL_CHOICE_VALUES:
+            raise ValueError(f"Invalid tool_choice: {tool_choice}")
+        wrong = [each for each in tools or () if "type" not in each]
+        if wrong:
+            raise ValueError("Each tool must be a dict with 'type' field")
+        offered = [] if tool_choice == ToolChoice.NONE else [_spec(each) for each in tools or ()]
+        said = await self._answer(messages, system_msgs, offered)
+        if not said.calls and tool_choice == ToolChoice.REQUIRED:
+            raise ModelFailed(f"{self.name} called no tool, although it had to")
+        if not said.text and not said.calls:
+            return None
+        return Message(
+            role=Role.ASSISTANT, content=said.text or None, tool_calls=said.calls or None
+        )
+
+    async def _answer(
+        self, messages: Messages, system_msgs: Messages | None, tools: Sequence[ToolSpec] = ()
+    ) -> _ModelOutput:
+        formatted = self.format_messages([*(system_msgs or ()), *messages])
+        said = _ModelOutput()
+        async for delta in self.stream(Prompt(_spoken(formatted), tools=tools)):
+            said.add(delta)
+        return said
+
+
+def _config(given: Any, name: str) -> dict[str, Any]:
+    """Returns the settings of a model: given by themselves, or by the name of a config."""
+    if given is None:
+        return {}
+    is_table = isinstance(given, Mapping)
+    table = dict(cast("Mapping[str, Any]", given)) if is_table else _fields(given)
+    found = table.get(name, table.get("default"))
+    if found is not None and not isinstance(found, str):
+        return _config(found, name)
+    return table
+
+
+def _fields(given: Any) -> dict[str, Any]:
+    dumped = getattr(given, "model_dump", None)
+    return dict(cast("Mapping[str, Any]", dumped() if dumped else vars(given)))
+
+
+def _configured(config: Mapping[str, Any]) -> ChatModel:
+    name = str(config["model"])
+    provider = _PROVIDERS.get(str(config.get("api_type") or "").lower(), "openai")
+    return make_model(
+        name if ":" in name else f"{provider}:{name}",
+        base_url=config.get("base_url") or None,
+        api_key=config.get("api_key") or None,
+    )
+
+
+def _as_dict(given: object) -> dict[str, Any]:
+    if isinstance(given, Message):
+        return given.to_dict()
+    if isinstance(given, Mapping):
+        message = dict(cast("Mapping[str, Any]", given))
+        if "role" not in message:
+            raise ValueError("Message dict must contain 'role' field")
+        return message
+    if hasattr(given, "to_dict"):
+        return dict(cast("Any", given).to_dict())
+    raise TypeError(f"Unsupported message type: {type(given)}")
+
+
+def _parts(content: Any) -> list[Any]:
+    if not content:
+        return []
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    parts: list[Any] = list(content)
+    return [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]
+
+
+def _image(data: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}}
+
+
+def _spoken(formatted: Sequence[Mapping[str, Any]]) -> list[PromptMessage]:
+    """Returns messages as the prompt of a model: tools' results as data between marks."""
+    return [_prompt_message(each) for each in formatted]
+
+
+def _prompt_message(message: Mapping[str, Any]) -> PromptMessage:
+    role, text = str(message["role"]), _text(message.get("content"))
+    if role == Role.TOOL:
+        title = f"what the tool {message.get('name') or ''} gave"
+        return PromptMessage("user", fence(title, text))
+    calls = message.get("tool_calls")
+    if calls:
+        text = f"{text}\n{json.dumps({'tool_calls': calls}, ensure_ascii=False)}".strip()
+    return PromptMessage(cast("Any", role), text)
+
+
+def _text(content: Any) -> str:
+    parts = _parts(content)
+    if any(each.get("type") != "text" for each in parts):
+        raise ValueError("this model reads text only: leave the images out")
+    return "\n".join(str(each["text"]) for each in parts)
+
+
+def _spec(tool: Mapping[str, Any]) -> ToolSpec:
+    function: Mapping[str, Any] = tool.get("function") or {}
+    schema = function.get("parameters") or {"type": "object"}
+    about = str(function.get("description") or "")
+    return ToolSpec(name=str(function.get("name")), description=about, input_schema=schema)
+
+
+class _ModelOutput:
+    """What a model said: its text, and its calls by tool."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._arguments: dict[str, list[str]] = {}
+
+    def add(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text):
+                self._pieces.append(text)
+            case ArgumentsDelta(tool, text):
+                self._arguments.setdefault(tool, []).append(text)
+            case ModelDone():
+                pass
+
+    @property
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        found = [
+            Function(name=tool, arguments=each)
+            for tool, pieces in self._arguments.items()
+            for each in _objects("".join(pieces))
+        ]
+        return [ToolCall(id=f"call_{n}", function=each) for n, each in enumerate(found, start=1)]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _objects(text: str) -> Iterator[str]:
+    """Splits the arguments of several calls of one tool; what is not JSON stays one text."""
+    rest = text.strip()
+    while rest:
+        try:
+            _, end = json.JSONDecoder().raw_decode(rest)
+        except ValueError:
+            end = len(rest)
+        yield rest[:end]
+        rest = rest[end:].strip()
+
+
+def llm_of(given: Any, *, model: ChatModel | str | None, max_input_tokens: int | None) -> Any:
+    """Returns the model of a flow: OpenManus' own kind is kept, any other is wrapped."""
+    if given is not None and model is not None:
+        raise Misconfigured("a flow has one model", hint="give llm=… or model=…, not both")
+    if given is None or isinstance(given, str) or not hasattr(given, "ask_tool"):
+        return LLM(model=given if given is not None else model, max_input_tokens=max_input_tokens)
+    if max_input_tokens is not None:
+        hint = "give it to the LLM: LLM(max_input_tokens=…)"
+        raise Misconfigured("max_input_tokens does not go with llm=", hint=hint)
+    return given
+
+
+class PlanningModel:
+    """Makes a flow's `llm` write plans; a call of another function than `planning` is no plan.
+
+    An `llm` with its own `ask_tool` is asked by it, as OpenManus does. `stopped` is called with
+    the error of a token limit that stopped the planning.
+    """
+
+    def __init__(
+        self,
+        llm: Any,
+        tool: Mapping[str, Any],
+        *,
+        stopped: Callable[[TokenLimitExceeded], None],
+    ) -> None:
+        self._llm = llm
+        self._tool = tool
+        self._stopped = stopped
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return str(getattr(self._llm, "name", "") or getattr(self._llm, "model", "") or "llm")
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Streams a plan."""
+        llm = self._llm
+        # The plain LLM is given the schema of plans; one that a program changed is asked its way.
+        plain = isinstance(llm, LLM) and getattr(llm.ask_tool, "__func__", None) is LLM.ask_tool
+        pieces = llm.stream(prompt) if plain else self._asked(prompt)
+        others = set[str]()
+        try:
+            async for delta in pieces:
+                if not isinstance(delta, ArgumentsDelta) or delta.tool in _HANDED_OVER:
+                    yield delta
+                elif delta.tool not in others:
+                    others.add(delta.tool)
+                    yield TextDelta(f"The function {delta.tool} was called, not planning. ")
+        except TokenLimitExceeded as error:
+            self._stopped(error)
+            raise
+
+    async def _asked(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        said = await self._ask(prompt)
+        calls: Sequence[Any] = getattr(said, "tool_calls", None) or ()
+        found = [each.function for each in calls if each.function.name == _PLANNING]
+        if found:
+            texts = [
+                given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+                for given in (each.arguments for each in found)
+            ]
+            # As in OpenManus, a call with broken arguments is passed over.
+            whole = (text for text in texts if _is_json(text))
+            yield ArgumentsDelta(_PLANNING, next(whole, texts[0]))
+        else:
+            yield TextDelta(str(getattr(said, "content", "") or ""))
+        yield ModelDone(Usage())
+
+    async def _ask(self, prompt: Prompt) -> Any:
+        system = [each for each in prompt.messages if each.role == "system"]
+        others = [each for each in prompt.messages if each.role != "system"]
+        try:
+            return await self._llm.ask_tool(
+                messages=[Message(role=Role(each.role), content=each.text) for each in others],
+                system_msgs=[Message.system_message(each.text) for each in system],
+                tools=[self._tool],
+                tool_choice=ToolChoice.AUTO,
+            )
+        except ModelFailed:
+            raise
+        except Exception as error:
+            # The LLM of another program has an error class of its own for the limit.
+            exceeded = type(error).__name__ == TokenLimitExceeded.__name__
+            raise (TokenLimitExceeded if exceeded else ModelFailed)(str(error)) from error

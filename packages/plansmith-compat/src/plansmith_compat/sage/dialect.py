@@ -1,0 +1,285 @@
+"""SAGE's plan format: a list of tool calls and replies, run in turn."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from plansmith.formats.dialect import Dialect, Reading, Writing, by_place, closed, data_of, field_losses, id_losses, in_order, left_behind, order_losses, place_id, plain_text, plan_schema, reference_losses, refers_to
+from plansmith.errors import ReferenceFailed
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.plan.refs import Ref, fill, find
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
+from plansmith_planner.parse.habits import Notes, not_a_plan, text_of
+
+TITLE: Final = "SAGE"
+_HINT: Final = Sentence(
+    "hint.give_form",
+    form='[{"type": "tool", "name": …, "arguments": {…}}, …, {"type": "reply", "text": …}]',
+)
+_WRAPPERS: Final = ("steps", "plan")
+_OF_THE_RUN: Final = frozenset({"observations", "answer"})
+# A step with one of these fields is a step of our own language.
+_NATIVE: Final = frozenset({"id", "kind", "inputs", "instruction", "tool", "after"})
+_RESULTS: Final = re.compile(r"\n\n\{\{[\w-]+\}\}(?:\n\{\{[\w-]+\}\})*\Z")
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value looks like SAGE's format."""
+    steps = [each for each in _steps(value) or () if isinstance(each, dict)]
+    return bool(steps) and all(map(is_step, steps))
+
+
+def is_step(value: Json) -> bool:
+    """Whether a value is an object with the fields of a step of SAGE."""
+    if not isinstance(value, dict) or value.keys() & _NATIVE:
+        return False
+    return value.get("type") in ("tool", "reply")
+
+
+def _steps(value: Json) -> Sequence[Json] | None:
+    if isinstance(value, list):
+        return value if any(map(is_step, value)) else None
+    if not isinstance(value, dict):
+        return None
+    inner = (value[key] for key in _WRAPPERS if isinstance(value.get(key), list))
+    return next((each for each in inner if isinstance(each, list)), None)
+
+
+def read(value: Json) -> Reading:
+    """Reads a list of SAGE's steps, bare or wrapped; keeps its order."""
+    steps, notes = _steps(value), Notes()
+    if steps is None:
+        return Reading(None, not_a_plan(TITLE, _HINT))
+    if isinstance(value, dict):
+        _note_head(value, notes)
+    made: list[dict[str, Json]] = []
+    for place, raw in enumerate(steps, start=1):
+        step = _step(raw, place, notes, [str(each["id"]) for each in made])
+        if step is not None:
+            made.append(_behind(step, made))
+    return notes.reading({"steps": [*made]})
+
+
+def _note_head(value: dict[str, Json], notes: Notes) -> None:
+    for name, each in value.items():
+        if name in _OF_THE_RUN:
+            notes.say(Sentence("shape.of_run", name=name), path=(name,))
+        elif name not in _WRAPPERS or each is not _steps(value):
+            notes.leave_out(name, each, Sentence("shape.no_place", name=name))
+
+
+def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[str, Json] | None:
+    """Reads one step; guesses a missing kind from its fields; None with a problem."""
+    path = ("steps", place - 1)
+    if not isinstance(raw, dict):
+        notes.drop(
+            Sentence("shape.entry_no_step", place=place, text=repr(str(raw)[:80])),
+            hint=_HINT,
+            path=path,
+        )
+        return None
+    kind = raw.get("type") or ("reply" if "text" in raw else "tool")
+    if "type" not in raw:
+        notes.say(Sentence("shape.no_type", place=place, kind=kind), path=path)
+    held = ("type", "text") if kind == "reply" else ("type", "name", "arguments")
+    for field in (each for each in raw if each not in held and raw[each] is not None):
+        message = Sentence("shape.no_place", name=field)
+        notes.leave_out(field, raw[field], message, step=place_id(place))
+    if kind == "reply" and text_of(raw.get("text")):
+        return _reply(raw, place, before)
+    name, arguments = text_of(raw.get("name")), _arguments(raw.get("arguments"))
+    if kind != "tool" or not name or arguments is None:
+        why = Sentence("shape.arguments") if arguments is None else Sentence("shape.no_call")
+        notes.drop(Sentence("shape.unusable_step", place=place, why=why), hint=_HINT, path=path)
+        return None
+    inputs = {key: data_of(each, before) for key, each in arguments.items()}
+    return {"id": place_id(place), "kind": "tool", "tool": name, "inputs": inputs}
+
+
+def _arguments(value: Json) -> dict[str, Json] | None:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value or "{}")
+        except ValueError:
+            return None
+    return {} if value is None else value if isinstance(value, dict) else None
+
+
+def _reply(raw: dict[str, Json], place: int, before: Sequence[str]) -> dict[str, Json]:
+    """Returns a reply that is written from the results of the steps before it."""
+    text = data_of(text_of(raw.get("text")), before)
+    refers = any(found.ref is not None for found in find(text))
+    if before and not refers:
+        text = f"{text}\n\n" + "\n".join(str(Ref(each)) for each in before)
+    return {"id": place_id(place), "kind": "reply", "instruction": text}
+
+
+def _behind(step: dict[str, Json], made: Sequence[dict[str, Json]]) -> dict[str, Json]:
+    """Lets the step wait for the one before it: SAGE has no other order."""
+    if not made:
+        return step
+    last = str(made[-1]["id"])
+    given = step.get("inputs") or step.get("instruction")
+    after: dict[str, Json] = {"after": [last]} if last not in _names(given) else {}
+    return step | after
+
+
+def write(plan: Plan, run: Run | None = None) -> Writing:
+    """Returns SAGE's list of steps; with a run, also the observations and the answer."""
+    steps = in_order(plan)
+    kept, lost = _kept(steps)
+    lost += order_losses(plan, kept, title=TITLE)
+    lost += id_losses(kept, title=TITLE)
+    head = {key: each for key, each in plan.to_json().items() if key != "steps"}
+    lost += field_losses(head, ("schema_version", "revision"), title=TITLE)
+    value: list[Json] = [_written(step) for step in by_place(kept)]
+    if run is None:
+        return Writing(value, tuple(lost))
+    observations: list[Json] = [*observations_of(steps, run)]
+    answer: dict[str, Json] = {"plan": value, "observations": observations}
+    return Writing(answer | {"answer": _answer(kept, run)}, tuple(lost))
+
+
+def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
+    """Returns the steps that SAGE can express, and problems for everything that is lost."""
+    kept: list[AnyStep] = []
+    lost: list[Problem] = []
+    gone: set[str] = set()
+    for step in steps:
+        why = _why_not(step, gone)
+        if isinstance(step, AskStep) or why:
+            gone.add(step.id)
+        if why:
+            lost.append(left_behind(Sentence("shape.why_left_out", why=why), step=step.id))
+            continue
+        kept.append(step)
+        lost += _step_losses(step)
+    return kept, lost
+
+
+def _why_not(step: AnyStep, gone: set[str]) -> str:
+    if step.disabled:
+        return Sentence("shape.is_off")
+    if refers_to(step, gone):
+        return Sentence("shape.sage_cannot")
+    if not isinstance(step, (ToolStep, ReplyStep, AskStep)):
+        return Sentence("shape.no_kind", title=TITLE, kind=step.kind)
+    return ""
+
+
+def _step_losses(step: AnyStep) -> Iterator[Problem]:
+    held = ("id", "kind", "after", "tool", "inputs", "instruction", "question")
+    yield from field_losses(step.to_json(), held, title=TITLE, step=step.id)
+    if isinstance(step, AskStep):
+        yield left_behind(Sentence("shape.question_is_reply", title=TITLE), step=step.id)
+    elif not isinstance(step, ReplyStep):
+        yield from reference_losses(step, title=TITLE)
+
+
+def _written(step: AnyStep) -> Json:
+    if isinstance(step, ToolStep):
+        arguments = {key: _value(each) for key, each in step.inputs.items()}
+        return {"type": "tool", "name": step.tool, "arguments": arguments}
+    text = step.question if isinstance(step, AskStep) else str(getattr(step, "instruction", ""))
+    return {"type": "reply", "text": reply_text(text)}
+
+
+def reply_text(instruction: str) -> str:
+    """Returns what a reply says, without the results that are added to word it from."""
+    return plain_text(_RESULTS.sub("", instruction))
+
+
+def _value(template: Json) -> Json:
+    """Returns an argument as plain data, without `$literal`."""
+    if isinstance(template, str):
+        return plain_text(template)
+    if isinstance(template, dict) and template.keys() == {"$literal"}:
+        return template["$literal"]
+    return template
+
+
+def observations_of(steps: Sequence[AnyStep], run: Run) -> Iterator[dict[str, Json]]:
+    """Yields what was seen of each tool step that ended, or that waits for an argument.
+
+    SAGE's list has no questions, so they do not count as places in it.
+    """
+    results = {name: each.result for name, each in run.steps.items() if _is_done(each)}
+    asked = {step.id for step in steps if isinstance(step, AskStep)} - results.keys()
+    listed = [step for step in steps if not isinstance(step, AskStep)]
+    for place, step in enumerate(listed):
+        seen = _seen(step, run, results, asked) if isinstance(step, ToolStep) else {}
+        if seen:
+            yield {"step": place, **seen}
+
+
+def _seen(
+    step: ToolStep, run: Run, results: Mapping[str, Json], asked: set[str]
+) -> dict[str, Json]:
+    """Returns what was seen of a tool step; empty if it has not ended and is not held up."""
+    state = run.steps.get(step.id, StepState())
+    arguments: dict[str, Json] = {
+        key: _filled(each, results) for key, each in step.inputs.items() if not _names(each) & asked
+    }
+    seen: dict[str, Json] = {"tool": step.tool, "ok": _is_done(state), "arguments": arguments}
+    missing = [key for key in step.inputs if key not in arguments]
+    if missing and run.steps.keys() & asked:
+        return {**seen, "error": f"Missing required fields: {missing}"}
+    if state.status not in (StepStatus.DONE, StepStatus.FAILED, StepStatus.UNKNOWN):
+        return {}
+    seen["latency_ms"] = _milliseconds(state)
+    if _is_done(state):
+        return {**seen, "result": state.result}
+    return {**seen, "error": state.error}
+
+
+def _is_done(state: StepState) -> bool:
+    return state.status is StepStatus.DONE
+
+
+def _names(template: Json) -> set[str]:
+    return {found.ref.step for found in find(template) if found.ref is not None}
+
+
+def _filled(template: Json, results: Mapping[str, Json]) -> Json:
+    """Returns an argument with the results it uses; as written where one is missing."""
+    try:
+        return fill(template, results)
+    except ReferenceFailed:
+        return _value(template)
+
+
+def _milliseconds(state: StepState) -> int:
+    if state.started_at is None or state.finished_at is None:
+        return 0
+    return round((state.finished_at - state.started_at).total_seconds() * 1000)
+
+
+def _answer(steps: Sequence[AnyStep], run: Run) -> str:
+    """Returns the reply, else the report."""
+    for step in reversed(steps):
+        state = run.steps.get(step.id, StepState())
+        if isinstance(step, ReplyStep) and state.status is StepStatus.DONE:
+            return text_of(state.result)
+    return run.report
+
+
+def schema() -> dict[str, Json]:
+    """Returns the JSON Schema of a SAGE plan in an object, since many decoders need one."""
+    properties: dict[str, Json] = {
+        "type": {"type": "string", "enum": ["tool", "reply"]},
+        "name": {"type": "string"},
+        "arguments": {"type": "object"},
+        "text": {"type": "string"},
+    }
+    step = closed(properties, ["type"])
+    return plan_schema("SAGE plan", {"steps": {"type": "array", "items": step}})
+
+
+DIALECT: Final = Dialect("sage", TITLE, recognises, read, write, schema, "sage", turn=5)

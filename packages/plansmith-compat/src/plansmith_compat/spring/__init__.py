@@ -1,0 +1,36 @@
+"""Spring AI Alibaba's interface: the planner's nodes, NL2SQL, deepresearch and JManus."""
+
+from plansmith_compat.spring import deepresearch, keys
+from plansmith_compat.spring.beans import ExecutionStep, NL2SQLPlan, ResearchPlan, ToolParameters
+from plansmith_compat.spring.data_agent import DataAgent
+from plansmith_compat.spring.jmanus import JManus, PlanTemplates, plan_from
+from plansmith_compat.spring.nodes import MAX_REJECTIONS, MAX_REPAIRS, HumanFeedbackDispatcher, HumanFeedbackNode, PlanExecutorDispatcher, PlanExecutorNode
+from plansmith_compat.spring.planner import PlannerNode, only_nl2sql
+from plansmith_compat.spring.planning_tool import FunctionToolCallback, PlanningTool, PlanningToolInterface, ToolExecuteResult
+from plansmith_compat.spring.published import PublishedTemplates
+
+__all__ = [
+    "MAX_REJECTIONS",
+    "MAX_REPAIRS",
+    "DataAgent",
+    "ExecutionStep",
+    "FunctionToolCallback",
+    "HumanFeedbackDispatcher",
+    "HumanFeedbackNode",
+    "JManus",
+    "NL2SQLPlan",
+    "PlanExecutorDispatcher",
+    "PlanExecutorNode",
+    "PlanTemplates",
+    "PlannerNode",
+    "PlanningTool",
+    "PlanningToolInterface",
+    "PublishedTemplates",
+    "ResearchPlan",
+    "ToolExecuteResult",
+    "ToolParameters",
+    "deepresearch",
+    "keys",
+    "only_nl2sql",
+    "plan_from",
+]

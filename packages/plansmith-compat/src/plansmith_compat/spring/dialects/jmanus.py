@@ -1,0 +1,267 @@
+"""JManus' plan format: steps in words with `[AGENT]` in front and `<<parameters>>`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from plansmith_compat.openmanus.dialect import in_words
+from plansmith.formats.dialect import Dialect, Reading, closed, id_losses, in_order, order_losses, plan_schema
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import PARAMS, Ref, escape_text, literal, pieces
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
+from plansmith_planner.parse.habits import Notes, inputs_loss, losses, no_such_step, not_a_plan, objects, raw_text, result_inputs, result_text, snake, step_losses, text_of, with_notes
+
+TITLE: Final = "JManus"
+DEFAULT_AGENT: Final = "DEFAULT_AGENT"
+COLUMNS: Final = "terminate_columns"
+PLACE: Final = re.compile(r"<<\s*([A-Za-z_]\w{0,63})\s*>>", re.ASCII)
+_TAG: Final = re.compile(r"\s*+[\[【]\s*+([^\[\]【】]{1,80}?)\s*[\]】] ?(.*)", re.DOTALL)
+_HINT: Final = Sentence(
+    "hint.give_form", form='{"title", "steps": [{"stepRequirement": "[AGENT] what to do"}]}'
+)
+_PLAN_FIELDS: Final = frozenset(
+    {
+        *("title", "steps", "plan_id", "thought", "user_request", "direct_response", "response"),
+        COLUMNS,
+    }
+)
+_CALL: Final = ("tool_to_use", "tool_parameters")
+_STEP_FIELDS: Final = frozenset({"step_requirement", "agent_name", COLUMNS, *_CALL})
+# Fields that JManus stores beside a plan, about display and execution.
+_ASIDE: Final = frozenset(
+    {
+        *("step_index", "status", "result", "model_name", "tool_config", "selected_tool_keys"),
+        *("root_plan_id", "current_plan_id", "summary", "finished"),
+    }
+)
+_FORM: Final = frozenset({"plan_type", "command", "version"})
+_ALIASES: Final = {
+    "plan_template_id": "plan_id",
+    "id": "plan_id",
+    "planning_thinking": "thought",
+    "requirement": "step_requirement",
+    "description": "step_requirement",
+    "text": "step_requirement",
+    "agent": "agent_name",
+    "output_columns": COLUMNS,
+}
+_MARKS: Final = frozenset(
+    {"plan_template_id", "plan_type", "direct_response", "planning_thinking", "root_plan_id"}
+)
+STATUSES: Final[Mapping[StepStatus, str]] = {
+    StepStatus.WAITING: "not_started",
+    StepStatus.READY: "not_started",
+    StepStatus.RUNNING: "in_progress",
+    StepStatus.DONE: "completed",
+}
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value looks like JManus' format; steps in words alone are not enough."""
+    if not isinstance(value, dict):
+        return False
+    return bool({snake(name) for name in value} & _MARKS) or _are_steps(value.get("steps"))
+
+
+def _are_steps(value: Json) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_step, value))
+
+
+def _is_step(value: Json) -> bool:
+    return isinstance(value, dict) and "step_requirement" in {snake(name) for name in value}
+
+
+def read(value: Json) -> Reading:
+    """Reads a plan; each step gets the results of those before it."""
+    notes = Notes()
+    head: dict[str, Json] = {"steps": value} if _are_steps(value) else {}
+    if isinstance(value, dict):
+        head = _shown(value, _PLAN_FIELDS, notes)
+    given = objects(head.get("steps", []))
+    direct = head.get("direct_response")
+    direct = None if text_of(direct).lower() in ("", "false") else direct
+    answer = _answer(head, direct) if direct and not given else None
+    if given is None or not (given or answer):
+        return Reading(None, not_a_plan(TITLE, _HINT))
+    if direct and given:
+        notes.refuse("PS005", Sentence("shape.direct_and_steps"), path=("directResponse",))
+    steps = [answer] if answer else _steps(given, text_of(head.get(COLUMNS)), notes)
+    if not steps:
+        return Reading(None, (*not_a_plan(TITLE, _HINT), *notes.problems))
+    document: dict[str, Json] = {
+        "goal": raw_text(head["title"] if "title" in head else head.get("user_request")),
+        "thought": raw_text(head.get("thought")),
+        "steps": [*steps],
+    }
+    if head.get("title") and head.get("user_request"):
+        notes.say(Sentence("shape.title_is_goal"))
+    if head.get("plan_id"):
+        document["id"] = text_of(head["plan_id"])
+    return notes.reading(document)
+
+
+def _shown(
+    value: Mapping[str, Json], known: frozenset[str], notes: Notes, step: str | None = None
+) -> dict[str, Json]:
+    """Returns the known fields; notes once what JManus stores beside a plan."""
+    aside = [name for name, each in value.items() if snake(name) in _ASIDE and each]
+    if aside:
+        notes.say(Sentence("shape.needless", fields=[*aside]), step=step)
+    rest = {name: each for name, each in value.items() if snake(name) not in _ASIDE | _FORM}
+    return notes.fields(rest, known, aliases=_ALIASES, step=step)
+
+
+def _answer(head: Mapping[str, Json], direct: Json) -> dict[str, Json] | None:
+    """Reads a direct answer to small talk: its words, or the request that a model answers."""
+    has_words = isinstance(direct, str) and text_of(direct).lower() != "true"
+    exact = raw_text(direct if has_words else head.get("response"))
+    names = ("user_request", "title", "thought")
+    asked = next((text for name in names if (text := raw_text(head.get(name)))), "")
+    if not (exact or asked):
+        return None
+    style = "exact" if exact else "worded"
+    words = escape_text(exact or asked)
+    return {"id": "s1", "kind": "reply", "instruction": words, "style": style}
+
+
+def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, Json]]:
+    """Reads the steps; `columns` of the plan hold for every step that names none itself."""
+    steps: list[dict[str, Json]] = []
+    for place, each in enumerate(given, start=1):
+        fields: dict[str, Json] = {"step_requirement": each if isinstance(each, str) else ""}
+        if isinstance(each, dict):
+            fields = _shown(each, _STEP_FIELDS, notes, f"s{place}")
+        text = raw_text(fields.get("step_requirement"))
+        before = [str(step["id"]) for step in steps]
+        if tool := text_of(fields.get("tool_to_use")):
+            parameters = fields.get("tool_parameters")
+            named = parameters.items() if isinstance(parameters, dict) else ()
+            steps.append({
+                "id": f"s{place}", "title": text, "tool": tool, "after": [*before[-1:]],
+                "inputs": {name: literal(each) for name, each in named},
+            })  # fmt: skip
+            continue
+        tag = _TAG.fullmatch(text)
+        agent = text_of(fields.get("agent_name")) or (tag[1] if tag else "")
+        # If the agent has its own field, a tag in the text stays.
+        task = tag[2] if tag and tag[1] == agent else text
+        if not task.strip():
+            notes.drop(
+                Sentence("shape.nothing_to_do", place=place), hint=Sentence("hint.write_deed")
+            )
+            continue
+        if not agent:
+            notes.say(Sentence("shape.default_agent", agent=DEFAULT_AGENT), step=f"s{place}")
+        inputs = result_inputs(before)
+        ends = text_of(fields.get(COLUMNS)) or columns
+        if ends:
+            inputs |= {COLUMNS: ends}
+        step: dict[str, Json] = {"id": f"s{place}", "agent": agent or DEFAULT_AGENT}
+        step |= {"task": _with_parameters(task)}
+        if inputs:
+            step["inputs"] = inputs
+        steps.append(step)
+    return steps
+
+
+def _with_parameters(text: str) -> str:
+    """Turns `<<name>>` into references to parameters; escapes everything else."""
+    return PLACE.sub(lambda place: str(Ref(PARAMS, (place[1],))), escape_text(text))
+
+
+def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
+    """Writes the plan in JManus' format; with a run, with status and result of each step."""
+    losses(plan, ("goal", "thought", "id"), title=TITLE, notes=notes)
+    value: dict[str, Json] = {"planType": "simple", "title": plan.goal}
+    value |= {"planTemplateId": plan.id} if plan.id else {}
+    value |= {"planningThinking": plan.thought} if plan.thought else {}
+    only = plan.steps[0] if len(plan.steps) == 1 else None
+    if isinstance(only, ReplyStep):
+        notes.problems += id_losses([only], title=TITLE)
+        step_losses(only, ("instruction", "style"), title=TITLE, notes=notes)
+        answer = _template_text(only.instruction, only.id, notes)
+        worded: dict[str, Json] = {"directResponse": True, "userRequest": answer}
+        direct: dict[str, Json] = {"directResponse": answer}
+        return value | (direct if only.style == "exact" else worded) | {"steps": []}
+    held = [step for step in in_order(plan) if not isinstance(step, ReplyStep)]
+    notes.problems += id_losses(held, title=TITLE)
+    # For agent steps, `inputs_loss` notes differing inputs one by one.
+    if not all(isinstance(step, AgentStep) for step in held):
+        notes.problems += order_losses(plan, held, title=TITLE)
+    for step in plan.steps:
+        if isinstance(step, ReplyStep):
+            no_such_step(step, title=TITLE, notes=notes)
+    value["steps"] = [
+        _written(step, [each.id for each in held[:place]], run, notes)
+        for place, step in enumerate(held)
+    ]
+    if run is not None and run.status.over:
+        value |= {"finished": True, "summary": run.report}
+    return value
+
+
+def _written(step: AnyStep, before: Sequence[str], run: Run | None, notes: Notes) -> Json:
+    value = _for_agent(step, before, notes) if isinstance(step, AgentStep) else _call(step, notes)
+    if run is None:
+        return value
+    state = run.steps.get(step.id, StepState())
+    return value | {
+        "stepIndex": len(before),
+        "status": STATUSES.get(state.status, "blocked"),
+        "result": result_text(run, step.id) if not state.error else state.error,
+    }
+
+
+def _for_agent(step: AgentStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:
+    columns = step.inputs.get(COLUMNS)
+    rest = {name: each for name, each in step.inputs.items() if name != COLUMNS}
+    inputs_loss(step, rest, result_inputs(before), notes)
+    step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
+    text = f"[{step.agent}] {_template_text(step.task, step.id, notes)}"
+    ends: dict[str, Json] = {"terminateColumns": columns} if isinstance(columns, str) else {}
+    return {"stepRequirement": text, **ends}
+
+
+def _call(step: AnyStep, notes: Notes) -> dict[str, Json]:
+    """Writes a call or question as a task: an agent with tools has to make it."""
+    notes.lose(Sentence("shape.words_for", kind=step.kind, agent=DEFAULT_AGENT), step=step.id)
+    text = _template_text(in_words(step), step.id, notes)
+    return {"stepRequirement": f"[{DEFAULT_AGENT}] {text}"}
+
+
+def _template_text(text: str, step: str, notes: Notes) -> str:
+    """Writes a text with `<<name>>` for parameters; other references become plain text."""
+    parts: list[str] = []
+    for piece in pieces(text):
+        if isinstance(piece, str):
+            parts.append(piece)
+        elif piece.step == PARAMS and len(piece.path) == 1:
+            parts.append(f"<<{piece.path[0]}>>")
+        else:
+            notes.lose(Sentence("shape.reference_as_text", piece=str(piece)), step=step)
+            parts.append(str(piece))
+    return "".join(parts)
+
+
+def schema() -> dict[str, Json]:
+    """Returns the JSON Schema of the planning function's arguments for a new plan."""
+    text: Json = {"type": "string"}
+    step: dict[str, Json] = {"stepRequirement": text, "terminateColumns": text}
+    fields: dict[str, Json] = {
+        "command": {"type": "string", "enum": ["create"]},
+        "planningThinking": text,
+        "title": text,
+        "steps": {"type": "array", "items": closed(step)},
+        "directResponse": text,
+    }
+    return plan_schema("JManus plan", fields)
+
+
+DIALECT: Final = Dialect(
+    "jmanus", TITLE, recognises, read, with_notes(write), schema, "jmanus", turn=None
+)

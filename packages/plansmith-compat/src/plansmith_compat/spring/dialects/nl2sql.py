@@ -1,0 +1,250 @@
+"""The plan format of Spring AI Alibaba's NL2SQL (DataAgent): SQL, Python and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from plansmith.formats.dialect import Reading, closed, id_losses, in_order, plan_schema
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import problem
+from plansmith.plan.refs import LITERAL, escape_text, find, literal
+from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
+from plansmith_planner.parse.habits import Notes, export_text, inputs_loss, losses, no_such_step, not_a_plan, objects, raw_text, result_inputs, snake, step_losses, text_of
+
+TITLE: Final = "Spring AI Alibaba's NL2SQL"
+SQL: Final = "SQL_GENERATE_NODE"
+PYTHON: Final = "PYTHON_GENERATE_NODE"
+REPORT: Final = "REPORT_GENERATOR_NODE"
+TOOLS: Final = (SQL, PYTHON, REPORT)
+AGENTS: Final = {SQL: "sql_writer", PYTHON: "coder"}
+PARAMETERS: Final = {
+    SQL: "instruction",
+    PYTHON: "instruction",
+    REPORT: "summary_and_recommendations",
+}
+_NODES: Final = {agent: node for node, agent in AGENTS.items()}
+_HINT: Final = Sentence(
+    "hint.give_form", form='{"thought_process", "execution_plan": [{"step", "tool_to_use", …}]}'
+)
+_PLAN_FIELDS: Final = frozenset({"thought_process", "execution_plan"})
+_STEP_FIELDS: Final = frozenset({"step", "tool_to_use", "tool_parameters"})
+_ALIASES: Final = {
+    "thought": "thought_process",
+    "plan": "execution_plan",
+    "steps": "execution_plan",
+    "tool": "tool_to_use",
+    "tool_name": "tool_to_use",
+    "parameters": "tool_parameters",
+    "description": "instruction",
+    "sql": "sql_query",
+    "summary": "summary_and_recommendations",
+}
+_REST: Final = "\nRest it on these results:\n"
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value is such a plan, or the list of its steps."""
+    if isinstance(value, dict):
+        return "execution_plan" in {snake(name) for name in value}
+    return isinstance(value, list) and bool(value) and all(map(_is_step, value))
+
+
+def _is_step(value: Json) -> bool:
+    return isinstance(value, dict) and "tool_to_use" in {snake(name) for name in value}
+
+
+def read(value: Json) -> Reading:
+    """Reads a plan; Python steps and the report get all earlier results, SQL steps none."""
+    notes = Notes()
+    head: dict[str, Json] = {"execution_plan": value} if recognises(value) else {}
+    if isinstance(value, dict):
+        head = notes.fields(value, _PLAN_FIELDS, aliases=_ALIASES)
+    given = objects(head.get("execution_plan"))
+    if given is None:
+        return Reading(None, not_a_plan(TITLE, _HINT))
+    steps: list[dict[str, Json]] = []
+    for place, each in enumerate(_by_number(given, notes), start=1):
+        step = _step(each, place, [str(step["id"]) for step in steps], notes)
+        steps += [step] if step else []
+    _report_last(steps, notes)
+    thought = raw_text(head.get("thought_process"))
+    return notes.reading({"thought": thought, "steps": [*steps]})
+
+
+def _by_number(given: Sequence[Json], notes: Notes) -> list[Json]:
+    """Returns the steps in the order of their numbers, if all have one."""
+    numbers = [
+        notes.whole(each.get("step"), "step") if isinstance(each, dict) else None for each in given
+    ]
+    if any(number is None for number in numbers):
+        return list(given)
+    ranked = sorted(range(len(given)), key=lambda place: (numbers[place] or 0, place))
+    if ranked != list(range(len(given))):
+        notes.say(Sentence("shape.by_number"), path=("execution_plan",))
+    return [given[place] for place in ranked]
+
+
+def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[str, Json] | None:
+    name = f"s{place}"
+    if not isinstance(value, dict):
+        hint = Sentence("hint.as_object")
+        notes.drop(
+            Sentence("shape.entry_no_step", place=place, text=repr(str(value)[:80])), hint=hint
+        )
+        return None
+    fields = notes.fields(value, _STEP_FIELDS, aliases=_ALIASES, step=name)
+    node = _node(text_of(fields.get("tool_to_use")), name, notes)
+    if not node:
+        message = Sentence("shape.unusable_step", place=place, why=Sentence("shape.no_tool"))
+        notes.drop(message, hint=_HINT)
+        return None
+    parameters = _given(fields.get("tool_parameters"), name, notes)
+    if node not in PARAMETERS:
+        inputs = {key: literal(each) for key, each in parameters.items()}
+        return {"id": name, "kind": "tool", "tool": node, "inputs": inputs}
+    known = (PARAMETERS[node], "sql_query")
+    parameters = notes.fields(parameters, known, aliases=_ALIASES, step=name)
+    words = escape_text(raw_text(parameters.get(PARAMETERS[node])))
+    if not words:
+        _missing(PARAMETERS[node], name, notes)
+        words = "?"
+    if node == REPORT:
+        results = "\n".join("{{" + each + "}}" for each in before)
+        return {"id": name, "kind": "reply", "instruction": words + _REST * bool(before) + results}
+    inputs = result_inputs(before) if node == PYTHON else {}
+    if parameters.get("sql_query"):
+        inputs |= {"sql_query": literal(parameters["sql_query"])}
+    step: dict[str, Json] = {"id": name, "agent": AGENTS[node], "task": words}
+    if inputs:
+        step["inputs"] = inputs
+    return step
+
+
+def _given(value: Json, step: str, notes: Notes) -> dict[str, Json]:
+    """Returns the parameters of a step."""
+    if value and not isinstance(value, dict):
+        message = Sentence("shape.no_tool_parameters", text=repr(str(value)[:80]))
+        notes.refuse("PS005", message, hint=_HINT, step=step, path=("tool_parameters",))
+    return value if isinstance(value, dict) else {}
+
+
+def _node(name: str, step: str, notes: Notes) -> str:
+    """Returns the node of a tool's name, also if the name is slightly wrong."""
+    if name in TOOLS:
+        return name
+    word = name.upper()
+    near = next((node for node in TOOLS if node.partition("_")[0] == word.partition("_")[0]), name)
+    if near != name:
+        notes.say(
+            Sentence("shape.tool_read_as", name=name, known=near), step=step, path=("tool_to_use",)
+        )
+    return near
+
+
+def _missing(field: str, step: str, notes: Notes) -> None:
+    path = ("tool_parameters", field)
+    message, hint = (
+        Sentence("shape.no_tool_parameter", field=field),
+        Sentence("hint.add_parameter", field=field),
+    )
+    notes.problems.append(problem("PS004", message, hint=hint, step=step, path=path))
+
+
+def _report_last(steps: Sequence[Mapping[str, Json]], notes: Notes) -> None:
+    early = [str(step["id"]) for step in steps[:-1] if step.get("kind") == "reply"]
+    for name in early:
+        message, hint = Sentence("shape.report_not_last", tool=REPORT), Sentence("hint.report_last")
+        path = ("tool_to_use",)
+        notes.problems.append(problem("PS005", message, hint=hint, step=name, path=path))
+
+
+def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
+    """Writes the plan in this format; with a run, with results and the next step."""
+    losses(plan, ("thought",), title=TITLE, notes=notes)
+    held = [step for step in in_order(plan) if _tool_of(step)]
+    notes.problems += id_losses(held, title=TITLE)
+    steps: list[Json] = []
+    for step in in_order(plan):
+        node = _tool_of(step)
+        if node is None:
+            no_such_step(step, title=TITLE, notes=notes)
+            continue
+        before = [each.id for each in held[: held.index(step)]]
+        parameters = _parameters(step, before, notes)
+        steps.append({"step": len(steps) + 1, "tool_to_use": node, "tool_parameters": parameters})
+    value: dict[str, Json] = {"thought_process": plan.thought, "execution_plan": steps}
+    return value | (_state(held, run) if run else {})
+
+
+def node_of(step: AnyStep) -> str | None:
+    """Returns the node that can do a step, or None."""
+    if isinstance(step, ReplyStep):
+        return REPORT
+    return _NODES.get(step.agent) if isinstance(step, AgentStep) else None
+
+
+def _tool_of(step: AnyStep) -> str | None:
+    """Returns what a step has as its `tool_to_use`: its node, or a tool that no node has."""
+    return step.tool if isinstance(step, ToolStep) else node_of(step)
+
+
+def _tool_parameters(step: ToolStep, notes: Notes) -> dict[str, Json]:
+    step_losses(step, ("tool", "inputs"), title=TITLE, notes=notes)
+    refs = [str(each.ref) for each in find(step.inputs) if each.ref]
+    if refs:
+        notes.lose(Sentence("shape.references_as_text", refs=[*refs]), step=step.id)
+    return {name: _plain(each) for name, each in step.inputs.items()}
+
+
+def _plain(value: Json) -> Json:
+    return value[LITERAL] if isinstance(value, dict) and value.keys() == {LITERAL} else value
+
+
+def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:
+    if isinstance(step, ToolStep):
+        return _tool_parameters(step, notes)
+    if isinstance(step, ReplyStep):
+        step_losses(step, ("instruction",), title=TITLE, notes=notes)
+        results = _REST + "\n".join("{{" + each + "}}" for each in before)
+        words = step.instruction.removesuffix(results) if before else step.instruction
+        if before and words == step.instruction:
+            notes.lose(
+                Sentence("shape.reports_all", title=TITLE), step=step.id, path=("instruction",)
+            )
+        return {PARAMETERS[REPORT]: export_text(words, notes, step=step.id)}
+    assert isinstance(step, AgentStep)  # noqa: S101 - `node_of` knows no other
+    statement = step.inputs.get("sql_query")
+    rest = {name: each for name, each in step.inputs.items() if name != "sql_query"}
+    inputs_loss(step, rest, result_inputs(before) if step.agent == AGENTS[PYTHON] else {}, notes)
+    step_losses(step, ("agent", "task", "inputs"), title=TITLE, notes=notes)
+    given: dict[str, Json] = {"instruction": export_text(step.task, notes, step=step.id)}
+    return given | ({"sql_query": statement} if isinstance(statement, str) else {})
+
+
+def _state(steps: Sequence[AnyStep], run: Run) -> dict[str, Json]:
+    states = [run.steps.get(step.id) for step in steps]
+    done = [state is not None and state.status is StepStatus.DONE for state in states]
+    results: dict[str, Json] = {
+        f"step_{place}": state.result
+        for place, state in enumerate(states, start=1)
+        if state is not None and state.status is StepStatus.DONE
+    }
+    following = done.index(False) + 1 if False in done else len(done) + 1
+    return {"SQL_EXECUTE_NODE_OUTPUT": results, "PLAN_CURRENT_STEP": following}
+
+
+def schema() -> dict[str, Json]:
+    """Returns the JSON Schema of such a plan."""
+    text: Json = {"type": "string"}
+    parameters = (*dict.fromkeys(PARAMETERS.values()), "sql_query")
+    step: dict[str, Json] = {
+        "step": {"type": "integer", "minimum": 1},
+        "tool_to_use": {"type": "string", "enum": [*TOOLS]},
+        "tool_parameters": closed(dict.fromkeys(parameters, text), ()),
+    }
+    steps: Json = {"type": "array", "minItems": 1, "items": closed(step)}
+    return plan_schema("NL2SQL plan", {"thought_process": text, "execution_plan": steps})

@@ -1,0 +1,73 @@
+"""The plan format of Spring AI Alibaba's deepresearch: DeerFlow's with parallel research."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from plansmith_compat.deerflow.dialect import Manner, is_work, read_research, write_research
+from plansmith_compat.deerflow.dialect import recognises as is_research
+from plansmith_compat.deerflow.dialect import schema as research_schema
+from plansmith.formats.dialect import Dialect, Reading, in_order
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith_planner.parse.habits import Notes, snake, with_notes
+
+MANNER: Final = Manner("Spring AI Alibaba's deepresearch", in_turn=False)
+_MARKS: Final = frozenset({"hasEnoughContext", "executionRes", "executionStatus"})
+_STATUSES: Final = {
+    StepStatus.WAITING: "pending",
+    StepStatus.READY: "pending",
+    StepStatus.RUNNING: "processing",
+    StepStatus.ASKING: "waiting",
+    StepStatus.UNKNOWN: "waiting",
+    StepStatus.DONE: "completed",
+    StepStatus.FAILED: "error",
+    StepStatus.SKIPPED: "skipped",
+    StepStatus.CANCELLED: "cancelled",
+}
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value is such a plan and not DeerFlow's, which has the same fields."""
+    if not is_research(value):
+        return False
+    head = value if isinstance(value, dict) else {"steps": value}
+    steps = head.get("steps")
+    inner = [each for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
+    names = {name for each in [head, *inner] for name in each}
+    return bool(names & _MARKS) or "execution_status" in {snake(name) for name in names}
+
+
+def read(value: Json) -> Reading:
+    """Reads a plan; researchers work in parallel, processing steps get their results."""
+    return read_research(value, MANNER)
+
+
+def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
+    """Writes the plan in this format, with status and result of each step."""
+    value = write_research(plan, run, MANNER, notes)
+    held = [step for step in in_order(plan) if is_work(step)]
+    for step, written in zip(held, cast("list[dict[str, Json]]", value["steps"]), strict=True):
+        state = run.steps.get(step.id, StepState()) if run else StepState()
+        # Its Java class has these two fields in camel case, unlike the others.
+        written["executionRes"] = written.pop("execution_res")
+        written["executionStatus"] = _STATUSES[state.status]
+    return value
+
+
+def schema() -> dict[str, Json]:
+    """Returns the JSON Schema of a plan in this format."""
+    return research_schema() | {"title": "deepresearch plan"}
+
+
+DIALECT: Final = Dialect(
+    "deepresearch",
+    MANNER.title,
+    recognises,
+    read,
+    with_notes(write),
+    schema,
+    "deepresearch",
+    turn=None,
+)

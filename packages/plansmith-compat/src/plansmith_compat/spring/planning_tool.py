@@ -1,0 +1,228 @@
+"""JManus' planning tool: the function a model calls to make a plan, and the plan it made last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, cast, runtime_checkable
+
+from plansmith_compat.spring.dialects.jmanus import schema
+from plansmith_compat.spring.beans import Bean, ManusPlan, ManusStep
+from plansmith.errors import Refused
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith_planner.parse.habits import snake
+from plansmith.ports import ChatModel, Delta, Prompt
+
+NAME: Final = "planning"
+DESCRIPTION: Final = "Makes the plan of a task: its title and its steps, or a direct response."
+PARAMETERS: Final[dict[str, Json]] = {
+    "type": "object",
+    "properties": {
+        "command": {
+            "type": "string",
+            "enum": ["create"],
+            "description": "what to do: create makes a plan",
+        },
+        "title": {
+            "type": "string",
+            "description": "the plan's title; for a direct response, the person's request",
+        },
+        "steps": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "the steps in order, each as `[AGENT] what to do`",
+        },
+        "terminateColumns": {
+            "type": "string",
+            "description": "what every step has to give, such as `name, price`; optional",
+        },
+        "directResponse": {
+            "type": "boolean",
+            "description": "true if the request needs no plan and is answered directly",
+        },
+    },
+    "required": ["command", "title", "steps"],
+}
+_NO_PLAN: Final = "No active plan"
+_MISSING: Final = "Required parameters missing"
+
+
+@dataclass
+class ToolExecuteResult(Bean):
+    """What a call of the tool says."""
+
+    output: str = ""
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionToolCallback:
+    """A function for a model: its definition, and `call` for the arguments of a call."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Json]
+    function: Callable[[Mapping[str, Any]], ToolExecuteResult]
+    return_direct: bool = True
+
+    def call(self, arguments: str | Mapping[str, Any]) -> str:
+        """Calls the function with arguments as JSON text or as an object; returns its text."""
+        return self.function(_arguments(arguments)).output
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Returns the definition as a tool's, to be offered to a model."""
+        return ToolSpec(
+            name=self.name,
+            description=self.description,
+            input_schema=dict(self.input_schema),
+            effect=Effect.READ,
+        )
+
+
+@runtime_checkable
+class PlanningToolInterface(Protocol):
+    """What every planning tool of JManus offers."""
+
+    def get_current_plan_id(self) -> str | None:
+        """Returns the id of the current plan, or None."""
+        ...
+
+    def get_current_plan(self) -> ManusPlan | None:
+        """Returns the current plan, or None."""
+        ...
+
+    def get_function_tool_callback(
+        self, tool: PlanningToolInterface | None = None
+    ) -> FunctionToolCallback:
+        """Returns the function for a model; its calls go to `tool`, or to this one."""
+        ...
+
+    def apply(self, arguments: str | Mapping[str, Any]) -> ToolExecuteResult:
+        """Carries out a call; the arguments are JSON text or an object."""
+        ...
+
+
+class PlanningTool:
+    """Keeps the plan that was made last; `JManus.submit` runs it."""
+
+    name = NAME
+    description = DESCRIPTION
+    parameters = PARAMETERS
+
+    def __init__(self) -> None:
+        self._plan: ManusPlan | None = None
+
+    def get_current_plan_id(self) -> str | None:
+        """Returns the id of the current plan, or None."""
+        return self._plan.current_plan_id if self._plan else None
+
+    def set_current_plan_id(self, plan_id: str) -> None:
+        """Sets the id of the current plan, if there is one."""
+        if self._plan is not None:
+            self._plan.current_plan_id = plan_id
+
+    def get_current_plan(self) -> ManusPlan | None:
+        """Returns the current plan, or None."""
+        return self._plan
+
+    def get_function_tool_callback(
+        self, tool: PlanningToolInterface | None = None
+    ) -> FunctionToolCallback:
+        """Returns the function for a model; its calls go to `tool`, or to this one."""
+        return FunctionToolCallback(NAME, DESCRIPTION, PARAMETERS, (tool or self).apply)
+
+    def get_current_tool_state_string(self) -> str:
+        """Returns the current plan as text."""
+        return f"Current plan: {_shown(self._plan)}" if self._plan else _NO_PLAN
+
+    def run(self, arguments: str | Mapping[str, Any]) -> ToolExecuteResult:
+        """Carries out a call, as `apply` does."""
+        return self.apply(arguments)
+
+    def apply(self, arguments: str | Mapping[str, Any]) -> ToolExecuteResult:
+        """Carries out a call; the arguments are JSON text or an object."""
+        given = {snake(name): each for name, each in _arguments(arguments).items()}
+        title = given.get("title")
+        if given.get("direct_response") is True:
+            self._plan = ManusPlan(str(title or ""), user_request=title, direct_response=True)
+            return ToolExecuteResult("Direct response mode: plan created successfully")
+        command = given.get("command")
+        if command != "create":
+            hint = "the only command is create"
+            raise Refused(f"Invalid command: {command}", hint=hint)
+        return self.create_plan(title, given.get("steps"), given.get("terminate_columns"))
+
+    def create_plan(
+        self, title: str | None, steps: Sequence[Any] | None, terminate_columns: str | None = None
+    ) -> ToolExecuteResult:
+        """Makes a plan; `terminate_columns` hold for every step that names none itself."""
+        given: object = title
+        if not isinstance(given, str) or not steps or isinstance(steps, str):
+            return ToolExecuteResult(_MISSING)
+        made = [_step(each, place, terminate_columns) for place, each in enumerate(steps)]
+        self._plan = ManusPlan(given, made)
+        return ToolExecuteResult(f"Plan created successfully\n{_shown(self._plan)}")
+
+    def hold(self, plan: ManusPlan) -> None:
+        """Makes a plan the current one."""
+        self._plan = plan
+
+    # The names of the Java interface.
+    getCurrentPlanId = get_current_plan_id  # noqa: N815
+    setCurrentPlanId = set_current_plan_id  # noqa: N815
+    getCurrentPlan = get_current_plan  # noqa: N815
+    getFunctionToolCallback = get_function_tool_callback  # noqa: N815
+    getCurrentToolStateString = get_current_tool_state_string  # noqa: N815
+    createPlan = create_plan  # noqa: N815
+
+
+def _arguments(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        value: Any = json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"the arguments are not JSON: {error}", hint="give an object") from None
+    if not isinstance(value, Mapping):
+        raise Refused("the arguments are not an object", hint="give command, title and steps")
+    return cast("Mapping[str, Any]", value)
+
+
+def _step(value: Any, place: int, columns: str | None) -> ManusStep:
+    if isinstance(value, Mapping):
+        given = {snake(str(name)): each for name, each in cast("Any", value).items()}
+        text, own = str(given.get("step_requirement", "")), given.get("terminate_columns")
+        return ManusStep(text, own or columns or None, place)
+    return ManusStep(str(value), columns or None, place)
+
+
+def _shown(plan: ManusPlan) -> str:
+    lines = [f"{place}. [{each.status}] {each.step_requirement}" for place, each in _numbered(plan)]
+    return "\n".join([plan.title, *lines])
+
+
+def _numbered(plan: ManusPlan) -> list[tuple[int, ManusStep]]:
+    return [*enumerate(plan.steps, start=1)]
+
+
+class OffersPlanning:
+    """A model that gets the planning function instead of a schema when it drafts a JManus plan."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+        self._title = schema()["title"]
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model.name
+
+    def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Streams the answer: the arguments of the call, or text."""
+        if prompt.schema is not None and prompt.schema.get("title") == self._title:
+            spec = PlanningTool().get_function_tool_callback().spec
+            parameters = {name: each for name, each in prompt.schema.items() if name != "title"}
+            offered = spec.replace(input_schema=parameters)
+            prompt = replace(prompt, schema=None, tools=(*prompt.tools, offered))
+        return self._model.stream(prompt)

@@ -1,0 +1,79 @@
+"""Messages of conversations in systems where the next one answers whatever was asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plansmith.plan.thread import Reading, ThreadMessage
+
+if TYPE_CHECKING:
+    from plansmith.app import Plansmith
+    from plansmith.plan.data import Json
+    from plansmith.plan.origin import Origin
+    from plansmith.plan.run import Run
+    from plansmith_planner.threads.thread import Thread
+    from plansmith_planner.threads.turn import Turn
+
+
+async def planned(
+    smith: Plansmith, text: str, *, thread_id: str = "", by: str = "", **options: Any
+) -> Run:
+    """Returns the run whose question a message answers, or else a new one; with its plan.
+
+    Without the id of a conversation it is a request that stands alone.
+    """
+    if not thread_id:
+        return await smith.plan(text, by=by, **options)
+    thread: Thread = await smith.thread(thread_id)
+    reading = await thread.in_turn(text, by=by)
+    return await _acted(thread, text, reading, by=by, **options)
+
+
+async def begun(
+    smith: Plansmith,
+    thread: Thread,
+    text: str,
+    *,
+    query: str,
+    by: str,
+    dialect: str = "",
+    origin: Origin | None = None,
+    **run: Any,
+) -> Turn:
+    """Keeps a message as a request, and creates its run with these fields of a run; unplanned.
+
+    `query` is the request that the message was made into.
+    """
+
+    async def make(said: ThreadMessage) -> Run:
+        options = said.options.replace(thread=thread.id, message=said.number)
+        journal = await smith.runs.create(
+            query, options=options, origin=origin, run_id=said.run, by=by, **run
+        )
+        return await smith.runs.journals.whole(journal)
+
+    return await thread.record(
+        text, Reading("request"), by=by, make=make, dialect=dialect, origin=origin
+    )
+
+
+async def answered(smith: Plansmith, run: Run, question: str, value: Json, *, by: str = "") -> Run:
+    """Answers a question of a run; in a conversation, words are a message of it."""
+    if not run.options.thread or not isinstance(value, str) or not value.strip():
+        return await smith.answer(run.id, question, value, by=by)
+    thread: Thread = await smith.thread(run.options.thread)
+    return await _acted(thread, value, Reading("answer", run.id, question, value), by=by)
+
+
+async def changed(smith: Plansmith, run: Run, words: str, *, by: str = "") -> Run:
+    """Has a plan changed as the words say; in a conversation, they are a message of it."""
+    if not run.options.thread:
+        return await smith.request_changes(run.id, words, by=by)
+    thread: Thread = await smith.thread(run.options.thread)
+    return await _acted(thread, words, Reading("change", run.id), by=by)
+
+
+async def _acted(thread: Thread, text: str, reading: Reading, *, by: str, **options: Any) -> Run:
+    turn = await thread.plan(await thread.record(text, reading, by=by, **options))
+    assert turn.run is not None  # noqa: S101 - only a reply that is given with a message has none
+    return turn.run

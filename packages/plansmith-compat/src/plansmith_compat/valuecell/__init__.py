@@ -1,0 +1,41 @@
+"""ValueCell's interface: super agent, plan service, execution planner and tasks."""
+
+from plansmith_compat.valuecell.connections import RemoteConnections, agentcard_to_prompt
+from plansmith_compat.valuecell.models import ExecutionPlan, PlannerInput, PlannerResponse, Response, ScheduleConfig, SuperAgentDecision, SuperAgentOutcome, Task, TaskBrief, TaskPattern, TaskStatus, UserInput, UserInputMetadata, calculate_next_execution_delay
+from plansmith_compat.valuecell.orchestrator import AgentOrchestrator
+from plansmith_compat.valuecell.plan_service import PlanService
+from plansmith_compat.valuecell.planner import ExecutionPlanner
+from plansmith_compat.valuecell.planning_agent import PlanningAgent
+from plansmith_compat.valuecell.super_agent import SuperAgent, SuperAgentService
+from plansmith_compat.valuecell.tasks import InMemoryTaskStore, TaskManager, TaskService
+from plansmith_compat.valuecell.user_input import UserInputRegistry, UserInputRequest
+
+__all__ = [
+    "AgentOrchestrator",
+    "ExecutionPlan",
+    "ExecutionPlanner",
+    "InMemoryTaskStore",
+    "PlanService",
+    "PlannerInput",
+    "PlannerResponse",
+    "PlanningAgent",
+    "RemoteConnections",
+    "Response",
+    "ScheduleConfig",
+    "SuperAgent",
+    "SuperAgentDecision",
+    "SuperAgentOutcome",
+    "SuperAgentService",
+    "Task",
+    "TaskBrief",
+    "TaskManager",
+    "TaskPattern",
+    "TaskService",
+    "TaskStatus",
+    "UserInput",
+    "UserInputMetadata",
+    "UserInputRegistry",
+    "UserInputRequest",
+    "agentcard_to_prompt",
+    "calculate_next_execution_delay",
+]

@@ -1,0 +1,373 @@
+"""ValueCell's plan formats: its planner's answer, and the execution plan with its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final, cast
+
+from plansmith.formats.dialect import Dialect, Reading, Writing, closed, in_order, plain_text, plan_schema
+from plansmith.formats.native import read as read_native
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import escape_text
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_schedules import timing_of
+from plansmith.plan.steps import AgentStep, AskStep
+from plansmith_planner.parse.habits import Ids, Notes, decides, export_text, losses, no_such_step, not_a_plan, objects, raw_text, snake, step_losses, text_of
+
+TITLE: Final = "ValueCell"
+_TIMES: Final = frozenset({"schedule", "schedules"})
+GUIDANCE: Final = "guidance"
+STATUSES: Final[Mapping[StepStatus, str]] = {
+    StepStatus.WAITING: "pending",
+    StepStatus.READY: "pending",
+    StepStatus.RUNNING: "running",
+    StepStatus.ASKING: "waiting_input",
+    StepStatus.UNKNOWN: "waiting_input",
+    StepStatus.DONE: "completed",
+    StepStatus.FAILED: "failed",
+    StepStatus.SKIPPED: "cancelled",
+    StepStatus.CANCELLED: "cancelled",
+}
+_UNCLEAR: Final = "The request is not clear enough to be carried out. What should be done?"
+_HINT: Final = Sentence(
+    "hint.give_form", form='{"tasks": [{"title", "query", "agent_name"}], "adequate", "reason"}'
+)
+_PLAN_FIELDS: Final = frozenset(
+    {"tasks", "adequate", "reason", "guidance_message", "plan_id", "orig_query", "user_input"}
+)
+_FIELD: Final = "field_"
+_TASK_FIELDS: Final = frozenset(
+    {"task_id", "title", "query", "agent_name", "pattern", "schedule_config"}
+)
+# Fields of a run and its conversation; a plan does not need them.
+_OF_THE_RUN: Final = frozenset(
+    {
+        *("conversation_id", "thread_id", "user_id", "session_id", "status", "created_at"),
+        *("started_at", "completed_at", "updated_at", "error_message", "remote_task_ids"),
+        "handoff_from_super_agent",
+    }
+)
+_ALIASES: Final = {
+    "agent": "agent_name",
+    "target_agent_name": "agent_name",
+    "task": "query",
+    "id": "task_id",
+    "schedule": "schedule_config",
+    "plan": "tasks",
+    "steps": "tasks",
+    "user_input_fields": "user_input",
+    "user_input_schema": "user_input",
+}
+
+
+def recognises(value: Json) -> bool:
+    """Whether a value looks like ValueCell's format."""
+    if isinstance(value, list):
+        return bool(value) and all(_is_task(each) for each in value)
+    if not isinstance(value, dict):
+        return False
+    names = {snake(name) for name in value}
+    marks = {"adequate", "guidance_message", "orig_query"}
+    if "tasks" in names and names & marks:
+        return True
+    tasks = value.get("tasks")
+    return isinstance(tasks, list) and bool(tasks) and all(_is_task(each) for each in tasks)
+
+
+def _is_task(value: Json) -> bool:
+    names = {snake(name) for name in value} if isinstance(value, dict) else set[str]()
+    return "agent_name" in names and bool(names & {"query", "pattern", "task_id"})
+
+
+def read(value: Json) -> Reading:
+    """Reads an answer of ValueCell's planner, an execution plan, or a list of tasks."""
+    notes = Notes()
+    head = _head(value, notes)
+    tasks = objects(head.get("tasks")) if head is not None else None
+    if head is None or (tasks is None and not _refuses(head)):
+        return Reading(None, not_a_plan(TITLE, _HINT))
+    if tasks is None and head.get("tasks"):
+        notes.refuse("PS005", Sentence("shape.no_tasks"), hint=_HINT, path=("tasks",))
+    steps, schedules = _tasks(tasks or [], notes)
+    adequate = notes.consent(head.get("adequate", True), "adequate")
+    guidance = raw_text(head.get("guidance_message"))
+    if guidance and adequate and steps:
+        notes.say(Sentence("shape.guidance_out"), path=("guidance_message",))
+    if not steps and not notes.problems and not guidance:
+        guidance = raw_text(head.get("reason"))
+    if not adequate:
+        # Must not run as it is: every task waits for an answer first.
+        guidance = guidance or raw_text(head.get("reason")) or _UNCLEAR
+        answer: Json = [GUIDANCE]
+        steps = [{**step, "after": answer} for step in steps]
+    if guidance and not (adequate and steps):
+        steps.append({"id": GUIDANCE, "kind": "ask", "question": escape_text(guidance)})
+    document: dict[str, Json] = {
+        "goal": raw_text(head.get("orig_query")),
+        "thought": raw_text(head.get("reason")),
+        "enough_context": adequate and bool(tasks),
+        "steps": [*_asked_first(steps, head.get("user_input"), notes)],
+    }
+    if head.get("plan_id"):
+        document["id"] = text_of(head["plan_id"])
+    document |= _when(steps, schedules)
+    return _read_as(document, notes)
+
+
+def _asked_first(
+    steps: Sequence[dict[str, Json]], value: Json, notes: Notes
+) -> list[dict[str, Json]]:
+    """Returns the steps with the fields that the planner waits for; nothing is done before."""
+    fields = _fields(value, notes)
+    known = [each["id"] for each in fields]
+    for step in steps if fields else ():
+        step["after"] = [*known, *cast("list[Json]", step.get("after", []))]
+    return [*steps, *fields]
+
+
+def _fields(value: Json, notes: Notes) -> list[dict[str, Json]]:
+    """Returns the questions of a planner that waits for single facts from the person."""
+    steps: list[dict[str, Json]] = []
+    for place, each in enumerate(value if isinstance(value, list) else [value], start=1):
+        given: Mapping[str, Json] = each if isinstance(each, dict) else {"description": each}
+        named = {snake(name).removeprefix("field_"): text for name, text in given.items()}
+        name = text_of(named.get("name"))
+        question = raw_text(named.get("description")) or name
+        if question:
+            step: dict[str, Json] = {"id": f"{_FIELD}{place}", "kind": "ask", "title": name}
+            steps.append(step | {"question": escape_text(question)})
+        elif each:
+            hint = Sentence("hint.give_its", missing="description")
+            notes.drop(Sentence("shape.no_field", place=place), hint=hint)
+    return steps
+
+
+def _refuses(head: Mapping[str, Json]) -> bool:
+    """Whether an answer without tasks says what is missing."""
+    return bool(head.get("guidance_message")) or decides("adequate", head.get("adequate"))
+
+
+def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
+    """Reads a document as a plan; an unreadable schedule is dropped alone."""
+    made = read_native(document)
+    flaws = () if isinstance(made, Plan) else tuple(made)
+    if flaws and document.keys() & _TIMES:
+        made = read_native({name: each for name, each in document.items() if name not in _TIMES})
+    return Reading(made if isinstance(made, Plan) else None, (*notes.problems, *flaws))
+
+
+def _head(value: Json, notes: Notes) -> dict[str, Json] | None:
+    if not isinstance(value, dict):
+        return {"tasks": value} if recognises(value) else None
+    if _is_task(value):
+        return {"tasks": [value]}
+    return notes.fields(_without_run(value, notes), _PLAN_FIELDS, aliases=_ALIASES)
+
+
+def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
+    """Returns the object without the fields of a run; notes once what was removed."""
+    of_run = [name for name, each in value.items() if snake(name) in _OF_THE_RUN and each]
+    if of_run:
+        notes.say(Sentence("shape.run_fields", fields=", ".join(of_run)))
+    return {name: each for name, each in value.items() if snake(name) not in _OF_THE_RUN}
+
+
+def _tasks(
+    tasks: Sequence[Json], notes: Notes
+) -> tuple[list[dict[str, Json]], list[dict[str, Json]]]:
+    """Returns the steps and the schedule of each; an empty one for a task that runs once."""
+    ids, steps, schedules = Ids(), list[dict[str, Json]](), list[dict[str, Json]]()
+    for place, task in enumerate(tasks, start=1):
+        if not isinstance(task, dict):
+            hint = Sentence("hint.task_object")
+            notes.drop(Sentence("shape.no_task", place=place, text=repr(str(task)[:80])), hint=hint)
+            continue
+        fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
+        title, query = raw_text(fields.get("title")), raw_text(fields.get("query"))
+        agent, name = text_of(fields.get("agent_name")), ids.make(fields.get("task_id"), place)
+        if not agent or not (query or title):
+            missing = "agent_name" if not agent else "query"
+            notes.drop(
+                Sentence("shape.task_lacks", place=place, missing=missing),
+                hint=Sentence("hint.give_its", missing=missing),
+            )
+            continue
+        if not query:
+            notes.say(Sentence("shape.no_query"), step=name, path=("query",))
+        steps.append(
+            {"id": name, "title": title, "agent": agent, "task": escape_text(query or title)}
+        )
+        schedules.append(_schedule(fields, name, notes))
+    return steps, schedules
+
+
+def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, Json]:
+    pattern, config = text_of(fields.get("pattern")).lower(), fields.get("schedule_config")
+    times = config.values() if isinstance(config, dict) else [config]
+    scheduled = any(each is not None for each in times)
+    if pattern == "once" or not (pattern or scheduled):
+        if scheduled:
+            notes.say(Sentence("shape.once_no_schedule"), step=step)
+        return {}
+    if pattern != "recurring":
+        message = Sentence("shape.no_pattern", pattern=pattern)
+        hint = Sentence("hint.give_pattern")
+        notes.refuse("PS005", message, hint=hint, step=step, path=("pattern",))
+        return {}
+    made = _timing_of(config, step, notes) if isinstance(config, dict) else {}
+    if not made:
+        message, hint = Sentence("shape.no_schedule"), Sentence("hint.give_interval")
+        notes.refuse("PS004", message, hint=hint, step=step, path=("schedule_config",))
+    return made
+
+
+def _timing_of(config: Mapping[str, Json], step: str, notes: Notes) -> dict[str, Json]:
+    """Returns when a task repeats; empty if that cannot be read."""
+    known = ("interval_minutes", "daily_time", "timezone")
+    for name, each in config.items():
+        if each is not None and snake(name) not in known:
+            message = Sentence("shape.decisive", name=name)  # such as days on which it rests
+            notes.refuse("PS003", message, step=step, path=("schedule_config", name))
+    given = notes.fields({n: each for n, each in config.items() if snake(n) in known}, known)
+    every = notes.whole(given.get("interval_minutes"), "interval_minutes", step=step)
+    daily = text_of(given.get("daily_time"))
+    if every is None and not daily:
+        return {}
+    made: dict[str, Json] = {"every_minutes": every} if every is not None else {}
+    made |= {"daily_at": daily.zfill(5)} if daily else {}
+    return made | ({"timezone": given["timezone"]} if given.get("timezone") else {})
+
+
+def _when(
+    steps: Sequence[Mapping[str, Json]], schedules: Sequence[dict[str, Json]]
+) -> dict[str, Json]:
+    """Returns when the tasks run again: the schedule of all, or that of each that has one."""
+    if schedules and all(each == schedules[0] for each in schedules):
+        return {"schedule": schedules[0]} if schedules[0] else {}
+    pairs = zip(steps, schedules, strict=False)  # the question of an inadequate plan comes last
+    own: dict[str, Json] = {str(step["id"]): timing for step, timing in pairs if timing}
+    return {"schedules": own} if own else {}
+
+
+def write(plan: Plan, run: Run | None = None) -> Writing:
+    """Returns the planner's answer for this plan; with a run, the execution plan with its tasks."""
+    notes = Notes()
+    held = ("goal", "thought", "enough_context", "schedule", "schedules", "id")
+    losses(plan, held, title=TITLE, notes=notes)
+    tasks: list[Json] = []
+    fields: list[Json] = []
+    guidance = ""
+    for step in in_order(plan):
+        if isinstance(step, AgentStep):
+            tasks.append(_task(step, _timing(plan, step.id, notes), run, notes))
+        elif isinstance(step, AskStep) and step.id == GUIDANCE:
+            guidance = export_text(step.question, notes, step=step.id)
+        elif isinstance(step, AskStep) and step.id.startswith(_FIELD):
+            question = export_text(step.question, notes, step=step.id)
+            fields.append({"name": step.title, "description": question})
+        else:
+            no_such_step(step, title=TITLE, notes=notes)
+    if tasks and plan.enough_context is bool(guidance):
+        notes.lose(Sentence("shape.adequate", title=TITLE), path=("enough_context",))
+    if run is not None:
+        return Writing(_execution_plan(plan, run, tasks, guidance), tuple(notes.problems))
+    value: dict[str, Json] = {
+        "tasks": tasks,
+        "adequate": bool(tasks) and not guidance,
+        "reason": plan.thought,
+        "guidance_message": guidance or None,
+    }
+    value |= {"user_input": fields} if fields else {}
+    if plan.goal or plan.id:
+        value |= {"orig_query": plan.goal} | ({"plan_id": plan.id} if plan.id else {})
+    return Writing(value, tuple(notes.problems))
+
+
+def _task(step: AgentStep, timing: dict[str, Json], run: Run | None, notes: Notes) -> Json:
+    step_losses(step, ("title", "agent", "task"), title=TITLE, notes=notes)
+    task: dict[str, Json] = {
+        "task_id": step.id,
+        "title": step.title,
+        "query": export_text(step.task, notes, step=step.id),
+        "agent_name": step.agent,
+        "pattern": "recurring" if timing else "once",
+        "schedule_config": timing or None,
+    }
+    if run is not None:
+        task |= _standing(run.steps.get(step.id, StepState()))
+    return task
+
+
+def _standing(state: StepState) -> dict[str, Json]:
+    return {
+        "status": STATUSES[state.status],
+        "started_at": _moment(state.started_at),
+        "completed_at": _moment(state.finished_at),
+        "error_message": state.error or None,
+    }
+
+
+def _execution_plan(plan: Plan, run: Run, tasks: list[Json], guidance: str) -> Json:
+    return {
+        "plan_id": plan.id or run.id,
+        "orig_query": run.request or plan.goal,
+        "tasks": tasks,
+        "created_at": _moment(run.created_at),
+        "guidance_message": guidance or None,
+    }
+
+
+def _timing(plan: Plan, step: str, notes: Notes) -> dict[str, Json]:
+    schedule = timing_of(plan, step)
+    if schedule is None:
+        return {}
+    if schedule.every_minutes is not None:
+        timing: dict[str, Json] = {"interval_minutes": schedule.every_minutes}
+    elif schedule.daily_at is not None:
+        timing = {"daily_time": schedule.daily_at}
+    else:
+        path = ("schedules", step) if step in plan.schedules else ("schedule",)
+        notes.lose(Sentence("shape.intervals_only", title=TITLE), path=path)
+        return {}
+    return timing | ({"timezone": schedule.timezone} if schedule.timezone != "UTC" else {})
+
+
+def _moment(at: datetime | None) -> Json:
+    return None if at is None else at.isoformat()
+
+
+def schema() -> dict[str, Json]:
+    """Returns the JSON Schema of the answer of ValueCell's planner."""
+    text: Json = {"type": "string"}
+    config: dict[str, Json] = {
+        "interval_minutes": {"type": "integer", "minimum": 1},
+        "daily_time": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"},
+    }
+    names = ("title", "query", "agent_name")
+    task: dict[str, Json] = dict.fromkeys(names, text)
+    task |= {"pattern": {"type": "string", "enum": ["once", "recurring"]}}
+    task |= {"schedule_config": closed(config, ())}
+    properties: dict[str, Json] = {
+        "tasks": {"type": "array", "items": closed(task, names)},
+        "adequate": {"type": "boolean"},
+        "reason": text,
+        "guidance_message": text,
+        "user_input": {"type": "array", "items": closed({"name": text, "description": text})},
+    }
+    return plan_schema("ValueCell planner response", properties, ("tasks", "adequate", "reason"))
+
+
+def asks(plan: Plan) -> tuple[str, ...]:
+    """Returns the fields that the planner wants from the person before it goes on."""
+    asked = [step for step in plan.steps if isinstance(step, AskStep)]
+    fields = [step.question for step in asked if step.id.startswith(_FIELD)]
+    return tuple(plain_text(each) for each in fields)
+
+
+_DOES: Final = (recognises, read, write, schema)
+DIALECT: Final = Dialect(
+    "valuecell", TITLE, *_DOES, "valuecell", asks=asks, agents_only=True, turn=2
+)

@@ -1,0 +1,296 @@
+"""ValueCell's orchestrator: turns requests, and answers to questions, into responses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from plansmith_compat.valuecell.connections import RemoteConnections
+from plansmith_compat.valuecell.conversations import handed_over, is_asked, place_of, times_of
+from plansmith_compat.valuecell.models import ExecutionPlan, Response, SuperAgentDecision, SuperAgentOutcome, TaskPattern, UserInput
+from plansmith_compat.valuecell.plan_service import PlanService
+from plansmith_compat.valuecell.planning_agent import Ask
+from plansmith_compat.valuecell.super_agent import AnySuperAgent, SuperAgent, SuperAgentService
+from plansmith_compat.valuecell.user_input import UserInputRequest
+from plansmith.errors import PlansmithError
+from plansmith.plan import events as e
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.run import Run
+from plansmith.plan.schedules import Schedule
+from plansmith.plan.thread import Reading
+
+if TYPE_CHECKING:
+    from plansmith_planner.threads.thread import Thread
+
+StepEvent = e.StepStarted | e.StepProgressed | e.StepDone | e.StepFailed | e.StepCancelled
+_KINDS: Final[tuple[tuple[type[StepEvent], str], ...]] = (
+    (e.StepStarted, "task_started"),
+    (e.StepProgressed, "task_running"),
+    (e.StepDone, "task_completed"),
+    (e.StepFailed, "task_failed"),
+    (e.StepCancelled, "task_cancelled"),
+)
+_ASKS: Final = "plan_require_user_input"
+_NOT_YOURS: Final = "The question of this conversation is for another user."
+
+
+@dataclass
+class Talk:
+    """What is under way for one message; `done` is always the last response."""
+
+    conversation: str
+    thread: str
+    user: str
+    responses: asyncio.Queue[Response]
+
+    def send(self, event: str, **more: str) -> None:
+        """Puts a response in line for whoever listens."""
+        self.responses.put_nowait(self.response(event, **more))
+
+    def response(self, event: str, **more: str) -> Response:
+        """Makes a response of this conversation."""
+        known = {"conversation_id": self.conversation, "thread_id": self.thread}
+        return Response.model_validate({"event": event} | known | more)
+
+    def forget(self) -> None:
+        """Drops what nobody has listened to."""
+        while not self.responses.empty():
+            self.responses.get_nowait()
+
+
+class AgentOrchestrator:
+    """Handles a client's messages; planning and runs continue if the client disconnects.
+
+    A message to a conversation with an open question is the answer to it, also after a restart.
+    """
+
+    def __init__(
+        self,
+        plan_service: PlanService | None = None,
+        super_agent: AnySuperAgent | None = None,
+        *,
+        super_agent_service: SuperAgentService | None = None,
+    ) -> None:
+        self.plan_service = plan_service or PlanService(RemoteConnections())
+        service = super_agent_service or (SuperAgentService(super_agent) if super_agent else None)
+        self.super_agent_service = service
+        self._conversations = self.plan_service.planner.conversations
+        self._smith = self._conversations.smith
+        agent = service.super_agent if service else None
+        if isinstance(agent, SuperAgent) and agent.conversations is None:
+            agent.conversations = self._conversations
+        self._talks: dict[str, Talk] = {}
+        self._working: dict[asyncio.Task[None], Talk] = {}
+        self._moved = asyncio.Event()
+
+    async def process_user_input(
+        self, user_input: UserInput, thread_id: str = ""
+    ) -> AsyncIterator[Response]:
+        """Yields everything that happens with a message; `done` is always the last.
+
+        It ends at a question that nobody has answered: the next message answers it.
+        """
+        meta, thread = user_input.meta, thread_id or f"thread-{uuid4()}"
+        talk = self._talks.get(meta.conversation_id)
+        pending = self.plan_service.has_pending_request(meta.conversation_id)
+        if talk is None or not pending:
+            talk = Talk(meta.conversation_id, thread, meta.user_id, asyncio.Queue())
+            self._talks[meta.conversation_id] = talk
+            self._start(user_input, talk)
+        elif talk.user != meta.user_id:
+            yield talk.response("system_failed", content=_NOT_YOURS)
+            yield talk.response("done")
+            return
+        else:
+            talk.forget()
+            talk.send("thread_started")
+            self.plan_service.provide_user_response(meta.conversation_id, user_input.query)
+        async for response in self._listened(talk):
+            yield response
+
+    async def _listened(self, talk: Talk) -> AsyncIterator[Response]:
+        """Yields the responses of a message, up to the end or an open question."""
+        while True:
+            response = await talk.responses.get()
+            yield response
+            # Whoever listens may have answered already, before asking for the next response.
+            asks = response.event == _ASKS
+            if asks and self.plan_service.has_pending_request(talk.conversation):
+                yield talk.response("done")
+                return
+            if response.event == "done":
+                return
+
+    def _start(self, user_input: UserInput, talk: Talk) -> None:
+        working = asyncio.create_task(self._work(user_input, talk))
+        self._working[working] = talk
+        working.add_done_callback(self._working.pop)
+
+    async def settled(self) -> None:
+        """Waits until all requests have ended or wait for a person."""
+        asks = self.plan_service.has_pending_request
+        while busy := [task for task, talk in self._working.items() if not asks(talk.conversation)]:
+            self._moved.clear()
+            moved = asyncio.create_task(self._moved.wait())
+            either: set[asyncio.Task[Any]] = {moved, *busy}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            moved.cancel()
+
+    async def _work(self, user_input: UserInput, talk: Talk) -> None:
+        try:
+            thread = await self._smith.thread(talk.conversation)
+            if not thread.history:
+                talk.send("conversation_started")
+            talk.send("thread_started")
+            reading = await thread.in_turn(user_input.query, by=talk.user)
+            if reading.kind == "request":
+                await self._respond(user_input, talk)
+            else:
+                self.plan_service.take_over(talk.conversation)
+                await self._answer(thread, user_input.query, reading, talk)
+        except PlansmithError as error:
+            talk.send("system_failed", content=str(error))
+        except Exception as error:  # noqa: BLE001 - of a planner or super agent of the program
+            talk.send("system_failed", content=f"(Error) {error}")
+        finally:
+            talk.send("done")
+            if self._talks.get(talk.conversation) is talk:
+                del self._talks[talk.conversation]
+
+    async def _respond(self, user_input: UserInput, talk: Talk) -> None:
+        """Answers a request at once, or plans and runs it."""
+        handed = await self._triaged(user_input, talk)
+        if handed is not None:
+            ask = self._asker(talk)
+            plan = await self.plan_service.start_planning_task(handed, talk.thread, ask)
+            await self._carry_out(plan, talk)
+
+    def _asker(self, talk: Talk) -> Ask:
+        async def ask(request: UserInputRequest) -> None:
+            talk.send(_ASKS, content=request.prompt)
+            self._moved.set()
+
+        return ask
+
+    async def _triaged(self, user_input: UserInput, talk: Talk) -> UserInput | None:
+        """Returns the request for the planner; None if the super agent has answered it."""
+        service, target = self.super_agent_service, user_input.target_agent_name
+        if service is None or target not in ("", service.name):
+            return user_input
+        async for said in service.run(user_input):
+            if not isinstance(said, SuperAgentOutcome):
+                talk.send("message", content=said)
+            elif said.decision is SuperAgentDecision.ANSWER:
+                answer = said.answer_content or said.reason or ""
+                talk.send("message", content=answer)
+                await self._conversations.told(user_input, answer)
+                return None
+            else:
+                query = handed_over(said.enriched_query or "", user_input.query)
+                known = {"query": query, "said": user_input.said or user_input.query}
+                user_input = user_input.model_copy(update=known)
+        return user_input.model_copy(update={"target_agent_name": "", "triaged": True})
+
+    async def _answer(self, thread: Thread, text: str, reading: Reading, talk: Talk) -> None:
+        """Takes a message as the answer to a run's question, and goes on with the run."""
+        run = await self._smith.get(reading.run)
+        place = place_of(run)
+        if place is not None and place.user != talk.user:
+            talk.send("system_failed", content=_NOT_YOURS)
+            return
+        planning = is_asked(run)
+        try:
+            turn = await thread.plan(await thread.record(text, reading, by=talk.user))
+        except PlansmithError as error:  # such as an answer that is none of the options
+            talk.send(_ASKS, content=f"{run.questions[reading.question].text}\n({error})")
+            return
+        if reading.kind == "review" or turn.run is None:
+            talk.send(_ASKS, task_id=run.id, content=turn.text)
+            return
+        run = turn.run
+        if not planning:
+            await self._follow(run.id, talk)
+            return
+        plan = await self.plan_service.go_on(run, talk.conversation, self._asker(talk))
+        await self._carry_out(plan, talk)
+
+    async def _carry_out(self, plan: ExecutionPlan, talk: Talk) -> None:
+        """Runs a plan; says so if a person has to do something first."""
+        if plan.guidance_message is not None:
+            answered = await self._conversations.is_answered(plan.plan_id)
+            talk.send("message" if answered else "plan_failed", content=plan.guidance_message)
+        elif any(task.pattern is TaskPattern.RECURRING for task in plan.tasks):
+            made = (await self._smith.get(plan.plan_id)).plan
+            assert made is not None  # noqa: S101 - it has tasks
+            content = f"approve the plan {made.hash} to set up its schedule: {times_of(made)}"
+            talk.send(_ASKS, task_id=plan.plan_id, content=content)
+        else:
+            await self._follow(plan.plan_id, talk)
+
+    async def _follow(self, run_id: str, talk: Talk) -> None:
+        """Executes a run and tells what happens to its tasks, and what it waits for."""
+        after = (await self._smith.store.events(run_id))[-1].number
+        running = asyncio.ensure_future(self._smith.runs.run(run_id))
+        async for event in self._events(run_id, running, after):
+            body = event.body
+            for kind, name in _KINDS:
+                if isinstance(body, kind):
+                    talk.send(name, task_id=f"{run_id}/{body.step}", content=_content(body))
+        run = await running
+        if run.status.over:
+            talk.send("message", content=run.report)
+        else:
+            talk.send(_ASKS, task_id=run.id, content=_waiting_for(run))
+
+    async def set_up(self, plan: ExecutionPlan | str, *, approve: str) -> Schedule:
+        """Creates the schedule of a recurring plan with exactly this hash; the first of several."""
+        return (await self.set_up_each(plan, approve=approve))[0]
+
+    async def set_up_each(self, plan: ExecutionPlan | str, *, approve: str) -> list[Schedule]:
+        """Creates a schedule for each time at which tasks of a plan run, under its hash.
+
+        The plan may be given by its id. Tasks that run once stay in the plan's run, approved:
+        `smith.run(plan_id)` runs them.
+        """
+        run = await self._smith.get(plan if isinstance(plan, str) else plan.plan_id)
+        place = place_of(run)
+        schedules, by = self._smith.schedules, place.user if place else ""
+        if run.plan is not None and run.plan.schedules:
+            return await schedules.create_each(run.id, approve=approve, by=by)
+        return [await schedules.create(run=run.id, approve=approve, by=by)]
+
+    async def _events(
+        self, run_id: str, running: asyncio.Future[Run], after: int
+    ) -> AsyncIterator[e.Event]:
+        """Yields the new events of a run until it ends or waits."""
+        while True:
+            ended = running.done()
+            for event in await self._smith.store.events(run_id, after=after):
+                after = event.number
+                yield event
+            if ended:
+                return
+            news = asyncio.ensure_future(self._smith.store.wait(run_id, after=after))
+            either: set[asyncio.Future[Any]] = {running, news}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            news.cancel()
+            await asyncio.gather(news, return_exceptions=True)
+
+
+def _content(body: StepEvent) -> str:
+    if isinstance(body, e.StepFailed):
+        return body.error
+    return body.text if isinstance(body, e.StepProgressed) else ""
+
+
+def _waiting_for(run: Run) -> str:
+    """Describes what a run waits for."""
+    if run.questions:
+        return "\n".join(question.text for question in run.questions.values())
+    move = next_move(run)
+    if isinstance(move, AwaitReview):
+        return f"approve the plan {move.hash}"
+    return run.status.value

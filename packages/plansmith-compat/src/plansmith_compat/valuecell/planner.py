@@ -1,0 +1,306 @@
+"""ExecutionPlanner: turns a request into tasks for agents, or into guidance."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import uuid4
+
+from plansmith_compat.valuecell.dialect import STATUSES
+from plansmith_compat.turns import answered
+from plansmith_compat.valuecell.connections import NOT_FOUND, Connections, agentcard_to_prompt, planable, smith_of
+from plansmith_compat.valuecell.conversations import Conversations, ask_for_time, asked_in, guidance_in, is_asked, place_of, short_title, times_of
+from plansmith_compat.valuecell.models import ExecutionPlan, PlannerResponse, ScheduleConfig, Task, TaskPattern, TaskStatus, UserInput
+from plansmith_compat.valuecell.planning_agent import MOST_QUESTIONS, UNKNOWN_MODEL, Ask, PlanningAgent, ask_agent, model_name, read_response
+from plansmith_compat.valuecell.user_input import UserInputRequest
+from plansmith.errors import PlansmithError, Refused, UnreadableText
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.origin import Origin
+from plansmith.plan.plan import Plan
+from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.problem import Problem, has_errors
+from plansmith.plan.refs import pieces
+from plansmith.plan.run import Run, RunStatus, StepState
+from plansmith.plan.step_schedules import parts, timing_of
+from plansmith.plan.steps import AgentStep
+from plansmith_planner.context.locales import locale_of
+from plansmith_planner.parse.habits import decides, text_of
+from plansmith_planner.parse.read import read_json
+from plansmith_planner.triage import agent_plan
+
+
+class ExecutionPlanner:
+    """Plans with the agents of the connections; connects at the first request.
+
+    With an `agent` of your own, that one plans; what it returns is checked and kept all the same.
+    """
+
+    def __init__(
+        self, agent_connections: Connections, *, agent: PlanningAgent | None = None
+    ) -> None:
+        self.agent_connections = agent_connections
+        self.agent = agent
+        self.conversations = Conversations(smith_of(agent_connections))
+
+    async def create_plan(
+        self, user_input: UserInput, user_input_callback: Ask, thread_id: str
+    ) -> ExecutionPlan:
+        """Plans a request; passes questions about it to the callback and awaits answers."""
+        try:
+            if self.agent is not None:
+                return await self._by_agent(self.agent, user_input, user_input_callback, thread_id)
+            refused = self._refusal(user_input.target_agent_name)
+            if refused:
+                return await self._told(user_input, refused)
+            run = await self._planned(user_input, thread_id)
+            run = await self.asked(run, user_input_callback)
+            return await self.plan_of(run)
+        except PlansmithError as error:
+            return self._guidance(user_input, f"Planner is unavailable: {error}")
+
+    async def asked(self, run: Run, ask: Ask) -> Run:
+        """Asks every question about the request; returns the run after the answers."""
+        for _ in range(MOST_QUESTIONS):
+            if not is_asked(run):
+                break
+            name, question = next(iter(run.questions.items()))
+            request = UserInputRequest(question.text)
+            await ask(request)
+            answer = await request.wait_for_response()
+            place = place_of(run)
+            user = place.user if place else ""
+            run = await answered(self.conversations.smith, run, name, answer, by=user)
+        return run
+
+    async def plan_of(self, run: Run) -> ExecutionPlan:
+        """Returns the plan of a run; cancels a run without tasks."""
+        place = place_of(run) or Origin(id=run.options.thread)
+        guidance = await self._no_tasks(run)
+        if guidance:
+            await self.conversations.guided(run, guidance)
+            if not run.status.over:
+                await self.conversations.smith.cancel(run.id, by=place.user)
+        return ExecutionPlan(
+            plan_id=run.id,
+            conversation_id=place.id,
+            user_id=place.user,
+            orig_query=run.request,
+            tasks=[] if guidance else tasks_of(run, place),
+            created_at=run.created_at.isoformat() if run.created_at else "",
+            guidance_message=guidance or None,
+        )
+
+    def _refusal(self, target: str) -> str:
+        """Returns why the named agent cannot take the request; empty if it can."""
+        if not target or self.agent_connections.get_agent_card(target) is not None:
+            return ""
+        known = ", ".join(planable(self.agent_connections)) or "none"
+        return f"The agent {target!r} is not available. Available agents: {known}."
+
+    async def _planned(self, user_input: UserInput, thread_id: str) -> Run:
+        """Creates a run for the request; without a model if it names an agent."""
+        target = user_input.target_agent_name
+        if target:
+            card = self.agent_connections.get_agent_card(target)
+            name = card.name if isinstance(card, AgentSpec) else target
+            plan = agent_plan(name, user_input.query, locale_of(user_input.query))
+            # Not checked: the named agent may be one that planners must not choose.
+            return await self.conversations.keep(plan, user_input, thread_id, checked=False)
+        self.conversations.smith.runs.planning.need_planner()
+        return await self.conversations.plan(user_input, thread_id)
+
+    async def _by_agent(
+        self, agent: PlanningAgent, user_input: UserInput, ask: Ask, thread_id: str
+    ) -> ExecutionPlan:
+        """Lets an agent of the program plan, and keeps its plan like any other."""
+        try:
+            content = await ask_agent(agent, user_input, ask)
+        except Exception as error:  # noqa: BLE001 - whatever it raises is told as guidance
+            return await self._told(user_input, f"Planner failed: {error}")
+        found, model = read_response(content), model_name(agent)
+        if found is None:
+            return await self._told(user_input, _malformed(str(content), model))
+        if found.plan is None or has_errors(list(found.problems)):
+            own = content.guidance_message if isinstance(content, PlannerResponse) else ""
+            chinese = locale_of(user_input.query).startswith("zh")
+            why = own or _rejected(found.problems, model, chinese=chinese)
+            return await self._told(user_input, why)
+        known = planable(self.agent_connections)
+        steps = [step for step in found.plan.steps if isinstance(step, AgentStep)]
+        missing = sorted({step.agent for step in steps} - known.keys())
+        if missing:
+            return await self._told(user_input, _unsupported(", ".join(missing), model))
+        plan = found.plan.replace(locale=locale_of(user_input.query), goal=user_input.query)
+        # Checked against the cards above: foreign connections are not known to Plansmith.
+        return await self.plan_of(
+            await self.conversations.keep(plan, user_input, thread_id, checked=False)
+        )
+
+    async def _no_tasks(self, run: Run) -> str:
+        """Returns why a run has no tasks to run; empty if it has."""
+        plan = run.plan
+        if run.questions and is_asked(run):
+            return "Planner keeps asking: " + next(iter(run.questions.values())).text
+        if plan is None and run.status is not RunStatus.FAILED:
+            return run.report or run.reason or "Planner gave no plan."
+        if plan is None or plan.degraded:
+            return await self._own_words(run) or _failure(run, self._model())
+        if not plan.steps:
+            return plan.thought or "Planner gave no tasks."
+        if not asked_in(plan):
+            try:
+                await self._require_unattended(plan)
+            except Refused as refused:
+                return str(refused)
+        # A named agent gets the words as they are, also those that say when.
+        place = place_of(run)
+        named = place is not None and not place.handed_over and not times_of(plan)
+        return asked_in(plan) if named else guidance_in(plan, run.request)
+
+    async def _own_words(self, run: Run) -> str:
+        """Returns what the model itself asked, if it gave no draft that can be used."""
+        store = self.conversations.smith.store
+        bodies = [event.body for event in await store.events(run.id)]
+        records = [each.record for each in bodies if isinstance(each, PlanningFailed)]
+        said: Any = await store.get(records[-1]) if records and records[-1] else []
+        for exchange in reversed(said):
+            try:
+                value = read_json(str(exchange["text"]))
+            except UnreadableText:
+                continue
+            if isinstance(value, dict) and decides("adequate", value.get("adequate")):
+                return text_of(value.get("guidance_message"))
+        return ""
+
+    async def _require_unattended(self, plan: Plan) -> None:
+        for part in parts(plan):
+            if part.timing is not None:
+                await self.conversations.smith.schedules.require_unattended(part.plan)
+
+    def _model(self) -> str:
+        planner = self.conversations.smith.runs.planning.planner
+        return planner.name if planner else UNKNOWN_MODEL
+
+    async def _told(self, user_input: UserInput, message: str) -> ExecutionPlan:
+        """Tells why a request gets no run, and keeps that in its conversation."""
+        await self.conversations.told(user_input, message)
+        return self._guidance(user_input, message)
+
+    def _guidance(self, user_input: UserInput, message: str) -> ExecutionPlan:
+        journals = self.conversations.smith.runs.journals
+        return ExecutionPlan(
+            plan_id=journals.new().id,
+            conversation_id=user_input.meta.conversation_id,
+            user_id=user_input.meta.user_id,
+            orig_query=user_input.query,
+            created_at=journals.clock.now().isoformat(),
+            guidance_message=message,
+        )
+
+    def _create_task(
+        self,
+        task_brief: Any,
+        user_id: str,
+        conversation_id: str | None = None,
+        thread_id: str | None = None,
+        handoff_from_super_agent: bool = False,  # noqa: FBT001, FBT002 - as in ValueCell
+    ) -> Task:
+        """Makes a task of a brief; one that was handed over gets a conversation of its own."""
+        own = conversation_id if conversation_id and not handoff_from_super_agent else ""
+        return Task(
+            title=task_brief.title,
+            query=task_brief.query,
+            conversation_id=own or f"conv-{uuid4()}",
+            thread_id=thread_id or f"thread-{uuid4()}",
+            user_id=user_id,
+            agent_name=task_brief.agent_name,
+            pattern=task_brief.pattern,
+            schedule_config=task_brief.schedule_config,
+            handoff_from_super_agent=handoff_from_super_agent,
+        )
+
+    def tool_get_agent_description(self, agent_name: str) -> str:
+        """Returns one agent's card as Markdown."""
+        card = self.agent_connections.get_agent_card(agent_name)
+        return agentcard_to_prompt(card) if card else NOT_FOUND
+
+    def tool_get_enabled_agents(self) -> str:
+        """Returns the cards of all agents that plans may use, as Markdown."""
+        return "\n".join(
+            f"<{name}>\n{agentcard_to_prompt(card)}\n</{name}>\n"
+            for name, card in planable(self.agent_connections).items()
+        )
+
+
+def _failure(run: Run, model: str) -> str:
+    """Returns guidance on why planning failed."""
+    codes = {each.code: each for each in reversed(run.problems)}
+    if "PS015" in codes:
+        failure = codes["PS015"]
+        return f"Planner is unavailable: {failure.message} ({failure.hint})"
+    if "PS001" in codes:
+        return _malformed(codes["PS001"].message, model)
+    why = run.plan.degraded if run.plan is not None else run.reason
+    found = _rejected(run.problems, model, chinese=locale_of(run.request).startswith("zh"))
+    return found or f"The plan was rejected: {why}"
+
+
+def _rejected(problems: tuple[Problem, ...], model: str, *, chinese: bool) -> str:
+    """Returns guidance on what is wrong with a plan; empty if it does not say so."""
+    missing = [each for each in problems if each.code == "PS102"]
+    if missing:
+        return _unsupported("; ".join(dict.fromkeys(each.message for each in missing)), model)
+    flaws = [each for each in problems if each.severity == "error"]
+    times = [each for each in flaws if each.path[:1] in _TIMES]
+    if times:
+        return ask_for_time(chinese=chinese)
+    return f"The plan was rejected: {flaws[0].message}" if flaws else ""
+
+
+_TIMES: Final = (("schedule_config",), ("schedule",), ("schedules",))
+
+
+def _malformed(what: str, model: str) -> str:
+    return (
+        f"Planner produced a malformed response: {what}. "
+        f"The model {model} may be too small for this, or not made for JSON."
+    )
+
+
+def _unsupported(what: str, model: str) -> str:
+    return (
+        f"The plan was rejected, since it names unsupported agents that are not available: {what}. "
+        f"The model {model} may have made them up."
+    )
+
+
+def tasks_of(run: Run, place: Origin) -> list[Task]:
+    """Returns the tasks of a run; a handed-over task has its own conversation."""
+    assert run.plan is not None  # noqa: S101 - a run without a plan has no tasks
+    tasks: list[Task] = []
+    for step in run.plan.steps:
+        if not isinstance(step, AgentStep):
+            continue
+        timing = timing_of(run.plan, step.id)
+        state = run.steps.get(step.id, StepState())
+        created = run.created_at or state.started_at
+        known: dict[str, Any] = {"created_at": created, "updated_at": state.finished_at or created}
+        tasks.append(
+            Task(
+                task_id=f"{run.id}/{step.id}",
+                title=short_title(step.title),
+                query="".join(map(str, pieces(step.task))),
+                conversation_id=f"conv-{run.id}-{step.id}" if place.handed_over else place.id,
+                thread_id=place.thread,
+                user_id=place.user,
+                agent_name=step.agent,
+                status=TaskStatus(STATUSES[state.status]),
+                pattern=TaskPattern.RECURRING if timing else TaskPattern.ONCE,
+                schedule_config=ScheduleConfig.of(timing),
+                handoff_from_super_agent=place.handed_over,
+                started_at=state.started_at,
+                completed_at=state.finished_at,
+                error_message=state.error or None,
+                **{name: at for name, at in known.items() if at is not None},
+            )
+        )
+    return tasks

@@ -1,0 +1,221 @@
+"""Every dialect: recognised, read, written back without a silent loss, on the command line too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lab.bench.dialects import AGENTS, measure, plan_of, table, trip
+
+from plansmith_cli.main import main
+from plansmith.formats.dialect import Writing, dialect, dialect_names, recognise
+from plansmith.formats.native import read_plan
+from plansmith.errors import Misconfigured
+from plansmith_planner.model_calls import prompt_text
+from plansmith_planner.parse.reply import parse
+from plansmith.testing import ModelServer, Reply
+
+SAGE = [
+    {"type": "tool", "name": "look", "arguments": {"name": "Oslo"}},
+    {"type": "reply", "text": "Say it"},
+]
+OPENMANUS = {"title": "T", "steps": ["[finder] look", "write"]}
+NATIVE = {
+    "goal": "g",
+    "steps": [
+        {"id": "a", "kind": "tool", "tool": "look", "inputs": {"name": "Oslo"}},
+        {"id": "b", "kind": "reply", "instruction": "Say {{a.name}}"},
+    ],
+}
+
+
+def test_every_dialect_has_a_name_a_prompt_and_a_schema() -> None:
+    for name in dialect_names():
+        found = dialect(name)
+        assert found.name == name
+        assert len(prompt_text(found.prompt)) > 200
+        assert found.schema()["type"] == "object"
+    with pytest.raises(Misconfigured, match="no dialect"):
+        dialect("esperanto")
+
+
+def test_a_shape_is_recognised_by_itself_and_our_own_is_nobody_elses() -> None:
+    assert recognise(json.loads(json.dumps(SAGE))) == "sage"
+    assert recognise(json.loads(json.dumps(OPENMANUS))) == "openmanus"
+    for ours in (NATIVE, NATIVE["steps"], {"plan": NATIVE}, [], {}, None, 1, "x", ["a", "b"]):
+        assert recognise(json.loads(json.dumps(ours))) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "kinds"), [(SAGE, ["tool", "reply"]), (OPENMANUS, ["agent"] * 2)]
+)
+def test_the_parser_finds_a_foreign_plan_in_any_text(value: Any, kinds: list[str]) -> None:
+    parsed = parse(f"See [1]. ```json\n{json.dumps(value)}\n``` Good?", goal="g", locale="zh")
+    assert parsed.plan is not None
+    assert [step.kind for step in parsed.plan.steps] == kinds
+    assert parsed.plan.locale == "zh"
+    assert parsed.plan.goal == ("T" if value is OPENMANUS else "g")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=12,
+)
+WORDS = st.sampled_from(
+    ["steps", "plan", "type", "name", "arguments", "text", "title", "tool", "reply", "tasks"]
+)
+ODD = st.recursive(
+    JSON | WORDS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@given(ODD)
+def test_nothing_that_is_read_raises_and_every_failure_is_told(value: Any) -> None:
+    recognise(value)
+    for name in dialect_names():
+        reading = dialect(name).read(value)
+        assert reading.plan is not None or reading.problems
+        if reading.plan is not None:
+            written = dialect(name).write(reading.plan, None)
+            assert json.loads(json.dumps(written.value)) == written.value
+
+
+# Plans as the public planning sets have them; `scripts/bench dialects` takes all of those
+
+
+SAMPLES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "samples.jsonl").read_text("utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize("name", dialect_names())
+def test_nothing_of_a_plan_is_lost_on_the_way_there_and_back_without_a_word(name: str) -> None:
+    plans = [plan for row in SAMPLES if (plan := plan_of(row, AGENTS.get(name, "worker")))]
+    assert len(plans) == len(SAMPLES) - 2
+    trips = [trip(plan, name) for plan in plans]
+    assert [each.unexplained for each in trips] == [()] * len(plans)
+    assert all(each.told for each in trips if not each.whole)
+
+
+def test_each_shape_keeps_all_that_it_has_a_place_for() -> None:
+    sums = measure(SAMPLES)
+    for kind, name in (("calls", "sage"), ("words", "openmanus"), ("words", "spring")):
+        assert sums[kind, name].kept == sums[kind, name].steps
+    for name in ("valuecell", "deepresearch"):
+        assert sums["words", name].kept == sums["words", name].steps
+    assert sums["calls", "sage"].whole > 0
+    text = table(sums)
+    assert all(f"| {name} | " in text for name in dialect_names())
+
+
+def test_a_loss_that_is_not_told_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(SAMPLES[1])
+    assert plan is not None
+    silent = replace(dialect("sage"), write=lambda plan, run: Writing([SAGE[1]]))  # type: ignore[list-item]
+    monkeypatch.setattr("lab.bench.dialects.dialect", lambda name: silent)
+    assert trip(plan, "sage").unexplained[:2] == (
+        "the step '1' changed",
+        "the step '2' changed",
+    )
+
+
+# The command line
+
+Told = tuple[int, str, str]
+Cli = Callable[..., Told]
+TOOLS = '''
+from plansmith import tool
+
+@tool(effect="read")
+def look(name: str) -> dict:
+    """Look at something."""
+    return {"name": name}
+'''
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    for name in ("PLANSMITH_MODEL", "PLANSMITH_BASE_URL", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PLANSMITH_STORE", f"sqlite:///{tmp_path / 'runs.db'}")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tools.py").write_text(TOOLS, encoding="utf-8")
+
+    def run(*words: str) -> Told:
+        capsys.readouterr()
+        try:
+            code = main(list(words))
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def write(name: str, value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+def test_a_foreign_plan_is_imported_and_exported_again(cli: Cli) -> None:
+    source = write("sage.json", SAGE)
+    for words in (("convert", source), ("convert", source, "--from", "sage")):
+        code, out, err = cli(*words)
+        assert (code, err) == (0, "")
+        write("plan.json", out)
+        assert read_plan(out).steps
+    code, out, err = cli("convert", "plan.json", "--to", "sage")
+    assert (code, json.loads(out), err) == (0, SAGE, "")
+    code, out, err = cli("convert", "plan.json", "--to", "openmanus")
+    assert (code, len(json.loads(out)["steps"])) == (0, 2)
+    assert "PS017" in err
+
+
+def test_import_reads_what_a_model_wrote_and_says_what_it_cannot_use(cli: Cli) -> None:
+    source = write("said.txt", f"Sure! ```json\n{json.dumps([*SAGE, 'and so on'])}\n```")
+    code, out, err = cli("convert", source, "--from", "sage", "--to", "yaml")
+    assert code == 3
+    assert "look" in out
+    assert "PS014" in err
+    code, out, err = cli("convert", write("words.txt", "just words"))
+    assert (code, out) == (3, "")
+    assert "plan" in err
+    code, _, err = cli("convert", source, "--from", "esperanto")
+    assert code == 2
+    assert "esperanto" in err
+
+
+def test_a_run_is_exported_with_what_came_of_it(cli: Cli) -> None:
+    write("plan.json", NATIVE)
+    assert cli("run", "plan.json", "--tools", "tools.py", "--no-input")[0] == 0
+    code, out, _ = cli("convert", "last", "--to", "sage")
+    told = json.loads(out)
+    assert code == 0
+    assert told["observations"][0]["result"] == {"name": "Oslo"}
+    assert "Oslo" in told["answer"]
+    code, out, _ = cli("convert", "last", "--to", "openmanus")
+    assert json.loads(out)["step_statuses"] == ["completed", "completed"]
+
+
+def test_plan_drafts_in_a_dialect_and_prints_it(cli: Cli) -> None:
+    triage: Any = {"decision": "plan", "reason": "", "query": "look at Oslo", "answer": ""}
+    drafted: Any = {"steps": SAGE}
+    with ModelServer(Reply(triage), Reply(drafted)).in_thread() as url:
+        model = ("--model", "openai:test", "--base-url", url)
+        words = ("plan", "look at Oslo", "--dialect", "sage", "--tools", "tools.py", *model)
+        code, out, err = cli(*words)
+    assert code == 0, err
+    assert json.loads(out) == SAGE

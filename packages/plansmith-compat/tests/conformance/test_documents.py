@@ -1,0 +1,444 @@
+"""The examples of the five systems' own documents, run here: what goes in and what comes out.
+
+Names, arguments and shapes are those of the documents; longer texts are in our words.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from plansmith import AgentSpec, Effect, Plansmith, RunStatus
+from plansmith_compat.deerflow import Configuration, DeerFlow, Goto, Plan, route_plan
+from plansmith_compat.openmanus import FlowFactory, FlowType, PlanningTool
+from plansmith_compat.sage import LLMPlanner, MCPRegistry
+from plansmith_compat.spring import DataAgent, HumanFeedbackNode, JManus, PlanExecutorNode, PlannerNode, keys
+from plansmith_compat.valuecell import ExecutionPlan, PlanService, RemoteConnections, ScheduleConfig, TaskPattern, UserInput, UserInputMetadata
+from plansmith.formats.dialect import dialect, recognise
+from plansmith.plan.capability import Skill
+from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
+from plansmith_planner.settings import PlannerSettings
+from plansmith.ports import Call
+from plansmith.testing import Answer, ScriptedModel
+
+Script = Callable[..., ScriptedModel]
+NO_TRIAGE = PlannerSettings(triage=False)
+
+
+class Worker:
+    """An agent that says what it was given to do."""
+
+    def __init__(self, name: str, **card: Any) -> None:
+        self.spec = AgentSpec(name=name, effect=card.pop("effect", Effect.READ), **card)
+        self.tasks: list[str] = []
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        self.tasks.append(task)
+        return f"{self.spec.name} did: {task}"
+
+
+# SAGE: the page on LLMPlanner
+
+
+ARXIV: dict[str, dict[str, Any]] = {
+    "arxiv_search": {
+        "description": "Search arXiv papers",
+        "input_schema": {
+            "type": "object",
+            "properties": {"query": {"type": "string"}, "max_results": {"type": "integer"}},
+            "required": ["query"],
+        },
+    },
+    "calculator": {
+        "description": "Do arithmetic",
+        "input_schema": {
+            "type": "object",
+            "properties": {"expr": {"type": "string"}},
+            "required": ["expr"],
+        },
+    },
+}
+SEARCH: Any = {"query": "LLM agents survey", "max_results": 2}
+STEPS: list[Any] = [
+    {"type": "tool", "name": "arxiv_search", "arguments": SEARCH},
+    {"type": "tool", "name": "calculator", "arguments": {"expr": "21*2+5"}},
+    {"type": "reply", "text": "说出找到的两篇综述和计算结果"},
+]
+PROFILE = "You are ResearchAgent, acting as planner. Reply in zh."
+QUERY = "在 arXiv 找 2 篇 LLM agents 综述，再计算 21*2+5，最后用中文总结"
+
+
+class OpenAIGenerator:
+    """A generator that always gives the same text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def execute(self, data: Any) -> tuple[Any, str]:
+        return data[0], self.text
+
+
+@pytest.mark.parametrize("written", ["{}", "```json\n{}\n```", "这是计划：\n{}\n希望有用。"])
+def test_sage_the_example_of_its_page_gives_the_steps_it_shows(written: str) -> None:
+    generator = OpenAIGenerator(written.replace("{}", json.dumps(STEPS, ensure_ascii=False)))
+    planner = LLMPlanner(generator=generator, max_steps=4, enable_repair=True, topk_tools=6)
+    assert planner.plan(PROFILE, QUERY, ARXIV) == STEPS
+    assert planner.execute((PROFILE, QUERY, ARXIV)) == STEPS
+    assert planner.execute({"profile_prompt": PROFILE, "query": QUERY, "tools": ARXIV}) == STEPS
+
+
+def test_sage_the_four_tests_its_page_suggests_pass() -> None:
+    def planned(value: Any) -> list[Any]:
+        text = value if isinstance(value, str) else json.dumps(value)
+        return LLMPlanner(OpenAIGenerator(text), max_steps=2).plan(PROFILE, QUERY, ARXIV)
+
+    assert planned(f"Here it is: {json.dumps(STEPS[:1])} done") == STEPS[:1]
+    without = [{"type": "tool", "name": "calculator", "arguments": {}}, STEPS[0]]
+    assert all(step.get("name") != "calculator" for step in planned(without))
+    assert [step["type"] for step in planned("I cannot plan this.")] == ["reply"]
+    assert planned(STEPS) == [STEPS[0], STEPS[2]]
+
+
+def test_sage_a_registry_describes_itself_to_the_planner() -> None:
+    class Calculator:
+        name = "calculator"
+        description = "Do arithmetic"
+        input_schema = ARXIV["calculator"]["input_schema"]
+
+        def call(self, arguments: dict[str, Any]) -> Any:
+            return {"output": arguments["expr"]}
+
+    registry = MCPRegistry()
+    registry.register(Calculator())
+    steps = [STEPS[1], STEPS[2]]
+    planner = LLMPlanner(OpenAIGenerator(json.dumps(steps)))
+    assert planner.execute({"profile_prompt": PROFILE, "query": QUERY, "registry": registry}) == (
+        steps
+    )
+
+
+# ValueCell: the examples its planner is given
+
+
+WATCHES = Skill(name="Earnings watch", description="Monitors earnings and notifies")
+
+
+class Desk:
+    """A plan service over one research agent, asked turn by turn in one conversation."""
+
+    def __init__(self, model: ScriptedModel) -> None:
+        agent = Worker("ResearchAgent", effect=Effect.WRITE, skills=(WATCHES,))
+        smith = Plansmith(model=model, agents=[agent], settings=NO_TRIAGE)
+        self.service = PlanService(RemoteConnections(smith))
+
+    async def ask(self, query: str, target: str | None = None) -> ExecutionPlan:
+        meta = UserInputMetadata(conversation_id="c1", user_id="ada")
+        given = {"query": query, "target_agent_name": target, "meta": meta}
+        return await self.service.start_planning_task(UserInput.model_validate(given), "t1")
+
+
+def asks(message: str, reason: str) -> dict[str, Any]:
+    return {"tasks": [], "adequate": False, "reason": reason, "guidance_message": message}
+
+
+def recurring(title: str, query: str, **config: Any) -> dict[str, Any]:
+    schedule = {"interval_minutes": None, "daily_time": None} | config
+    task = {"title": title, "query": query, "agent_name": "ResearchAgent"}
+    return {
+        "tasks": [task | {"pattern": "recurring", "schedule_config": schedule}],
+        "adequate": True,
+        "reason": "confirmed",
+    }
+
+
+@pytest.mark.parametrize("query", ["What was Tesla's Q3 2024 revenue?", "Go on"])
+async def test_valuecell_a_request_to_a_named_agent_passes_through(
+    scripted: Script, query: str
+) -> None:
+    plan = await Desk(scripted()).ask(query, "ResearchAgent")
+    [task] = plan.tasks
+    assert (task.query, task.agent_name) == (query, "ResearchAgent")
+    assert (task.pattern, plan.guidance_message) == (TaskPattern.ONCE, None)
+
+
+async def test_valuecell_recurring_intent_is_clarified_confirmed_and_then_set(
+    scripted: Script,
+) -> None:
+    intake = Desk(
+        scripted(
+            asks("Once, or again and again? If so, how often?", "no schedule"),
+            Answer(asks("Please confirm: daily at 09:00", "confirm"), expects="how often"),
+            Answer(
+                recurring(
+                    "Apple earnings monitor",
+                    "Monitor Apple's quarterly earnings",
+                    daily_time="09:00",
+                ),
+                expects="daily at 09:00",
+            ),
+        )
+    )
+    first = await intake.ask("Monitor Apple's quarterly earnings")
+    assert (first.tasks, "how often" in (first.guidance_message or "")) == ([], True)
+    second = await intake.ask("Recurring, check daily at 9 AM")
+    assert second.guidance_message == "Please confirm: daily at 09:00"
+    third = await intake.ask("Yes, confirmed")
+    [task] = third.tasks
+    assert (task.title, task.query) == (
+        "Apple earnings monitor",
+        "Monitor Apple's quarterly earnings",
+    )
+    assert task.schedule_config == ScheduleConfig(daily_time="09:00")
+
+
+async def test_valuecell_an_hourly_check_is_confirmed_and_its_query_is_for_once(
+    scripted: Script,
+) -> None:
+    query = "Check Tesla stock price for significant changes"
+    intake = Desk(
+        scripted(
+            asks("Please confirm: every 60 minutes", "confirm"),
+            recurring("Tesla price check", query, interval_minutes=60),
+        )
+    )
+    asked = "Check Tesla stock price every hour and alert me if there's significant change"
+    assert (await intake.ask(asked)).tasks == []
+    [task] = (await intake.ask("Yes, proceed, go ahead")).tasks
+    assert (task.query, task.pattern) == (query, TaskPattern.RECURRING)
+    assert task.schedule_config == ScheduleConfig(interval_minutes=60)
+
+
+async def test_valuecell_what_is_not_to_be_done_is_guidance(scripted: Script) -> None:
+    intake = Desk(scripted(asks("I cannot help with that.", "illegal")))
+    plan = await intake.ask("Help me hack into someone's account")
+    assert (plan.tasks, plan.guidance_message) == ([], "I cannot help with that.")
+
+
+# OpenManus: how its flow is run, and its planning tool
+
+
+class Manus:
+    """An agent as its programs hand them to a flow."""
+
+    def __init__(self, name: str, description: str) -> None:
+        self.name, self.description = name, description
+        self.prompts: list[str] = []
+
+    async def run(self, request: str) -> str:
+        self.prompts.append(request)
+        return f"{self.name} is done"
+
+
+async def test_openmanus_a_flow_runs_its_agents_by_the_tags_of_the_steps(scripted: Script) -> None:
+    agents = {
+        "manus": Manus("Manus", "solves tasks with many tools"),
+        "data_analysis": Manus("DataAnalysis", "analyses data and draws charts"),
+    }
+    call = {
+        "command": "create",
+        "plan_id": "plan_1",
+        "title": "Sales report",
+        "steps": ["[MANUS] Collect the data", "[DATA_ANALYSIS] Draw the chart"],
+    }
+    model = scripted(Answer(call, tool="planning"), "The report is there.")
+    flow = FlowFactory.create_flow(flow_type=FlowType.PLANNING, agents=agents, model=model)
+    result = await flow.execute("Make a sales report")
+    assert result == (
+        "Manus is done\nDataAnalysis is done\nPlan completed:\n\nThe report is there."
+    )
+    offered = model.prompts[0][1].text
+    assert all(agent.description in offered for agent in agents.values())
+    assert [len(agent.prompts) for agent in agents.values()] == [1, 1]
+
+
+async def test_openmanus_a_plan_is_created_marked_and_shown() -> None:
+    tool = PlanningTool()
+    steps = ["Research the market", "Write the draft", "Review it"]
+    made = await tool.execute(command="create", plan_id="launch", title="Launch", steps=steps)
+    assert str(made).startswith("Plan created successfully with ID: launch\n\nPlan: Launch (ID:")
+    await tool.execute(command="mark_step", step_index=0, step_status="completed")
+    shown = await tool.execute(
+        command="mark_step", step_index=1, step_status="in_progress", step_notes="half done"
+    )
+    assert shown.error is None
+    assert shown.output.endswith(
+        "Progress: 1/3 steps completed (33.3%)\n"
+        "Status: 1 completed, 1 in progress, 0 blocked, 1 not started\n\n"
+        "Steps:\n0. [✓] Research the market\n1. [→] Write the draft\n   Notes: half done\n"
+        "2. [ ] Review it\n"
+    )
+
+
+# DeerFlow and deer-go: the example of the planner's prompt, the README, the page on the planner
+
+
+def step(title: str, kind: str = "research", **fields: Any) -> dict[str, Any]:
+    search = kind == "research"
+    return {
+        "title": title,
+        "description": f"{title}.",
+        "step_type": kind,
+        "need_search": search,
+    } | (fields)
+
+
+def research(*steps: dict[str, Any], enough: bool = False, title: str = "AI") -> dict[str, Any]:
+    head = {"locale": "en-US", "has_enough_context": enough, "thought": "what is asked"}
+    return head | {"title": title, "steps": list(steps)}
+
+
+MARKET = research(
+    step("Current AI Market Analysis"),
+    step("Emerging Trends and Future Outlook"),
+    step("Cross-validate and Synthesize Findings", "analysis"),
+    title="AI Market Research Plan",
+)
+TRENDS = research(
+    step("Research Multimodal AI Models", need_web_search=True, execution_res=None),
+    step("Analyze AGI Progress", need_web_search=True, execution_res=None),
+    step("Generate Comparison Charts", "processing", need_web_search=False, execution_res=None),
+    enough=True,
+    title="AI Trends Research 2025",
+)
+HAND_OVER = {"decision": "plan", "reason": "", "query": "research it", "answer": ""}
+
+
+def deerflow(model: ScriptedModel, **configuration: Any) -> tuple[DeerFlow, list[Worker]]:
+    team = [Worker("researcher"), Worker("coder")]
+    made = Configuration(**configuration)
+    limits = Limits(early_start=False)
+    return DeerFlow(model=model, agents=team, configuration=made, limits=limits), team
+
+
+async def test_deerflow_the_plan_of_its_prompt_is_reviewed_and_run(scripted: Script) -> None:
+    flow, [researcher, coder] = deerflow(scripted(HAND_OVER, MARKET, "The market grows."))
+    state = await flow.start("current trends of the AI market")
+    assert state.goto is Goto.HUMAN_FEEDBACK
+    state = await flow.feedback(state.run_id, "[ACCEPTED]")
+    assert [len(each.tasks) for each in (researcher, coder)] == [2, 1]
+    assert "The market grows." in state.final_report
+
+
+async def test_deerflow_the_feedback_of_its_readme_edits_the_plan(scripted: Script) -> None:
+    first = research(step("Basics"), title="Quantum computing")
+    second = research(step("Basics"), step("Quantum algorithms"), title="Quantum computing")
+    flow, _ = deerflow(scripted(HAND_OVER, first, Answer(second, expects="quantum algorithms")))
+    state = await flow.start("What is quantum computing?")
+    words = "[EDIT PLAN] Include more about quantum algorithms"
+    state = await flow.feedback(state.run_id, words)
+    assert state.plan is not None
+    assert [each.title for each in state.plan.steps] == ["Basics", "Quantum algorithms"]
+    assert state.goto is Goto.HUMAN_FEEDBACK
+
+
+async def test_deerflow_a_plan_that_is_accepted_beforehand_needs_nobody(scripted: Script) -> None:
+    flow, _ = deerflow(scripted(HAND_OVER, MARKET, "Done."), auto_accepted_plan=True)
+    assert (await flow.start("the AI market")).goto is Goto.END
+
+
+async def test_deerflow_the_plan_of_the_page_has_enough_context_and_open_steps(
+    scripted: Script,
+) -> None:
+    assert recognise(json.loads(json.dumps(TRENDS))) == "deerflow"
+    assert route_plan(TRENDS, max_plan_iterations=3).goto is Goto.RESEARCH_TEAM
+    flow, team = deerflow(scripted(HAND_OVER, TRENDS, "Done."))
+    state = await flow.start("What are the latest AI trends in 2025?")
+    assert (state.goto, [len(each.tasks) for each in team]) == (Goto.END, [2, 1])
+
+
+def test_deerflow_the_other_two_scenes_of_the_page() -> None:
+    unclear = research(title="a project")
+    assert route_plan(unclear, max_plan_iterations=3).goto is Goto.HUMAN_FEEDBACK
+    known = Plan.model_validate(research(step("Basics", execution_res="found")))
+    later = route_plan("not JSON", 1, 3, known)
+    assert (later.goto, later.plan) == (Goto.REPORTER, known)
+
+
+# Spring AI Alibaba: the pages on the planner node, review and plan templates
+
+
+SALES: dict[str, Any] = {
+    "thought_process": "按省份汇总 orders 表的销售额",
+    "execution_plan": [
+        {
+            "step": 1,
+            "tool_to_use": "SQL_GENERATE_NODE",
+            "tool_parameters": {"instruction": "按省份汇总销售额，降序，取前 10"},
+        },
+        {
+            "step": 2,
+            "tool_to_use": "REPORT_GENERATOR_NODE",
+            "tool_parameters": {"summary_and_recommendations": "写出各省排名，标出前三"},
+        },
+    ],
+}
+
+
+async def test_spring_the_plan_of_its_page_goes_through_the_nodes(scripted: Script) -> None:
+    state: dict[str, Any] = {keys.INPUT_KEY: "各省销售额排名", keys.HUMAN_REVIEW_ENABLED: True}
+    state |= await PlannerNode(model=scripted(SALES)).apply(state)
+    assert json.loads(state[keys.PLANNER_NODE_OUTPUT]) == SALES
+    state |= await PlanExecutorNode().apply(state)
+    assert state[keys.PLAN_NEXT_NODE] == keys.HUMAN_FEEDBACK_NODE
+    state[keys.HUMAN_FEEDBACK_DATA] = {"feedback": True, "feedback_content": ""}
+    state |= await HumanFeedbackNode().apply(state)
+    nodes: list[str] = []
+    for current in (1, 2, 3):
+        state |= {keys.PLAN_CURRENT_STEP: current}
+        state |= await PlanExecutorNode().apply(state)
+        nodes.append(state[keys.PLAN_NEXT_NODE])
+    assert nodes == ["SQL_GENERATE_NODE", "REPORT_GENERATOR_NODE", "REPORT_GENERATOR_NODE"]
+
+
+async def test_spring_a_question_runs_to_its_report(scripted: Script) -> None:
+    workers = [Worker("sql_writer"), Worker("coder")]
+    smith = Plansmith(model=scripted(SALES, "广东第一"), agents=workers, settings=NO_TRIAGE)
+    state = await DataAgent(smith).ask("各省销售额排名")
+    assert workers[0].tasks == ["按省份汇总销售额，降序，取前 10"]
+    assert "广东第一" in state[keys.RESULT]
+
+
+STOCK: dict[str, Any] = {
+    "planType": "simple",
+    "currentPlanId": "planTemplate-1754276365157",
+    "rootPlanId": "planTemplate-1754276365157",
+    "title": "Retrieve and save stock information",
+    "userRequest": "查询阿里巴巴最近一周的股票，写成 markdown 文件",
+    "directResponse": False,
+    "steps": [
+        {"stepRequirement": "[BROWSER_AGENT] Search the stock", "terminateColumns": "Status"},
+        {"stepRequirement": "[DEFAULT_AGENT] Save what was found", "terminateColumns": "Status"},
+    ],
+    "planId": "planTemplate-1754276365157",
+}
+
+
+async def test_spring_a_stored_plan_of_jmanus_runs_agent_by_agent() -> None:
+    workers = [Worker("BROWSER_AGENT"), Worker("DEFAULT_AGENT")]
+    intake = JManus(Plansmith(agents=workers))
+    run = await intake.execute((await intake.create(**STOCK)).id)
+    assert run.status is RunStatus.DONE
+    shown: Any = await intake.status(run.id)
+    assert [each["status"] for each in shown["steps"]] == ["completed", "completed"]
+    assert workers[1].tasks == ["Save what was found"]
+    assert {each.code for each in dialect("jmanus").read(STOCK).problems} == {"PS013"}
+
+
+async def test_spring_the_default_template_of_jmanus_takes_the_users_words() -> None:
+    template = {
+        "title": "Default input",
+        "planTemplateId": "default-plan-id-001000222",
+        "steps": [
+            {"stepRequirement": "<<userRequirement>>", "agentName": "ConfigurableDynaAgent"},
+        ],
+    }
+    worker = Worker("ConfigurableDynaAgent")
+    intake = JManus(Plansmith(agents=[worker]))
+    saved = await intake.templates.save(template)
+    assert await intake.templates.parameters(saved.name) == ["userRequirement"]
+    run = await intake.templates.run(saved.name, {"userRequirement": "book a table"})
+    assert (run.status, worker.tasks) == (RunStatus.DONE, ["book a table"])

@@ -1,0 +1,88 @@
+"""Attacks on approvals in the faces: a decision counts only for the plan that was shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.conformance.test_face_attacks import CALL, REPLY, Tool, runtime
+
+from plansmith import AgentSpec, Effect, Plansmith
+from plansmith_compat.deerflow import DeerFlow
+from plansmith_compat.spring.dialects.nl2sql import SQL
+from plansmith_compat.sage.registry import RegistryTools
+from plansmith_compat.spring import DataAgent
+from plansmith.errors import StaleDecision, ToolFailed
+from plansmith_planner.settings import PlannerSettings
+from plansmith.testing import MemoryStore, ScriptedModel
+
+TRIAGED = {"decision": "plan", "reason": "", "query": "the market", "answer": ""}
+NO_TRIAGE = PlannerSettings(triage=False)
+
+
+def research(title: str) -> dict[str, Any]:
+    step = {"title": title, "description": title, "need_search": True, "step_type": "research"}
+    return {"locale": "en-US", "has_enough_context": False, "title": title, "steps": [step]}
+
+
+class Member:
+    """An agent that notes its tasks."""
+
+    def __init__(self, name: str) -> None:
+        self.spec = AgentSpec(name=name, effect=Effect.READ)
+        self.tasks: list[str] = []
+
+    async def work(self, task: str, inputs: Any, call: Any) -> str:
+        del inputs, call
+        self.tasks.append(task)
+        return "found"
+
+
+async def test_the_acceptance_of_a_deerflow_plan_does_not_count_for_one_nobody_here_saw() -> None:
+    member, store = Member("researcher"), MemoryStore()
+    given: dict[str, Any] = {"agents": [member], "store": store}
+    here = DeerFlow(model=ScriptedModel(TRIAGED, research("old")), **given)
+    there = DeerFlow(model=ScriptedModel(research("new"), "the report"), **given)
+    run_id = (await here.start("the market")).run_id
+    await there.feedback(run_id, "[EDIT_PLAN] something else")
+    state = await here.feedback(run_id, "[ACCEPTED]")
+    assert (state.goto, member.tasks) == ("human_feedback", [])
+    assert state.plan is not None
+    assert state.plan.title == "new"
+    await there.feedback(run_id, "[ACCEPTED]")
+    assert member.tasks == ["new"]
+
+
+def sql(instruction: str) -> dict[str, Any]:
+    step = {"step": 1, "tool_to_use": SQL, "tool_parameters": {"instruction": instruction}}
+    return {"thought_process": "t", "execution_plan": [step]}
+
+
+async def test_the_feedback_on_a_plan_of_the_data_agent_does_not_count_for_one_nobody_saw() -> None:
+    member, store = Member("sql_writer"), MemoryStore()
+    given: dict[str, Any] = {"agents": [member], "store": store, "settings": NO_TRIAGE}
+    here = DataAgent(Plansmith(model=ScriptedModel(sql("sum")), **given))
+    there = DataAgent(Plansmith(model=ScriptedModel(sql("drop")), **given))
+    run_id = (await here.ask("how many?", human_review=True))["threadId"]
+    await there.feedback(run_id, {"feedback": False, "feedback_content": "otherwise"})
+    state = await here.feedback(run_id, {"feedback": True})
+    assert "drop" in state["PLANNER_NODE_OUTPUT"]
+    assert (state["HUMAN_REVIEW_ENABLED"], member.tasks) == (True, [])
+    await here.feedback(run_id, {"feedback": True})
+    assert member.tasks == ["drop"]
+
+
+async def test_a_decision_on_a_plan_of_a_sage_runtime_does_not_count_for_another_one() -> None:
+    look, wipe = Tool("look", "read", *[ToolFailed("gone")] * 4), Tool("wipe", "write")
+    store = MemoryStore()
+    new = [{**CALL, "name": "wipe", "arguments": {"at": "a"}}, REPLY]
+    asks = runtime([CALL, REPLY], new, tools=[look, wipe], replans=1, store=store)
+    run = await asks.answer("look at x")
+    edited = Plansmith(tools=[RegistryTools(asks.tools)], store=store, shared_store=True)
+    plan = (await edited.get(run.run_id)).plan
+    assert plan is not None
+    other = plan.steps[0].replace(inputs={"at": "everything"})
+    await edited.edit(run.run_id, plan.replace(steps=(other, *plan.steps[1:])))
+    with pytest.raises(StaleDecision, match="another plan"):
+        await asks.adecide(approve=True)
+    assert wipe.calls == []

@@ -1,0 +1,375 @@
+"""Attacks on the faces of the five systems: what no program, model or agent may get past."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from plansmith import Plansmith
+from plansmith_compat.deerflow import coordinator_node, human_feedback_node, nodes, planner_node, sanitize_tool_response
+from plansmith_compat.openmanus import AgentState, PlanningFlow
+from plansmith_compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
+from plansmith_compat.spring import PlanExecutorNode, PlanningTool, deepresearch
+from plansmith_compat.valuecell import ExecutionPlan, ExecutionPlanner, PlannerResponse, RemoteConnections, UserInput, UserInputRequest
+from plansmith_compat.valuecell.conversations import is_confirmed
+from plansmith.formats.dialect import dialect_names
+from plansmith.errors import Misconfigured, Refused, ToolFailed
+from plansmith.plan.run import Run
+from plansmith.testing import Answer, ScriptedModel
+
+CALL = {"type": "tool", "name": "look", "arguments": {"at": "x"}}
+REPLY = {"type": "reply", "text": "done"}
+WIPE = {"id": "e", "kind": "tool", "tool": "wipe", "inputs": {"at": "x"}}
+
+
+class Worker:
+    """An agent of OpenManus that counts what it was asked to do."""
+
+    name = "manus"
+    description = "does anything"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def run(self, request: str) -> str:
+        self.asked.append(request)
+        return "done"
+
+
+class Tool:
+    """A tool of SAGE that notes its calls; fails as long as it is told to."""
+
+    description = "does something at a place"
+    input_schema: Any = {"type": "object", "properties": {"at": {"type": "string"}}}
+
+    def __init__(self, name: str, effect: str, *raises: BaseException) -> None:
+        self.name, self.effect, self.raises = name, effect, [*raises]
+        self.calls: list[Any] = []
+
+    def call(self, arguments: Any) -> str:
+        self.calls.append(arguments)
+        if self.raises:
+            raise self.raises.pop(0)
+        return "seen"
+
+
+def planned(*steps: str) -> Answer:
+    return Answer({"command": "create", "title": "T", "steps": [*steps]}, tool="planning")
+
+
+def runtime(*answers: Any, tools: Any, **options: Any) -> AgentRuntime:
+    left = [each if isinstance(each, str) else json.dumps(each) for each in answers]
+
+    def generate(data: Any) -> tuple[Any, str]:
+        return data[0], left.pop(0)
+
+    registry = MCPRegistry()
+    for each in tools:
+        registry.register(each)
+    return AgentRuntime(BaseProfile(language="en"), LLMPlanner(generate), registry, **options)
+
+
+# Review functions that do not say True, and new plans
+
+
+async def _no(run: Run) -> bool:
+    del run
+    await asyncio.sleep(0)
+    return False
+
+
+async def test_an_async_review_of_an_openmanus_flow_is_awaited_before_anything_runs() -> None:
+    worker = Worker()
+    flow = PlanningFlow(worker, model=ScriptedModel(planned("look", "book")), review=_no)
+    assert await flow.execute("book a train") == "Plan not approved: nothing was run."
+    assert worker.asked == []
+
+
+async def test_a_review_of_an_openmanus_flow_that_answers_with_a_text_approves_nothing() -> None:
+    worker = Worker()
+    flow = PlanningFlow(worker, model=ScriptedModel(planned("look")), review=lambda _: "no")
+    assert "the review function returned str" in await flow.execute("book a train")
+    assert worker.asked == []
+
+
+def test_an_async_review_of_a_sage_runtime_is_awaited_before_anything_runs() -> None:
+    wipe = Tool("wipe", "write")
+    step = {**CALL, "name": "wipe"}
+    result = runtime([step, REPLY], tools=[wipe], review=_no).step("wipe x")
+    assert (wipe.calls, result.status) == ([], "cancelled")
+
+
+def test_a_review_of_a_sage_runtime_that_answers_with_a_text_approves_nothing() -> None:
+    wipe = Tool("wipe", "write")
+    step = {**CALL, "name": "wipe"}
+    with pytest.raises(Misconfigured, match="returned str"):
+        runtime([step, REPLY], tools=[wipe], review=lambda _: "no").step("wipe x")
+    assert wipe.calls == []
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"id": "m", "kind": "map", "over": ["a", "b"], "each": WIPE}],
+        [{**CALL, "name": "wipe"}, REPLY],
+    ],
+    ids=["inside a map", "as a step"],
+)
+def test_a_new_plan_of_a_sage_runtime_that_writes_waits_for_a_decision(steps: Any) -> None:
+    look, wipe = Tool("look", "read", *[ToolFailed("gone")] * 4), Tool("wipe", "write")
+    new = {"goal": "g", "steps": steps} if "kind" in steps[0] else steps
+    asks = runtime([CALL, REPLY], new, tools=[look, wipe], replans=1)
+    result = asks.step("look at x")
+    assert (result.status, wipe.calls) == ("reviewing", [])
+
+
+# Words that confirm, and decisions in a state
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Please don’t set it up",
+        "I can't confirm",
+        "I cannot confirm that",
+        "it isn’t confirmed",
+        "不是的",
+        "还没确认",
+        "未经同意",
+        "不好的",
+    ],
+)
+def test_a_denial_confirms_no_schedule_of_valuecell(words: str) -> None:
+    assert not is_confirmed(words)
+
+
+@pytest.mark.parametrize("words", ["yes", "Confirmed.", "是的，没问题", "确认", "go ahead"])
+def test_a_plain_yes_confirms_a_schedule_of_valuecell(words: str) -> None:
+    assert is_confirmed(words)
+
+
+@pytest.mark.parametrize("name", ["feedback", "feed_back"])
+async def test_a_decision_in_the_state_of_deepresearch_covers_one_plan_only(name: str) -> None:
+    node = deepresearch.HumanFeedbackNode()
+    state: dict[str, Any] = {"feedback": None, "query": "q", name: True}
+    state |= await node.apply(state)
+    assert state["human_next_node"] == "research_team"
+    state |= await node.apply(state)
+    assert state["human_next_node"] == "WAIT_FOR_FEEDBACK"
+    state["feedback"] = True
+    assert (await node.apply(state))["human_next_node"] == "research_team"
+
+
+# Models that write nonsense
+
+
+BROKEN = [
+    '{"has_enough_context": true, "steps": [{"title": 5}]}',
+    '{"has_enough_context": true, "thought": null, "steps": [{"title": "a", "step_type": "x"}]}',
+    '{"has_enough_context": false, "locale": 5, "steps": [{"title": "a"}]}',
+    '{"has_enough_context": true, "title": ["x"], "steps": ["a", 5, null]}',
+]
+
+
+@pytest.mark.parametrize("text", [*BROKEN, "[" * 5000, '{"a":' * 3000])
+def test_the_nodes_of_deerflow_survive_a_plan_of_wrong_types(text: str) -> None:
+    config = {"configurable": {"model": ScriptedModel(text)}}
+    found = planner_node({"messages": [], "locale": "en-US"}, config)
+    state = {**found.update, "interrupt_feedback": "[ACCEPTED]"}
+    if found.goto == "human_feedback":
+        found = human_feedback_node(state, {})
+    plan = found.update.get("current_plan")
+    assert (found.goto, plan) == ("__end__", None) or plan.steps
+
+
+@pytest.mark.parametrize("args", [None, "junk", 5])
+@pytest.mark.parametrize("clarifies", [False, True])
+def test_the_coordinator_of_deerflow_hands_over_a_call_with_unreadable_arguments(
+    monkeypatch: pytest.MonkeyPatch, args: Any, clarifies: bool
+) -> None:
+    answer = SimpleNamespace(content="", tool_calls=[{"name": "handoff_to_planner", "args": args}])
+    asked = SimpleNamespace(invoke=lambda _: answer)
+    llm = SimpleNamespace(bind_tools=lambda _: asked)
+    monkeypatch.setattr(nodes, "get_llm_by_type", lambda *_: llm)
+    state = {"messages": [], "enable_clarification": clarifies, "max_clarification_rounds": None}
+    assert coordinator_node(state).goto == "planner"
+
+
+def test_a_deeply_nested_answer_of_a_tool_does_not_break_deerflow() -> None:
+    assert sanitize_tool_response("[" * 100_000).startswith("[[[")
+
+
+@pytest.mark.parametrize("shape", ["", *dialect_names()])
+@pytest.mark.parametrize("text", ["[" * 4000, '{"steps":[' * 900 + "1" + "]}" * 900])
+async def test_a_plan_nested_too_deep_is_a_failed_plan_in_every_dialect(
+    shape: str, text: str
+) -> None:
+    smith = Plansmith(model=ScriptedModel(*[text] * 8))
+    run = await smith.plan("look", dialect=shape)
+    assert (run.status, run.plan) == ("failed", None)
+    assert "levels deep" in run.reason
+
+
+async def test_a_plan_nested_too_deep_is_an_invalid_plan_for_the_nodes_of_spring() -> None:
+    state = {"PLANNER_NODE_OUTPUT": "[" * 4000, "planner_content": "[" * 4000}
+    assert (await PlanExecutorNode().apply(state))["PLAN_VALIDATION_STATUS"] is False
+    informed = await deepresearch.InformationNode().apply(state)
+    assert "levels deep" in informed["planner_error"]
+
+
+def test_the_planning_tool_of_jmanus_keeps_no_plan_of_wrong_types() -> None:
+    tool = PlanningTool()
+    made = tool.apply({"command": "create", "title": ["t"], "steps": [["a"]]})
+    assert made.output == "Required parameters missing"
+    with pytest.raises(Refused, match="not JSON"):
+        tool.apply("[" * 100_000)
+    assert tool.get_current_plan() is None
+
+
+# Plans that are changed behind an approval
+
+
+class Finisher(Worker):
+    """An agent that ends the flow after its first step, as OpenManus' Terminate does."""
+
+    state = AgentState.IDLE
+
+    async def run(self, request: str) -> str:
+        self.state = AgentState.FINISHED if not self.asked else AgentState.IDLE
+        return await super().run(request)
+
+
+def flow_that_ends(worker: Worker, *verdicts: bool, **options: Any) -> PlanningFlow:
+    votes = [*verdicts]
+    model = ScriptedModel(planned("look", "book"), "in short")
+    return PlanningFlow(worker, model=model, plan_id="p", review=lambda _: votes.pop(0), **options)
+
+
+@pytest.mark.parametrize("by_command", [True, False], ids=["by command", "in plans"])
+async def test_a_plan_of_openmanus_that_was_changed_after_its_approval_is_reviewed_again(
+    by_command: bool,
+) -> None:
+    worker = Finisher()
+    flow = flow_that_ends(worker, True, False)
+    await flow.execute("book a train")
+    if by_command:
+        await flow.planning_tool.execute(
+            command="update", plan_id="p", steps=["look", "wipe the disk"]
+        )
+    else:
+        flow.planning_tool.plans["p"]["steps"][1] = "wipe the disk"
+    assert "not approved" in await flow.execute("")
+    assert len(worker.asked) == 1
+
+
+async def test_a_step_of_openmanus_that_is_done_is_not_done_again_after_an_update() -> None:
+    worker = Finisher()
+    flow = flow_that_ends(worker, True, True)
+    await flow.execute("book a train")
+    await flow.planning_tool.execute(command="update", plan_id="p", steps=["look", "pay", "book"])
+    assert "Plan completed" in await flow.execute("")
+    assert [each.count("step 0,") for each in worker.asked] == [1, 0, 0]
+
+
+# Texts that look like references
+
+
+TEXTS = ['say {{"hi"}}', '{{""}}', "{{s1}} $from s1", '{"$from": "s1"}', "{{ nothing }}"]
+
+
+async def test_braces_in_a_step_of_openmanus_reach_the_agent_as_written() -> None:
+    worker = Worker()
+    flow = PlanningFlow(worker, model=ScriptedModel("in short"), plan_id="p")
+    await flow.planning_tool.execute(command="create", plan_id="p", title="T", steps=TEXTS)
+    assert "Plan completed" in await flow.execute("")
+    for place, text in enumerate(TEXTS):
+        assert f"marked [→] above: {text}\n" in worker.asked[place]
+
+
+@pytest.mark.parametrize("value", [*TEXTS[:2], TEXTS[4], {"$literal": 5}, {"$from": "no"}])
+def test_braces_in_an_argument_of_sage_reach_the_tool_as_written(value: Any) -> None:
+    look = Tool("look", "read")
+    look.input_schema = {"type": "object"}
+    step = {**CALL, "arguments": {"at": value}}
+    runtime([step, REPLY], "done", tools=[look]).step("look")
+    assert look.calls == [{"at": value}]
+
+
+# Planning agents of a program
+
+
+class PlanningStub:
+    """A planning agent that answers the same each time."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.calls = answer, 0
+
+    def run(self, *_: Any, **__: Any) -> Any:
+        self.calls += 1
+        return self.answer
+
+    continue_run = run
+
+
+async def valuecell_plan(agent: Any) -> ExecutionPlan:
+    async def nobody(_: UserInputRequest) -> None:
+        raise AssertionError("nothing was to be asked")
+
+    connections = RemoteConnections(Plansmith(agents=[]))
+    planner = ExecutionPlanner(connections, agent=agent)
+    return await planner.create_plan(UserInput(query="look"), nobody, "t1")
+
+
+async def test_a_planning_agent_of_valuecell_that_pauses_for_ever_is_given_up() -> None:
+    paused = SimpleNamespace(is_paused=True, tools=[], tools_requiring_user_input=[])
+    agent = PlanningStub(paused)
+    plan = await asyncio.wait_for(valuecell_plan(agent), timeout=30)
+    assert "it paused more than" in (plan.guidance_message or "")
+    assert (plan.tasks, agent.calls) == ([], 13)
+
+
+async def test_a_planning_agent_of_valuecell_without_tasks_and_reason_gives_guidance() -> None:
+    empty = PlannerResponse(adequate=True, reason="")
+    plan = await valuecell_plan(PlanningStub(SimpleNamespace(is_paused=False, content=empty)))
+    assert (plan.tasks, plan.guidance_message) == ([], "Planner gave no tasks.")
+
+
+# What programs raise and return in SAGE
+
+
+@pytest.mark.parametrize("error", [StopIteration(), GeneratorExit(), KeyboardInterrupt()])
+def test_a_tool_of_sage_whose_error_no_coroutine_can_carry_fails_its_step(error: Any) -> None:
+    result = runtime([CALL, REPLY], tools=[Tool("look", "read", error)]).step("look")
+    assert result.status == "failed"
+    assert f"the function raised {error!r}" in result
+
+
+def test_a_generator_of_sage_that_has_no_more_answers_fails_the_planning() -> None:
+    planner = LLMPlanner(Mock(spec=["execute"], **{"execute.side_effect": []}))
+    result = AgentRuntime(BaseProfile(language="en"), planner, MCPRegistry()).step("look")
+    assert "StopIteration" in result.error
+
+
+def _circle() -> dict[str, Any]:
+    step: dict[str, Any] = {**CALL}
+    step["arguments"] = step
+    return step
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [_circle(), {"type": "reply", "text": "\ud800"}, {"type": "reply", "text": b"\xff"}],
+    ids=["circle", "surrogate", "bytes"],
+)
+def test_an_entry_of_a_planner_of_sage_that_is_no_data_drops_only_itself(entry: Any) -> None:
+    look = Tool("look", "read")
+    tools = MCPRegistry()
+    tools.register(look)
+    planner: Any = SimpleNamespace(plan=lambda **_: [entry, CALL])
+    result = AgentRuntime(BaseProfile(language="en"), planner, tools).step("look")
+    assert (result.status, look.calls) == ("done", [{"at": "x"}])

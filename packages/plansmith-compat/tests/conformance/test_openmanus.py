@@ -1,0 +1,606 @@
+"""OpenManus' planning tool and planning flow: every command, text and rule, and the defects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith import Plan, Plansmith
+from plansmith_compat.openmanus.dialect import DIALECT
+from plansmith_compat.openmanus import CountingModel, FlowFactory, FlowType, PlanningFlow, PlanningTool, PlanStepStatus, TokenLimitExceeded, ToolResult
+from plansmith_compat.openmanus.tool import PlanningResult
+from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
+from plansmith_planner.model_calls import read_answer
+from plansmith.ports import Message, Prompt, Usage
+from plansmith.testing import Answer, ScriptedModel
+
+Script = Callable[..., ScriptedModel]
+
+
+async def done(tool: PlanningTool, command: str, **given: Any) -> str:
+    result = await tool.execute(command=command, **given)
+    assert result.error is None, result.error
+    return result.output
+
+
+async def refused(tool: PlanningTool, command: str, **given: Any) -> str:
+    result = await tool.execute(command=command, **given)
+    assert result.error is not None
+    assert result.output == ""
+    return result.error
+
+
+async def tool_with(*steps: str, plan_id: str = "p", title: str = "T") -> PlanningTool:
+    tool = PlanningTool()
+    await done(tool, "create", plan_id=plan_id, title=title, steps=list(steps))
+    return tool
+
+
+# The planning tool
+
+
+class Logged(PlanningTool):
+    """Overrides OpenManus' private methods, plain and async, and calls the original ones."""
+
+    def _create_plan(self, *given: Any, **more: Any) -> Any:
+        self.description = f"created {given[0]}"
+        return super()._create_plan(*given, **more)
+
+    async def _mark_step(self, *given: Any, **more: Any) -> Any:
+        done = await super()._mark_step(*given, **more)
+        return done.model_copy(update={"output": f"marked: {done.output}"})
+
+    async def _delete_plan(self, plan_id: str | None) -> Any:
+        return PlanningResult(error=f"{plan_id} is kept")
+
+    def _format_plan(self, plan: Any) -> str:
+        return f"<{plan['title']}: {', '.join(plan['steps'])}>"
+
+
+async def test_a_subclass_of_the_planning_tool_overrides_its_private_methods() -> None:
+    tool = Logged()
+    said = await done(tool, "create", plan_id="p", title="T", steps=["a", "b"])
+    assert said == "Plan created successfully with ID: p\n\n<T: a, b>"
+    assert tool.description == "created p"
+    assert await done(tool, "get") == "<T: a, b>"
+    assert (await done(tool, "mark_step", step_index=0, step_status="completed")).startswith(
+        "marked: Step 0 updated in plan 'p'."
+    )
+    assert await refused(tool, "delete", plan_id="p") == "p is kept"
+    assert "T" in await done(tool, "list")
+
+
+async def test_list_on_none_and_a_row() -> None:
+    tool = PlanningTool()
+    none = "No plans available. Create a plan with the 'create' command."
+    assert await done(tool, "list") == none
+    await done(tool, "create", plan_id="p", title="P", steps=["a"])
+    await done(tool, "create", plan_id="q", title="Q", steps=["a"])
+    rows = "• p: P - 0/1 steps completed\n• q (active): Q - 0/1 steps completed\n"
+    assert await done(tool, "list") == f"Available plans:\n{rows}"
+
+
+async def test_get_with_no_active_plan_and_with_an_unknown_one() -> None:
+    tool = PlanningTool()
+    nobody = "No active plan. Please specify a plan_id or set an active plan."
+    assert await refused(tool, "get") == nobody
+    assert await refused(tool, "mark_step", step_index=0) == nobody
+    for command in ("get", "update", "set_active", "delete", "mark_step"):
+        assert await refused(tool, command, plan_id="x") == "No plan found with ID: x"
+
+
+async def test_create_says_what_is_missing() -> None:
+    tool, required = PlanningTool(), "Parameter `{}` is required for command: create"
+    assert await refused(tool, "create") == required.format("plan_id")
+    assert await refused(tool, "create", plan_id="p") == required.format("title")
+    must = "Parameter `steps` must be a non-empty list of strings for command: create"
+    for steps in (None, [], "a", [1], ["a", None]):
+        assert await refused(tool, "create", plan_id="p", title="T", steps=steps) == must
+    assert (await tool.execute(command="list")).output.startswith("No plans")
+
+
+async def test_create_refuses_an_id_that_is_taken() -> None:
+    tool = await tool_with("a")
+    told = "A plan with ID 'p' already exists. Use 'update' to modify existing plans."
+    assert await refused(tool, "create", plan_id="p", title="T", steps=["b"]) == told
+
+
+async def test_create_shows_the_plan_and_makes_it_active() -> None:
+    tool = PlanningTool()
+    output = await done(tool, "create", plan_id="p", title="T", steps=["a", "b"])
+    head, shown = output.split("\n\n", 1)
+    assert head == "Plan created successfully with ID: p"
+    assert shown == await done(tool, "get")
+
+
+async def test_mark_step_says_what_is_wrong() -> None:
+    tool = await tool_with("a", "b", "c")
+    missing = "Parameter `step_index` is required for command: mark_step"
+    assert await refused(tool, "mark_step") == missing
+    for index in (3, -1, 9):
+        told = f"Invalid step_index: {index}. Valid indices range from 0 to 2."
+        assert await refused(tool, "mark_step", step_index=index) == told
+    statuses = "Valid statuses are: not_started, in_progress, completed, blocked"
+    told = f"Invalid step_status: done. {statuses}"
+    assert await refused(tool, "mark_step", step_index=0, step_status="done") == told
+
+
+async def test_a_plan_is_rendered_with_its_progress_marks_and_notes() -> None:
+    tool = await tool_with("a", "b", "c")
+    await done(tool, "mark_step", step_index=0, step_status="completed", step_notes="n0")
+    await done(tool, "mark_step", step_index=1, step_status="in_progress")
+    output = await done(tool, "mark_step", step_index=2, step_status="blocked")
+    assert output == (
+        "Step 2 updated in plan 'p'.\n\n"
+        "Plan: T (ID: p)\n"
+        "================\n\n"
+        "Progress: 1/3 steps completed (33.3%)\n"
+        "Status: 1 completed, 1 in progress, 1 blocked, 0 not started\n\n"
+        "Steps:\n"
+        "0. [✓] a\n"
+        "   Notes: n0\n"
+        "1. [→] b\n"
+        "2. [!] c\n"
+    )
+    output = await done(tool, "mark_step", step_index=2, step_status="not_started")
+    assert "2. [ ] c" in output
+
+
+@given(st.lists(st.sampled_from(["not_started", "in_progress", "completed", "blocked"])))
+async def test_any_status_follows_any_other(marks: list[str]) -> None:
+    tool = await tool_with("a")
+    symbols = {"not_started": " ", "in_progress": "→", "completed": "✓", "blocked": "!"}
+    for status in marks:
+        output = await done(tool, "mark_step", step_index=0, step_status=status)
+        assert f"0. [{symbols[status]}] a\n" in output
+
+
+async def test_update_keeps_status_and_notes_by_text() -> None:
+    tool = await tool_with("a", "b", "a")
+    await done(tool, "mark_step", step_index=1, step_status="completed", step_notes="n1")
+    await done(tool, "mark_step", step_index=2, step_status="in_progress")
+    output = await done(tool, "update", plan_id="p", title="U", steps=["new", "a", "b", "a"])
+    assert output.startswith("Plan updated successfully: p\n\nPlan: U (ID: p)\n")
+    steps = "0. [ ] new\n1. [ ] a\n2. [✓] b\n   Notes: n1\n3. [→] a\n"
+    assert output.endswith(f"Steps:\n{steps}")
+    again = await done(tool, "update", plan_id="p", steps=["b"])
+    assert again.endswith("Steps:\n0. [✓] b\n   Notes: n1\n")
+    must = "Parameter `steps` must be a list of strings for command: update"
+    assert await refused(tool, "update", plan_id="p", steps=["a", 1]) == must
+    assert await refused(tool, "update") == "Parameter `plan_id` is required for command: update"
+
+
+async def test_set_active_and_delete() -> None:
+    tool = await tool_with("a")
+    await done(tool, "create", plan_id="q", title="Q", steps=["b"])
+    output = await done(tool, "set_active", plan_id="p")
+    assert output.startswith("Plan 'p' is now the active plan.\n\nPlan: T (ID: p)\n")
+    assert await done(tool, "delete", plan_id="p") == "Plan 'p' has been deleted."
+    assert (await refused(tool, "get")).startswith("No active plan.")
+    assert await refused(tool, "get", plan_id="p") == "No plan found with ID: p"
+    assert "p:" not in await done(tool, "list")
+    output = await done(tool, "create", plan_id="p", title="Anew", steps=["z"])
+    assert "0. [ ] z" in output
+    for command in ("set_active", "delete"):
+        told = f"Parameter `plan_id` is required for command: {command}"
+        assert await refused(tool, command) == told
+
+
+async def test_a_command_that_there_is_none_of() -> None:
+    commands = "create, update, list, get, set_active, mark_step, delete"
+    told = f"Unrecognized command: nope. Allowed commands are: {commands}"
+    assert await refused(PlanningTool(), "nope") == told
+    assert "step_name" in await refused(PlanningTool(), "list", step_name="x")
+    assert str(ToolResult(error="e")) == "Error: e"
+
+
+@given(st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=5))
+async def test_steps_come_back_word_for_word(steps: list[str]) -> None:
+    usable = [step.encode("utf-8", "replace").decode() for step in steps]
+    tool = await tool_with(*usable)
+    shown = (await done(tool, "get")).split("Steps:\n", 1)[1]
+    assert shown == "".join(f"{place}. [ ] {text}\n" for place, text in enumerate(usable))
+
+
+@pytest.mark.parametrize("text", ["[X] b", "ask [CODER] b", "[primary] b", "[a] [a] b", "{{s1}}"])
+async def test_tags_and_braces_come_back_word_for_word(text: str) -> None:
+    assert f"1. [ ] {text}\n" in await done(await tool_with("a", text), "get")
+
+
+def test_the_tool_describes_itself_for_function_calling() -> None:
+    function = PlanningTool().to_param()["function"]
+    assert function["name"] == "planning"
+    assert len(function["parameters"]["properties"]["command"]["enum"]) == 7
+
+
+async def test_defect_plans_are_kept_on_disk(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    tool = PlanningTool(store=url)
+    await done(tool, "create", plan_id="p", title="T", steps=["a", "b"])
+    await done(tool, "mark_step", step_index=0, step_status="completed", step_notes="n0")
+    await tool.close()
+    other = PlanningTool(store=url)
+    output = await done(other, "get", plan_id="p")
+    assert "0. [✓] a\n   Notes: n0\n1. [ ] b\n" in output
+    await other.close()
+
+
+async def test_the_active_plan_is_found_again_after_a_restart(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+
+    async def again(command: str, **given: Any) -> str:
+        tool = PlanningTool(store=url)
+        told = await tool.execute(command=command, **given)
+        await tool.close()
+        return str(told)
+
+    for name in ("p", "q"):
+        await again("create", plan_id=name, title=name.upper(), steps=["a"])
+    assert "• q (active): Q" in await again("list")
+    await again("set_active", plan_id="p")
+    assert "Plan: P (ID: p)" in await again("get")
+    assert "[✓] a" in await again("mark_step", step_index=0, step_status="completed")
+    await again("delete", plan_id="q")
+    assert "Plan: P (ID: p)" in await again("get")
+    await again("delete", plan_id="p")
+    assert (await again("get")).startswith("Error: No active plan.")
+    await again("create", plan_id="p", title="Anew", steps=["a"])
+    assert "Plan: Anew (ID: p)" in await again("get")
+
+
+async def test_a_kept_plan_is_a_paused_run_that_nothing_starts_by_itself(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    tool = PlanningTool(store=url)
+    await done(tool, "create", plan_id="p", title="T", steps=["a"])
+    await done(tool, "mark_step", step_index=0, step_status="in_progress")
+    await tool.close()
+    async with Plansmith(store=url) as smith:
+        assert await smith.runs.resume_all() == []
+        [run] = await smith.runs()
+        assert (run.status, run.request) == ("paused", "T")
+
+
+async def test_two_tools_on_one_store_see_each_other(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    one, two = PlanningTool(store=url), PlanningTool(store=url)
+    await done(one, "create", plan_id="p", title="T", steps=["a", "b"])
+    await done(two, "mark_step", plan_id="p", step_index=0, step_status="completed")
+    await done(one, "mark_step", step_index=1, step_status="completed")
+    assert "2/2 steps completed" in await done(two, "get", plan_id="p")
+    await one.close()
+    await two.close()
+
+
+# The planning flow
+
+
+class Worker:
+    """An agent as OpenManus has them: says its answers in turn."""
+
+    def __init__(self, name: str, *answers: str | Exception) -> None:
+        self.name = name
+        self.description = f"does what {name} does"
+        self.answers = list(answers)
+        self.prompts: list[str] = []
+
+    async def run(self, request: str) -> str:
+        self.prompts.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def made(*steps: str, title: str = "Do it") -> Answer:
+    call = {"command": "create", "plan_id": "theirs", "title": title, "steps": list(steps)}
+    return Answer(call, tool="planning")
+
+
+async def test_one_agent_a_list_or_a_table_of_agents(scripted: Script) -> None:
+    agents: Sequence[Any] = (Worker("a", "x"), [Worker("a", "x")], {"k": Worker("a", "x")})
+    for each in agents:
+        flow = PlanningFlow(each, model=scripted(made("go"), "fine"))
+        assert await flow.execute("do it") == "x\nPlan completed:\n\nfine"
+    assert list(PlanningFlow(Worker("a")).agents) == ["default"]
+    nobody: tuple[Any, ...] = ([], {})
+    for none in nobody:
+        flow = PlanningFlow(none, model=scripted())
+        assert await flow.execute("do it") == "Execution failed: No primary agent available"
+        await flow.close()
+
+
+async def test_agents_of_a_list_answer_to_their_names_and_numbers(scripted: Script) -> None:
+    first, second = Worker("finder"), Worker("coder", "coded")
+    model = scripted(made("go"), "fine")
+    flow = PlanningFlow([first, second], executors=["agent_1"], model=model)
+    assert (await flow.execute("do it")).startswith("coded\n")
+    assert flow.primary_agent is flow.get_executor("AGENT_0") is first
+    other = PlanningFlow([first, second], executors=["gone"], primary_agent_key="coder")
+    assert other.primary_agent is other.get_executor() is second
+
+
+def test_flows_are_made_by_their_type_and_statuses_have_their_names() -> None:
+    flow = FlowFactory.create_flow(FlowType.PLANNING, agents=Worker("a"), plan_id="p")
+    assert isinstance(flow, PlanningFlow)
+    assert flow.active_plan_id == "p"
+    with pytest.raises(Misconfigured, match="no flow of the type"):
+        FlowFactory.create_flow("juggling", agents=Worker("a"))
+    assert PlanStepStatus.get_all_statuses() == [
+        *("not_started", "in_progress", "completed", "blocked")
+    ]
+    assert PlanStepStatus.get_active_statuses() == ["not_started", "in_progress"]
+    assert PlanStepStatus.get_status_marks()["completed"] == "[✓]"
+
+
+async def test_a_tag_picks_the_agent_in_any_case(scripted: Script) -> None:
+    finder, coder = Worker("finder", "found", "more"), Worker("coder", "coded", "again")
+    model = scripted(made("[FINDER] look", "[coder] write", "then [Finder] again"), "fine")
+    flow = PlanningFlow({"finder": finder, "coder": coder}, executors=["coder"], model=model)
+    assert (await flow.execute("do it")).startswith("found\ncoded\n")
+    assert flow.get_executor("FINDER") is finder
+    assert flow.get_executor(None) is flow.get_executor("nobody") is coder
+
+
+async def test_a_step_without_an_agent_of_its_own_goes_to_the_first_executor(
+    scripted: Script,
+) -> None:
+    finder, coder = Worker("finder"), Worker("coder", "one", "two")
+    model = scripted(made("no tag", "[SEARCH] a kind of step, and no agent"), "fine")
+    flow = PlanningFlow({"finder": finder, "coder": coder}, executors=["coder"], model=model)
+    assert (await flow.execute("do it")).startswith("one\ntwo\n")
+    assert "[SEARCH] a kind of step" in coder.prompts[1]
+
+
+async def test_the_primary_agent_works_when_no_executor_is_there(scripted: Script) -> None:
+    first = Worker("first", "x")
+    flow = PlanningFlow([first, Worker("b")], executors=["gone"], model=scripted(made("go"), "ok"))
+    assert flow.primary_agent is first
+    assert (await flow.execute("do it")).startswith("x\n")
+
+
+REQUEST = "find the best train from Oslo to Rome, and write it down for me"
+
+
+@pytest.mark.parametrize("says", ["I would rather not.", {"command": "list"}, ModelRefused("down")])
+async def test_without_a_usable_call_the_default_plan_runs_marked_degraded(
+    scripted: Script, says: Any
+) -> None:
+    answers = [says] if isinstance(says, ModelRefused) else [says, says, says]
+    worker = Worker("manus", "1", "2", "3")
+    flow = PlanningFlow(worker, model=scripted(*answers, "fine"))
+    told = await flow.execute(REQUEST)
+    assert told.startswith("1\n2\n3\nThe default plan was run, since no plan could be made (")
+    assert told.endswith("):\n\nfine")
+    assert "Plan completed" not in told
+    shown = await flow.plan_text()
+    assert f"Plan: Plan for: {REQUEST[:50]}... (ID:" in shown
+    for place, step in enumerate(("Analyze request", "Execute task", "Verify results")):
+        assert f"{place}. [✓] {step}\n" in shown
+    assert REQUEST in worker.prompts[0]
+    run = await flow.run()
+    assert run.plan is not None
+    assert run.plan.degraded
+
+
+async def test_without_a_model_there_is_the_default_plan_too() -> None:
+    flow = PlanningFlow(Worker("manus", "1", "2", "3", "all in all"), model="rules")
+    told = await flow.execute("hello")
+    why = "there is no language model: give llm=… or model=…"
+    head = f"The default plan was run, since no plan could be made ({why})"
+    assert told == f"1\n2\n3\n{head}:\n\nall in all"
+
+
+async def test_a_default_plan_that_fails_says_too_that_no_plan_could_be_made(
+    scripted: Script,
+) -> None:
+    model = scripted(ModelRefused("no key", hint="set KEY"), "nothing was done")
+    told = await PlanningFlow(Worker("manus", ToolFailed("boom")), model=model, tries=1).execute(
+        "hello"
+    )
+    was = "The default plan was not completed, since no plan could be made ("
+    assert told.startswith(f"Error executing step 0: boom\n{was}")
+    assert "no key" in told
+
+
+async def test_each_agent_is_told_the_whole_plan_and_its_own_step(scripted: Script) -> None:
+    worker = Worker("manus", "seen", "written")
+    flow = PlanningFlow(worker, model=scripted(made("look", "write"), "fine"))
+    await flow.execute("do it")
+    assert "0. [→] look\n1. [ ] write\n" in worker.prompts[0]
+    last = worker.prompts[1]
+    assert "0. [✓] look\n   Notes: seen\n1. [→] write\n" in last
+    assert "marked [→] above: write" in last
+
+
+async def test_the_summary_is_by_the_model_else_by_an_agent_else_plain(scripted: Script) -> None:
+    down = ModelRefused("down")
+    flow = PlanningFlow(Worker("a", "x", "summed up"), model=scripted(made("go"), down))
+    assert await flow.execute("do it") == "x\nPlan completed:\n\nsummed up"
+    worker = Worker("a", "x", ValueError("tired"))
+    flow = PlanningFlow(worker, model=scripted(made("go"), down))
+    assert await flow.execute("do it") == "x\nPlan completed. Error generating summary."
+
+
+async def test_ids_are_unique_and_a_callers_own_is_kept(scripted: Script) -> None:
+    ids = [PlanningFlow(Worker("a")).active_plan_id for _ in range(100)]
+    assert len(set(ids)) == 100
+    assert ids[0] < ids[-1]
+    flow = PlanningFlow(Worker("a", "x"), plan_id="Mine", model=scripted(made("go"), "ok"))
+    await flow.execute("do it")
+    assert "(ID: Mine)" in await flow.plan_text()
+
+
+async def test_tokens_are_counted_and_a_limit_is_checked_before_the_call(scripted: Script) -> None:
+    call = Answer("hello", usage=Usage(input_tokens=70, output_tokens=5))
+    model = CountingModel(scripted(call, Answer("again")), max_input_tokens=200)
+    prompt = Prompt([Message("user", "say hello")])
+    await read_answer(model.stream(prompt))
+    assert (model.total_input_tokens, model.total_completion_tokens) == (70, 5)
+    await read_answer(model.stream(prompt))
+    assert model.total_input_tokens > 70
+    with pytest.raises(TokenLimitExceeded, match="used up"):
+        await read_answer(model.stream(Prompt([Message("user", "word " * 200)])))
+
+
+async def test_a_flow_past_its_limit_of_tokens_says_so(scripted: Script) -> None:
+    worker = Worker("a")
+    flow = PlanningFlow(worker, model=scripted(), max_input_tokens=10)
+    told = await flow.execute("do it")
+    assert told.startswith("Execution failed: Request may exceed input token limit (Current: 0, ")
+    assert "Max: 10" in told
+    assert "used up" in told
+    assert worker.prompts == []
+    assert flow.planning_tool.plans == {}
+    assert flow.llm.total_input_tokens == 0
+
+
+async def test_defect_a_step_whose_agent_raises_is_not_retried_for_ever(scripted: Script) -> None:
+    boom = [ToolFailed("boom") for _ in range(3)]
+    worker = Worker("a", *boom, "what is missing")
+    model = scripted(made("look", "write"), ModelRefused("down"), ModelRefused("down"))
+    told = await PlanningFlow(worker, model=model).execute("do it")
+    assert told == "Error executing step 0: boom\nPlan not completed:\n\nwhat is missing"
+    assert len(worker.prompts) == 4
+
+
+async def test_a_step_that_may_not_be_repeated_is_asked_about_when_its_agent_breaks_half_way(
+    scripted: Script,
+) -> None:
+    worker = Worker("a", ValueError("boom"))
+    flow = PlanningFlow(worker, model=scripted(made("look", "write")), repeatable=False)
+    told = await flow.execute("do it")
+    assert "Error executing step 0: ValueError: boom\nPlan waits for an answer" in told
+    assert len(worker.prompts) == 1
+
+
+async def test_defect_a_step_cut_off_by_its_turn_limit_is_not_completed(scripted: Script) -> None:
+    cut = "Step 1: looked\nTerminated: Reached max steps (20)"
+    flow = PlanningFlow(Worker("a", cut), model=scripted(made("look"), "half done"))
+    assert "Plan not completed" in await flow.execute("do it")
+    assert "0. [!] look" in await flow.plan_text()
+
+
+async def test_defect_blocked_steps_are_no_completed_plan(scripted: Script) -> None:
+    worker = Worker("a", "seen", ToolFailed("boom"))
+    model = scripted(made("look", "write", "send"), Answer("one of three", expects="NOT been"))
+    flow = PlanningFlow(worker, model=model, tries=1, replans=0)
+    told = await flow.execute("do it")
+    assert told.endswith("Plan not completed:\n\none of three")
+    assert "Status: 1 completed, 0 in progress, 2 blocked" in await flow.plan_text()
+
+
+async def test_defect_a_flow_is_kept_on_disk_and_gone_on_with(
+    scripted: Script, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    flow = PlanningFlow(Worker("a", "x"), plan_id="p", store=url, model=scripted(made("go"), "ok"))
+    await flow.execute("do it")
+    assert (await flow.execute("do it again")).startswith("Execution failed: ")
+    await flow.close()
+    later = PlanningFlow(Worker("a"), plan_id="p", store=url, model=scripted("as it stands"))
+    assert await later.execute("") == "x\nPlan completed:\n\nas it stands"
+    told = await later.planning_tool.execute(command="delete", plan_id="p")
+    assert told.error == "Plan 'p' is run by a flow: only its run changes it."
+    await later.close()
+
+
+async def test_a_person_may_decide_before_the_flow_runs_anything(scripted: Script) -> None:
+    worker = Worker("a")
+    flow = PlanningFlow(worker, model=scripted(made("go")), review=lambda run: False)
+    assert await flow.execute("do it") == "Plan not approved: nothing was run."
+    assert worker.prompts == []
+
+
+# The shape
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"title": "T", "steps": ["[A] a", "b"]},
+        {"command": "create", "plan_id": "p", "title": "T", "steps": ["[A] a", "b"]},
+        {"name": "planning", "arguments": '{"title": "T", "steps": ["[A] a", "b"]}'},
+        {"function": {"name": "planning", "arguments": {"title": "T", "steps": ["[A] a", "b"]}}},
+        {"tool_calls": [{"function": {"arguments": '{"title": "T", "steps": ["[A] a", "b"]}'}}]},
+    ],
+)
+def test_the_shape_is_recognised_also_inside_a_call(value: Any) -> None:
+    assert DIALECT.recognises(value)
+    reading = DIALECT.read(value)
+    assert reading.plan is not None
+    assert reading.plan.goal == "T"
+    assert [step.to_json().get("agent") for step in reading.plan.steps] == ["A", "primary"]
+    assert reading.plan.by_id["s2"].needs() == {"s1"}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "1. [A] a\n2. b",
+        [{"step": "[A] a"}, {"title": "b"}],
+        [{"agent": "A", "description": "a"}, "b"],
+    ],
+)
+def test_sloppy_steps_are_read_with_a_note(steps: Any) -> None:
+    reading = DIALECT.read({"title": "T", "steps": steps, "mood": "good"})
+    assert reading.plan is not None
+    assert [step.to_json()["task"] for step in reading.plan.steps] == ["a", "b"]
+    assert {each.code for each in reading.problems} == {"PS013"}
+
+
+def test_what_says_nothing_is_told_and_what_is_no_plan_is_none() -> None:
+    reading = DIALECT.read({"title": "T", "steps": ["a", " "], "step_statuses": ["completed", ""]})
+    assert {each.code for each in reading.problems} == {"PS013", "PS014"}
+    nothing: list[Any] = [None, 1, "x", {"command": "list"}, {"steps": 3}]
+    for value in nothing:
+        assert DIALECT.read(value).plan is None
+        assert not DIALECT.recognises(value)
+
+
+def test_what_openmanus_cannot_hold_is_told_when_a_plan_is_written() -> None:
+    native = Plan.model_validate(
+        {
+            "goal": "g",
+            "thought": "t",
+            "steps": [
+                {"id": "look", "tool": "weather", "inputs": {"city": "Oslo"}},
+                {"id": "think", "agent": "researcher", "task": "why {{look.text}}", "title": "x"},
+                {"id": "ask", "question": "sure?"},
+                {
+                    "id": "all",
+                    "over": {"$from": "look"},
+                    "each": {"agent": "a", "task": "{{item}}"},
+                },
+                {"id": "week", "template": "weekly"},
+                {"id": "off", "agent": "a", "task": "never", "disabled": True},
+                {"id": "end", "instruction": "Tell {{think}}"},
+            ],
+        }
+    )
+    writing = DIALECT.write(native, None)
+    assert {each.step for each in writing.lost} >= set(native.by_id)
+    again = DIALECT.read(writing.value)
+    assert again.plan is not None
+    assert again.problems == ()
+    assert len(again.plan.steps) == 6
+    assert again.plan.by_id["s2"].to_json()["task"] == "why {{s1.text}}"
+    assert DIALECT.write(again.plan, None).value == writing.value
+
+
+def test_calls_are_words_in_which_data_stays_data() -> None:
+    inputs = {
+        "city": {"$literal": "Oslo"},
+        "body": {"$literal": "{{s1}}"},
+        "all": {"$literal": [1]},
+    }
+    value = {
+        "steps": [{"id": "a", "tool": "weather"}, {"id": "b", "tool": "mail", "inputs": inputs}]
+    }
+    written: Any = DIALECT.write(Plan.model_validate(value), None).value
+    told = 'Call mail with {"city": "Oslo", "body": {"$literal": "{{s1}}"}, "all": [1]}'
+    assert written["steps"][1] == told

@@ -1,0 +1,423 @@
+"""SAGE's planner, profile, registry and runtime: what they do here, and what they no longer do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from plansmith import Plan, RunStatus
+from plansmith_compat.sage.dialect import DIALECT
+from plansmith_compat.sage import AgentRuntime, LLMPlanner, Profile, ToolRegistry
+from plansmith.errors import ToolFailed
+from plansmith.testing import ScriptedModel
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOLS: dict[str, dict[str, Any]] = {
+    "weather": {"description": "The weather in a city", "input_schema": CITY},
+    "mail": {"description": "Send an e-mail", "input_schema": {"type": "object"}},
+}
+CALL: Any = {"type": "tool", "name": "weather", "arguments": {"city": "Oslo"}}
+REPLY: Any = {"type": "reply", "text": "Say how it is in Oslo"}
+GOOD = [CALL, REPLY]
+UNKNOWN = {"type": "tool", "name": "telepathy", "arguments": {}}
+
+
+class Generator:
+    """A generator as SAGE has them: says its answers in turn, the last one for ever."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = [each if isinstance(each, str) else json.dumps(each) for each in answers]
+        self.asked: list[Any] = []
+
+    def execute(self, data: Any) -> tuple[Any, str]:
+        self.asked.append(data)
+        return data[0], self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def messages(self, call: int = 0) -> list[dict[str, str]]:
+        messages: list[dict[str, str]] = self.asked[call][1]
+        return messages
+
+
+def plan(*answers: Any, query: str = "weather in Oslo", **options: Any) -> list[dict[str, Any]]:
+    return LLMPlanner(Generator(*answers), **options).plan("You help.", query, TOOLS)
+
+
+def test_a_plan_is_a_list_of_tool_calls_and_replies() -> None:
+    assert plan(GOOD) == GOOD
+
+
+def test_any_model_of_ours_plans_too() -> None:
+    assert LLMPlanner(ScriptedModel(GOOD)).plan("You help.", "weather in Oslo", TOOLS) == GOOD
+    with pytest.raises(TypeError, match="generator"):
+        LLMPlanner(object())  # type: ignore[arg-type]
+
+
+async def test_it_also_plans_inside_a_running_loop() -> None:
+    assert plan(GOOD) == GOOD
+    assert await LLMPlanner(Generator(GOOD)).aplan("You help.", "Oslo", TOOLS) == GOOD
+
+
+@pytest.mark.parametrize("answer", ["", "[]", "null", '{"steps": []}', [UNKNOWN]])
+def test_the_list_is_never_empty(answer: Any) -> None:
+    steps = plan(answer)
+    assert len(steps) == 1
+    assert steps[0]["type"] == "reply"
+    assert steps[0]["text"]
+
+
+def test_the_defaults_are_six_steps_one_repair_and_six_tools() -> None:
+    planner = LLMPlanner(Generator(GOOD))
+    assert (planner.max_steps, planner.enable_repair, planner.topk_tools) == (6, True, 6)
+    with pytest.raises(ValueError, match="positive"):
+        LLMPlanner(Generator(GOOD), max_steps=0)
+
+
+@pytest.mark.parametrize("profile", ["profile_prompt", "profile_system_prompt"])
+@pytest.mark.parametrize("query", ["user_query", "query"])
+@pytest.mark.parametrize("tools", ["tools", "registry"])
+def test_execute_takes_a_table_under_either_name(profile: str, query: str, tools: str) -> None:
+    data = {profile: "You help.", query: "weather in Oslo", tools: TOOLS}
+    assert LLMPlanner(Generator(GOOD)).execute(data) == GOOD
+
+
+def test_execute_takes_a_triple_and_any_registry_that_describes_itself() -> None:
+    class Registry:
+        def describe(self) -> dict[str, dict[str, Any]]:
+            return TOOLS
+
+    for tools in (TOOLS, Registry()):
+        assert LLMPlanner(Generator(GOOD)).execute(("You help.", "Oslo", tools)) == GOOD
+
+
+@pytest.mark.parametrize("data", [None, "query", ["a", "b", TOOLS], ("a", "b"), ("a", 1, TOOLS)])
+def test_execute_refuses_anything_else(data: Any) -> None:
+    with pytest.raises(TypeError):
+        LLMPlanner(Generator(GOOD)).execute(data)
+
+
+@pytest.mark.parametrize("data", [{}, {"profile_prompt": "p", "query": "q"}])
+def test_execute_says_which_key_is_missing(data: Any) -> None:
+    with pytest.raises(ValueError, match="registry"):
+        LLMPlanner(Generator(GOOD)).execute(data)
+
+
+def test_topk_counts_for_one_call_and_must_be_a_positive_number() -> None:
+    many = {f"weather_{n}": TOOLS["weather"] for n in range(9)}
+    data = {"profile_prompt": "p", "query": "weather", "tools": many}
+    generator = Generator([REPLY])
+    planner = LLMPlanner(generator)
+    planner.execute(data | {"topk": 2})
+    planner.execute(data)
+    offered = [generator.messages(call)[0]["content"].count('"weather_') for call in (0, 1)]
+    assert offered == [2, 6]
+    for wrong in (0, -1, "3", True, None):
+        with pytest.raises(ValueError, match="topk"):
+            planner.execute(data | {"topk": wrong})
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "```json\nPLAN\n```",
+        "```\nPLAN\n```",
+        "Sure! PLAN Anything else?",
+        '{"steps": PLAN}',
+        '{"plan": PLAN}',
+    ],
+)
+def test_fences_prose_and_wrappers_are_opened(written: str) -> None:
+    assert plan(written.replace("PLAN", json.dumps(GOOD))) == GOOD
+
+
+def test_what_cannot_be_read_twice_becomes_a_reply_with_the_first_2000_characters() -> None:
+    generator = Generator("words " * 1000, "more words")
+    steps = LLMPlanner(generator).plan("p", "q", TOOLS)
+    assert steps == [{"type": "reply", "text": ("words " * 1000)[:2000]}]
+    assert len(generator.asked) == 2
+    generator = Generator("only words")
+    LLMPlanner(generator, enable_repair=False).plan("p", "q", TOOLS)
+    assert len(generator.asked) == 1
+
+
+def test_when_nothing_valid_is_left_the_reply_says_so() -> None:
+    assert plan([UNKNOWN]) == [{"type": "reply", "text": "（计划不可用）"}]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "call the weather",
+        {"name": "nothing of a type", "text": ""},
+        {"type": "reply", "text": "  "},
+        UNKNOWN,
+        {"type": "tool", "name": "weather", "arguments": ["Oslo"]},
+        {"type": "telepathy"},
+    ],
+)
+def test_a_step_that_cannot_be_used_is_dropped_and_told(bad: Any) -> None:
+    planner = LLMPlanner(Generator([CALL, bad]))
+    assert planner.plan("p", "weather in Oslo", TOOLS) == [CALL]
+    assert any(each.severity == "error" for each in planner.problems)
+
+
+def test_a_missing_argument_is_asked_of_the_user() -> None:
+    steps = plan([{"type": "tool", "name": "weather", "arguments": {}}, REPLY])
+    assert [step["type"] for step in steps] == ["reply"]
+    assert "city" in steps[0]["text"]
+
+
+def test_a_failing_generator_is_no_exception() -> None:
+    class Down:
+        def execute(self, data: Any) -> Any:
+            raise ConnectionError("no route to the model")
+
+    planner = LLMPlanner(Down())
+    assert planner.plan("p", "q", TOOLS) == [{"type": "reply", "text": "（计划不可用）"}]
+    assert any("no route" in each.message for each in planner.problems)
+
+
+def test_the_prompt_holds_rules_profile_query_and_tools_and_the_query_follows() -> None:
+    generator = Generator(GOOD)
+    LLMPlanner(generator).plan("You help sailors.", "weather in Oslo", TOOLS)
+    query, (system, user) = generator.asked[0]
+    assert query == "weather in Oslo"
+    assert [system["role"], user["role"]] == ["system", "user"]
+    assert user["content"] == "weather in Oslo"
+    parts = ('"type": "tool"', "Send an e-mail", "You help sailors.", "weather in Oslo")
+    places = [system["content"].index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_a_profile_has_its_fields_and_defaults() -> None:
+    assert Profile().to_dict() == {
+        "name": "BaseAgent",
+        "role": "general assistant",
+        "goals": [],
+        "tasks": [],
+        "backstory": "",
+        "language": "zh",
+        "tone": "concise",
+    }
+
+
+def test_a_profile_is_merged_and_rendered() -> None:
+    base = Profile(name="Nora", role="coder", goals=["tidy code"], backstory="once a sailor")
+    other = base.merged(role="pilot", tone=None)
+    assert (base.role, other.role, other.tone) == ("coder", "pilot", "concise")
+    text = other.render_system_prompt()
+    for part in ("Nora", "pilot", "tidy code", "once a sailor", "zh", "concise"):
+        assert part in text
+    assert "detailed" in base.execute({"tone": "detailed"})
+    assert Profile.from_dict(other.to_dict()) == other
+
+
+def test_a_plan_is_held_to_the_constraints_of_the_profile() -> None:
+    profile = Profile(language="en", hard_constraints=["never use mail"])
+    planner = LLMPlanner(Generator([{"type": "tool", "name": "mail", "arguments": {}}]))
+    assert planner.plan(profile, "mail Nora", TOOLS)[0]["type"] == "reply"
+    assert "PS502" in {each.code for each in planner.problems}
+
+
+class Weather:
+    name = "weather"
+    description = "The weather in a city"
+    input_schema = CITY
+
+    def __init__(self, *results: Any) -> None:
+        self.results = list(results)
+
+    def call(self, arguments: dict[str, Any]) -> Any:
+        result = self.results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return {"city": arguments["city"], "degrees": result}
+
+
+def registry(*results: Any) -> ToolRegistry:
+    made = ToolRegistry()
+    made.register(Weather(*results))
+    return made
+
+
+def test_a_registry_registers_describes_and_calls() -> None:
+    tools = registry(7, 8)
+    described = {"description": "The weather in a city", "input_schema": CITY}
+    assert tools.describe() == tools.execute() == {"weather": described}
+    assert tools.call("weather", {"city": "Oslo"}) == {"city": "Oslo", "degrees": 7}
+    assert tools.execute({"name": "weather", "arguments": {"city": "Rome"}})["degrees"] == 8
+    with pytest.raises(KeyError, match="weather"):
+        tools.call("tides", {})
+    with pytest.raises(TypeError, match="name"):
+        tools.register(object())
+
+
+def test_the_runtime_gives_one_observation_a_step_and_the_composed_reply() -> None:
+    generator = Generator(GOOD, "It is 7 degrees in Oslo.")
+    runtime = AgentRuntime(Profile(language="en"), LLMPlanner(generator), registry(7))
+    assert runtime.execute("weather in Oslo") == "It is 7 degrees in Oslo."
+    assert '"degrees": 7' in json.dumps(generator.asked[1]).replace("\\", "")
+    [seen] = runtime.observations
+    assert seen.pop("latency_ms") >= 0
+    result = {"city": "Oslo", "degrees": 7}
+    arguments = {"city": "Oslo"}
+    assert seen == {
+        "step": 0,
+        "tool": "weather",
+        "ok": True,
+        "result": result,
+        "arguments": arguments,
+    }
+
+
+def test_the_runtime_sums_up_where_there_is_no_reply() -> None:
+    runtime = AgentRuntime(Profile(), LLMPlanner(Generator([CALL])), registry(7))
+    assert "degrees" in runtime.execute({"query": "Oslo", "profile_overrides": {"tone": "brief"}})
+    with pytest.raises(ValueError, match="query"):
+        runtime.execute({"query": " "})
+
+
+def test_the_runtime_tells_a_failed_step_and_no_answer_is_made_up() -> None:
+    # What raises anything else may have changed something: that is asked, and not called failed.
+    for error, status in ((ToolFailed("boom"), "failed"), (ValueError("boom"), "asking")):
+        generator = Generator(GOOD, "never said")
+        runtime = AgentRuntime(Profile(), LLMPlanner(generator), registry(error))
+        answer = runtime.execute("weather in Oslo")
+        assert (runtime.observations[0]["ok"], len(generator.asked)) == (False, 1)
+        assert "boom" in runtime.observations[0]["error"]
+        assert "never said" not in answer
+        assert runtime.run is not None
+        assert runtime.run.status.value == status
+
+
+def test_a_person_may_decide_before_the_runtime_runs_anything() -> None:
+    runtime = AgentRuntime(
+        Profile(), LLMPlanner(Generator(GOOD)), registry(), review=lambda run: False
+    )
+    runtime.execute("weather in Oslo")
+    assert runtime.observations == []
+    assert runtime.run is not None
+    assert runtime.run.status is RunStatus.CANCELLED
+
+
+def test_thoughts_are_streamed_before_the_plan() -> None:
+    events = list(LLMPlanner(Generator(GOOD)).plan_stream("p", "weather in Oslo", TOOLS))
+    assert {event["type"] for event in events[:-1]} == {"thought"}
+    assert events[-1] == {"type": "plan", "steps": GOOD}
+    assert any("shortlist" in event["content"] for event in events[:-1])
+
+
+def test_defect_chinese_queries_find_their_tool() -> None:
+    tools = {f"t{n}": {"description": "画图"} for n in range(9)}
+    tools["weather"] = {"description": "查询城市天气"}
+    generator = Generator([{"type": "reply", "text": "好"}])
+    LLMPlanner(generator, topk_tools=1).plan("p", "北京今天的天气怎么样", tools)
+    assert '"name": "weather"' in generator.messages()[0]["content"]
+
+
+def test_defect_single_letters_are_no_matches() -> None:
+    tools = {"x_ray": {"description": "a b c"}, "mail": {"description": "post"}}
+    generator = Generator([REPLY])
+    LLMPlanner(generator, topk_tools=1).plan("p", "mail plan b to c", tools)
+    assert '"name": "mail"' in generator.messages()[0]["content"]
+
+
+def test_defect_a_citation_is_not_taken_for_the_plan() -> None:
+    assert plan(f"As you can see in [1], this will do: {json.dumps(GOOD)}") == GOOD
+
+
+def test_defect_no_reply_is_shipped_for_a_tool_that_was_dropped() -> None:
+    steps = plan([CALL, UNKNOWN, {"type": "reply", "text": "I have read their thoughts."}])
+    assert steps == [CALL]
+
+
+def test_defect_the_reply_is_worded_after_the_tools_have_run() -> None:
+    reading = DIALECT.read([CALL, REPLY])
+    assert reading.plan is not None
+    [call, reply] = reading.plan.steps
+    assert reply.needs() == {call.id}
+    assert [ref.step for ref in reply.refs()] == [call.id]
+
+
+def test_defect_cutting_to_the_limit_keeps_the_final_reply() -> None:
+    calls = [CALL | {"arguments": {"city": city}} for city in "abcdefgh"]
+    steps = plan([*calls, REPLY], query="weather")
+    assert (len(steps), steps[-1]) == (6, REPLY)
+    assert steps[:-1] == calls[:5]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_the_list_is_never_longer_than_max_steps(most: int) -> None:
+    other = CALL | {"arguments": {"city": "Rome"}}
+    planner = LLMPlanner(Generator([CALL, other, REPLY]), max_steps=most)
+    steps = planner.plan("p", "weather in Oslo and Rome", TOOLS)
+    assert steps == ([CALL], [CALL, REPLY], [CALL, other, REPLY])[most - 1]
+    assert bool(planner.problems) is (most < 3)
+
+
+def test_defect_the_repair_knows_the_tools_and_what_was_wrong() -> None:
+    generator = Generator([UNKNOWN], GOOD)
+    assert LLMPlanner(generator).plan("p", "weather in Oslo", TOOLS) == GOOD
+    told = "\n".join(message["content"] for message in generator.messages(1))
+    assert "The weather in a city" in told
+    assert "PS101" in told
+
+
+def test_the_shape_is_read_with_its_order_also_where_it_is_sloppy() -> None:
+    sloppy = {
+        "plan": [
+            {"name": "weather", "arguments": '{"city": "Oslo"}'},
+            {"type": "tool", "name": "mail"},
+            {"text": "Say it"},
+        ],
+        "answer": "old",
+    }
+    reading = DIALECT.read(json.loads(json.dumps(sloppy)))
+    assert reading.plan is not None
+    assert [step.kind for step in reading.plan.steps] == ["tool", "tool", "reply"]
+    assert reading.plan.by_id["s2"].needs() == {"s1"}
+    assert {each.code for each in reading.problems} == {"PS013"}
+    assert DIALECT.read("no plan").plan is None
+
+
+def test_what_sage_cannot_hold_is_told_when_a_plan_is_written() -> None:
+    native = Plan.model_validate(
+        {
+            "goal": "g",
+            "steps": [
+                {"id": "look", "title": "Look", "tool": "weather", "inputs": {"city": "Oslo"}},
+                {"id": "other", "tool": "weather", "inputs": {"city": "Rome"}},
+                {"id": "think", "agent": "researcher", "task": "why {{look}}"},
+                {"id": "off", "tool": "mail", "disabled": True},
+                {"id": "send", "tool": "mail", "inputs": {"body": "{{look.text}} {{think}}"}},
+                {"id": "note", "tool": "mail", "inputs": {"body": {"$from": "look"}}},
+                {"id": "end", "instruction": "Tell of {{note}}"},
+            ],
+        }
+    )
+    writing = DIALECT.write(native, None)
+    told = {each.step: each.message for each in writing.lost}
+    assert {"look", "other", "think", "off", "send", "note", None} <= told.keys()
+    assert [step["type"] for step in _list(writing.value)] == ["tool", "tool", "tool", "reply"]
+    again = DIALECT.read(writing.value)
+    assert again.plan is not None
+    assert again.problems == ()
+    assert again.plan.by_id["s3"].to_json()["inputs"] == {"body": {"$from": "s1"}}
+    assert DIALECT.write(again.plan, None).value == writing.value
+
+
+def test_braces_in_foreign_arguments_are_data() -> None:
+    call: Any = {
+        "type": "tool",
+        "name": "mail",
+        "arguments": {"body": "{{s9}} {{", "x": {"$from": 1}},
+    }
+    reading = DIALECT.read([call])
+    assert reading.plan is not None
+    assert list(reading.plan.steps[0].found()) == []
+    assert DIALECT.write(reading.plan, None).value == [call]
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    return list(value)

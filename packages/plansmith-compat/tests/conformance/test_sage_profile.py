@@ -1,0 +1,118 @@
+"""SAGE's profile and registry, as programs written for SAGE use them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pytest
+from tests.conformance.test_sage import CALL, CITY, REPLY, TOOLS, Generator
+
+from plansmith_compat.sage import BaseProfile, LLMPlanner, MCPRegistry
+
+
+def test_a_profile_has_lists_of_its_own() -> None:
+    one, other = BaseProfile(), BaseProfile()
+    one.goals.append("be brief")
+    one.tasks += ["answer"]
+    assert (one.goals, other.goals, other.tasks) == (["be brief"], [], [])
+    assert isinstance(BaseProfile(goals=("a",)).goals, list)  # type: ignore[arg-type]
+    assert BaseProfile(goals="one goal").goals == ["one goal"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_a_profile_is_rendered_in_the_form_that_programs_look_for(language: str) -> None:
+    profile = BaseProfile(name="Nora", role="pilot", goals=["平安", "on time"], language=language)
+    assert profile.render_system_prompt() == (
+        f"You are **Nora**, acting as **pilot**.\nLanguage: {language}\nTone: concise\n\n"
+        "Backstory:\n(none)\n\nGoals:\n- 平安\n- on time\n\nTypical Tasks:\n- （未指定）\n\n"
+        "Guidance:\n- Stay aligned with the role and goals.\n"
+        "- Prefer structured, verifiable outputs.\n"
+    )
+
+
+def test_a_profile_of_a_dictionary_logs_what_it_has_no_field_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = {"name": "Nora", "persona": {"style": "dry"}, "goals": ("calm",)}
+    profile = BaseProfile.from_dict(table)
+    assert (profile.name, profile.goals, profile.role) == ("Nora", ["calm"], "general assistant")
+    assert "persona" in caplog.text
+    assert BaseProfile.from_dict(profile.to_dict()) == profile
+
+
+def test_a_profile_is_a_dataclass_and_a_subclass_stays_one() -> None:
+    @dataclass
+    class Pilot(BaseProfile):
+        ship: str = "Fram"
+
+    pilot = Pilot(name="Nora").merged(tone="detailed", ship="Gjøa")
+    assert (type(pilot), pilot.ship, pilot.tone) == (Pilot, "Gjøa", "detailed")
+    assert asdict(replace(pilot, ship="Maud"))["ship"] == "Maud"
+    assert "Tone: detailed" in pilot.execute()
+    assert "Tone: socratic" in pilot.execute({"tone": "socratic"})
+    assert pilot.tone == "detailed"
+
+
+def test_the_constraints_of_a_profile_hold_also_when_only_its_text_is_given() -> None:
+    profile = BaseProfile(language="en", hard_constraints=["never use mail"])
+    text = profile.render_system_prompt()
+    assert "- never use mail" in text
+    planner = LLMPlanner(Generator([{"type": "tool", "name": "mail", "arguments": {}}, REPLY]))
+    assert planner.plan(text, "mail Nora", TOOLS) == [{"type": "reply", "text": "（计划不可用）"}]
+    assert "PS502" in {each.code for each in planner.problems}
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept"), [("at most 1 step", 1), ("at most 2 steps", 2), ("最多2步", 2)]
+)
+def test_a_hard_constraint_on_the_number_of_steps_holds(rule: str, kept: int) -> None:
+    profile = BaseProfile(language="en", hard_constraints=[rule])
+    other = CALL | {"arguments": {"city": "Rome"}}
+    planner = LLMPlanner(Generator([CALL, other, REPLY]))
+    steps = planner.plan(profile, "weather in Oslo and Rome", TOOLS)
+    assert len(steps) == kept
+    assert any(each.severity == "error" for each in planner.problems)
+
+
+def test_a_hard_constraint_that_no_part_of_the_plan_keeps_leaves_no_plan() -> None:
+    profile = BaseProfile(language="en", hard_constraints=["always use mail"])
+    planner = LLMPlanner(Generator([CALL, REPLY]))
+    steps = planner.plan(profile, "weather in Oslo", TOOLS)
+    assert steps == [{"type": "reply", "text": "（计划不可用）"}]
+
+
+class Echo:
+    name = "echo"
+    input_schema = CITY
+
+    def call(self, arguments: Any) -> Any:
+        return {"echo": arguments}
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "says"),
+    [
+        ([], TypeError, "expects None/'describe' or a dict"),
+        ({"op": "call", "arguments": {}}, ValueError, "Missing or invalid 'name'"),
+        ({"name": ""}, ValueError, "Missing or invalid 'name'"),
+        ({"name": "echo", "arguments": 3}, TypeError, "'arguments' must be a dict"),
+        ({"op": "delete", "name": "echo"}, ValueError, "Unsupported op"),
+        ({"name": "tides"}, KeyError, "Tool not found"),
+    ],
+)
+def test_a_registry_says_what_is_wrong_with_a_call(
+    data: Any, error: type[Exception], says: str
+) -> None:
+    registry = MCPRegistry()
+    registry.register(Echo())
+    with pytest.raises(error, match=says):
+        registry.execute(data)
+
+
+def test_a_registry_hands_the_arguments_on_as_they_are() -> None:
+    registry = MCPRegistry()
+    registry.register(Echo())
+    assert registry.call("echo", 123) == {"echo": 123}
+    assert registry.execute({"op": "call", "name": "echo"}) == {"echo": {}}
+    assert "echo" in registry.execute({"op": "describe", "more": 1})

@@ -1,0 +1,893 @@
+"""ValueCell: every fact of its section, every decision, and the defects that are not inherited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from tests.servers.a2a_desk import Desk
+
+from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
+from plansmith_connect.a2a.agent import connect
+from plansmith_compat.valuecell import AgentOrchestrator, ExecutionPlan, ExecutionPlanner, PlannerInput, PlannerResponse, PlanService, RemoteConnections, ScheduleConfig, SuperAgent, SuperAgentDecision, SuperAgentOutcome, Task, TaskPattern, TaskStatus, UserInput, UserInputMetadata, UserInputRegistry, UserInputRequest, agentcard_to_prompt, calculate_next_execution_delay
+from plansmith_compat.valuecell.conversations import is_confirmed, short_title
+from plansmith.formats.dialect import dialect, recognise
+from plansmith.errors import InputNeeded, Misconfigured, ModelRefused, PlansmithError, ToolFailed
+from plansmith.plan.capability import Skill
+from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
+from plansmith.plan.schedules import Missed, Overlap
+from plansmith_planner.settings import PlannerSettings
+from plansmith.ports import Call
+from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
+
+Script = Callable[..., ScriptedModel]
+NO_TRIAGE = PlannerSettings(triage=False)
+SKILL = Skill(
+    name="Price watch", description="Monitors prices", examples=("Watch AAPL",), tags=("alerts",)
+)
+
+
+class Worker:
+    """An agent that writes down what it is asked, and does what it is told to."""
+
+    def __init__(self, name: str, does: Any = "done", **card: Any) -> None:
+        self.spec = AgentSpec(name=name, effect=card.pop("effect", Effect.READ), **card)
+        self.does = does
+        self.tasks: list[str] = []
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        self.tasks.append(task)
+        if isinstance(self.does, Exception):
+            raise self.does
+        if isinstance(self.does, asyncio.Event):
+            await self.does.wait()
+            return "done"
+        return str(self.does)
+
+
+def task(agent: str = "Research", **fields: Any) -> dict[str, Any]:
+    return {"title": "Look at Apple", "query": "look at Apple", "agent_name": agent} | fields
+
+
+def answer(*tasks: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"tasks": list(tasks), "adequate": True, "reason": "it fits"} | fields
+
+
+def asked(query: str = "look at Apple", target: str = "", conversation: str = "c1") -> UserInput:
+    meta = UserInputMetadata(conversation_id=conversation, user_id="ada")
+    return UserInput(query=query, target_agent_name=target, meta=meta)
+
+
+def smith_of(model: ScriptedModel | None, *agents: Worker, **options: Any) -> Plansmith:
+    given: dict[str, Any] = {"settings": NO_TRIAGE} | options
+    return Plansmith(model=model, agents=agents or [Worker("Research")], **given)
+
+
+async def nobody(_: UserInputRequest) -> None:
+    raise AssertionError("nothing was to be asked")
+
+
+async def planned(smith: Plansmith, request: UserInput, thread: str = "t1") -> ExecutionPlan:
+    return await ExecutionPlanner(RemoteConnections(smith)).create_plan(request, nobody, thread)
+
+
+# Triage
+
+
+async def test_triage_answers_or_hands_over_with_the_enriched_query(scripted: Script) -> None:
+    said = {"decision": "answer", "reason": "small talk", "query": "", "answer": "Hello!"}
+    hand = {"decision": "plan", "reason": "needs data", "query": "look at AAPL", "answer": ""}
+    agent = SuperAgent(scripted(said, hand))
+    [first] = [each async for each in agent.run(asked("hi"))]
+    assert (first.decision, first.answer_content) == (SuperAgentDecision.ANSWER, "Hello!")
+    [second] = [each async for each in agent.run(asked())]
+    assert second.decision is SuperAgentDecision.HANDOFF_TO_PLANNER
+    assert (second.enriched_query, second.reason) == ("look at AAPL", "needs data")
+    assert [each.value for each in SuperAgentDecision] == ["answer", "handoff_to_planner"]
+
+
+@pytest.mark.parametrize("broken", ["no model", "failing model"])
+async def test_a_request_is_handed_over_unchanged_when_the_triage_model_is_unavailable(
+    scripted: Script, broken: str
+) -> None:
+    model = None if broken == "no model" else scripted(ModelRefused("no key"))
+    outcomes = [each async for each in SuperAgent(model).run(asked("look at Apple"))]
+    assert [each.enriched_query for each in outcomes] == ["look at Apple"]
+    assert outcomes[0].decision is SuperAgentDecision.HANDOFF_TO_PLANNER
+    assert outcomes[0].reason
+
+
+# The plan service
+
+
+async def test_a_passthrough_agent_gets_one_task_and_no_model_is_called(scripted: Script) -> None:
+    smith = smith_of(scripted(), Worker("Strategy", passthrough=True))
+    service = PlanService(RemoteConnections(smith))
+    plan = await service.start_planning_task(asked("trade it", "Strategy"), "t1")
+    [only] = plan.tasks
+    assert (only.title, only.query, only.agent_name) == ("Run Strategy", "trade it", "Strategy")
+
+
+async def test_a_passthrough_agent_needs_no_model_at_all() -> None:
+    worker = Worker("Strategy", passthrough=True)
+    smith = smith_of(None, worker)
+    plan = await planned(smith, asked("trade it", "Strategy"))
+    assert (await smith.run(plan.plan_id)).status is RunStatus.DONE
+    assert worker.tasks == ["trade it"]
+
+
+async def test_planning_runs_as_an_asyncio_task(scripted: Script) -> None:
+    service = PlanService(RemoteConnections(smith_of(scripted(answer(task())))))
+    planning = service.start_planning_task(asked(), "t1", nobody)
+    assert isinstance(planning, asyncio.Task)
+    assert [each.title for each in (await planning).tasks] == ["Look at Apple"]
+
+
+def test_pending_questions_are_kept_by_conversation_and_answered_once() -> None:
+    registry, request = UserInputRegistry(), UserInputRequest("Which stock?")
+    registry.add_request("c1", request)
+    assert registry.has_request("c1")
+    assert registry.get_prompt("c1") == "Which stock?"
+    assert registry.get_prompt("c2") is None
+    assert registry.provide_response("c1", "Apple") is True
+    assert request.response == "Apple"
+    assert registry.provide_response("c1", "Tesla") is False
+    assert request.response == "Apple"
+    registry.add_request("c1", request)
+    registry.clear("c1")
+    assert not registry.has_request("c1")
+
+
+async def test_a_question_of_planning_survives_a_restart(scripted: Script, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    ask = {"decision": "ask", "reason": "unclear", "query": "", "answer": "Which stock?"}
+    plan = {"decision": "plan", "reason": "", "query": "look at Apple", "answer": ""}
+    first = smith_of(scripted(ask), store=url, settings=PlannerSettings())
+    service = PlanService(RemoteConnections(first))
+    told: asyncio.Queue[UserInputRequest] = asyncio.Queue()
+    planning = service.start_planning_task(asked("look at it"), "t1", told.put)
+    assert (await told.get()).prompt == "Which stock?"
+    assert service.has_pending_request("c1")
+    planning.cancel()
+    await asyncio.gather(planning, return_exceptions=True)
+    await first.close()
+
+    second = smith_of(scripted(plan, answer(task())), store=url, settings=PlannerSettings())
+    service = PlanService(RemoteConnections(second))
+    resumed = await service.resume()
+    assert service.get_request_prompt("c1") == "Which stock?"
+    assert service.provide_user_response("c1", "Apple") is True
+    assert service.provide_user_response("c1", "Tesla") is False
+    made = await resumed["c1"]
+    assert [each.query for each in made.tasks] == ["look at Apple"]
+    assert (made.conversation_id, made.user_id, made.tasks[0].thread_id) == ("c1", "ada", "t1")
+    await second.close()
+
+
+async def test_the_names_of_the_service_are_those_of_the_original(scripted: Script) -> None:
+    service = PlanService(RemoteConnections(smith_of(scripted())), user_input_registry=None)
+    request = UserInputRequest("Which?")
+    service.register_user_input("c9", request)
+    assert service.has_pending_request("c9")
+    assert service.get_request_prompt("c9") == "Which?"
+    assert service.provide_user_response("c9", "this") is True
+    service.register_user_input("c9", request)
+    service.clear_pending_request("c9")
+    assert not service.has_pending_request("c9")
+    assert isinstance(service.planner, ExecutionPlanner)
+
+
+# The planner
+
+
+async def test_a_missing_model_breaks_no_start_and_the_plan_carries_the_guidance() -> None:
+    plan = await planned(smith_of(None), asked())
+    assert plan.tasks == []
+    assert (plan.guidance_message or "").startswith("Planner is unavailable: ")
+    assert "no model" in (plan.guidance_message or "")
+
+
+async def test_a_model_failure_is_guidance_and_never_an_exception(scripted: Script) -> None:
+    failing = scripted(ModelRefused("the key is wrong", hint="set OPENAI_API_KEY"))
+    plan = await planned(smith_of(failing), asked())
+    assert plan.tasks == []
+    assert (plan.guidance_message or "").startswith("Planner is unavailable: ")
+    assert "the key is wrong" in (plan.guidance_message or "")
+    assert "set OPENAI_API_KEY" in (plan.guidance_message or "")
+
+
+def test_the_planner_can_describe_one_agent_and_list_the_enabled_ones(scripted: Script) -> None:
+    agents = [
+        Worker("Watcher", description="Watches", skills=(SKILL,)),
+        Worker("Ghost", enabled=False),
+        Worker("Hidden", hidden=True),
+        Worker("Direct", passthrough=True),
+    ]
+    connections = RemoteConnections(smith_of(scripted(), *agents))
+    planner = ExecutionPlanner(connections)
+    text = planner.tool_get_agent_description("Watcher")
+    for part in ("# Agent: Watcher", "Price watch", "Watch AAPL", "`alerts`", "Monitors prices"):
+        assert part in text
+    assert text == agentcard_to_prompt(agents[0].spec)
+    assert "could not be found" in planner.tool_get_agent_description("Ghost")
+    listed = planner.tool_get_enabled_agents()
+    assert "<Watcher>" in listed
+    assert not any(name in listed for name in ("Ghost", "Hidden", "Direct"))
+    assert set(connections.get_all_agent_cards()) == {"Watcher", "Hidden", "Direct"}
+    assert connections.is_planner_passthrough("Direct")
+    assert connections.list_available_agents() == ["Watcher", "Hidden", "Direct"]
+
+
+@pytest.mark.parametrize("name", ["Hidden", "Direct", "Invented"])
+async def test_an_agent_that_is_not_available_rejects_the_plan_and_is_named(
+    scripted: Script, name: str
+) -> None:
+    agents = [Worker("Research"), Worker("Hidden", hidden=True), Worker("Direct", passthrough=True)]
+    model = scripted(*[answer(task(name))] * 3)
+    smith = smith_of(model, *agents)
+    plan = await planned(smith, asked())
+    assert plan.tasks == []
+    assert name in (plan.guidance_message or "")
+    assert "not available" in (plan.guidance_message or "")
+    assert [run.status for run in await smith.runs()] == [RunStatus.FAILED]
+    assert agents[0].tasks == []
+
+
+async def test_an_invented_agent_is_mended_when_the_model_can(scripted: Script) -> None:
+    model = scripted(answer(task("Invented")), Answer(answer(task()), expects="Invented"))
+    plan = await planned(smith_of(model), asked())
+    assert [each.agent_name for each in plan.tasks] == ["Research"]
+
+
+async def test_malformed_output_is_guidance_with_an_echo(scripted: Script) -> None:
+    plan = await planned(smith_of(scripted(*["I would rather sing"] * 3)), asked())
+    assert plan.tasks == []
+    assert "malformed" in (plan.guidance_message or "")
+    assert "I would rather sing" in (plan.guidance_message or "")
+
+
+BAD_SCHEDULES: tuple[dict[str, Any], ...] = (
+    {"pattern": "recurring"},
+    {"pattern": "recurring", "schedule_config": {"interval_minutes": "soon"}},
+    {"pattern": "recurring", "schedule_config": {"daily_time": "noon"}},
+    {"pattern": "now and then", "schedule_config": {"interval_minutes": 5}},
+    {},
+)
+
+
+@pytest.mark.parametrize("schedule", BAD_SCHEDULES)
+@pytest.mark.parametrize("fields", [{}, {"reason": ""}, {"guidance_message": "Name a stock."}])
+async def test_an_inadequate_plan_runs_nothing_whatever_its_schedule(
+    schedule: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    worker = Worker("Research")
+    said = answer(task(**schedule), adequate=False, **fields)
+    smith = smith_of(ScriptedModel(*[said] * 3), worker)
+    plan = await planned(smith, asked())
+    assert plan.tasks == []
+    assert plan.guidance_message
+    [run] = await smith.runs()
+    assert (await smith.run(run.id)).status.over
+    assert worker.tasks == []
+
+
+def test_the_tasks_of_an_inadequate_plan_wait_for_an_answer_in_any_dialect_reader() -> None:
+    reading = dialect("valuecell").read(answer(task(), task(), adequate=False))
+    assert reading.plan is not None
+    asks = [step for step in reading.plan.steps if step.kind == "ask"]
+    assert len(asks) == 1
+    for step in reading.plan.steps:
+        assert step.kind == "ask" or asks[0].id in step.needs()
+
+
+async def test_an_inadequate_plan_is_its_guidance(scripted: Script) -> None:
+    said = answer(adequate=False, reason="no stock named", guidance_message="Name a stock.")
+    plan = await planned(smith_of(scripted(said)), asked("analyse"))
+    assert (plan.tasks, plan.guidance_message) == ([], "Name a stock.")
+
+
+async def test_an_unknown_target_is_guidance_that_names_it(scripted: Script) -> None:
+    plan = await planned(smith_of(scripted()), asked(target="Nobody"))
+    assert "Nobody" in (plan.guidance_message or "")
+    assert "Research" in (plan.guidance_message or "")
+
+
+async def test_the_model_is_asked_in_the_shape_and_the_words_of_the_planner(
+    scripted: Script,
+) -> None:
+    model = scripted(answer(task()))
+    await planned(smith_of(model, Worker("Research", description="Looks at stocks")), asked())
+    system, user = model.prompts[0]
+    assert '"agent_name"' in system.text
+    assert "ten English words or twenty Chinese characters" in system.text
+    assert "language of the request" in system.text
+    assert "Looks at stocks" in user.text
+
+
+async def test_agents_over_a2a_are_known_by_their_cards_and_take_tasks(scripted: Script) -> None:
+    async with Desk().serving() as intake:
+        agent = await connect("desk", intake.url, effect="read")
+        async with Plansmith(
+            model=scripted(answer(task("a2a.desk", query="echo hello"))),
+            agents=[agent],
+            settings=NO_TRIAGE,
+        ) as smith:
+            connections = RemoteConnections(smith)
+            card = connections.get_agent_card("a2a.desk")
+            assert card is not None
+            assert card.skills[0].name in agentcard_to_prompt(card)
+            plan = await ExecutionPlanner(connections).create_plan(asked(), nobody, "t1")
+            run = await smith.run(plan.plan_id)
+            assert run.status is RunStatus.DONE
+            assert intake.executor.deeds == ["begin echo hello"]
+
+
+async def test_an_agent_over_a2a_is_named_as_in_valuecell_unless_another_has_the_name(
+    scripted: Script,
+) -> None:
+    async with Desk().serving() as intake:
+        remote = await connect("desk", intake.url, effect="read")
+        plan = await planned(smith_of(scripted(), cast("Any", remote)), asked(target="Desk"))
+        assert [each.agent_name for each in plan.tasks] == ["a2a.desk"]
+        own = Worker("Desk", enabled=False)
+        plan = await planned(smith_of(scripted(), own, cast("Any", remote)), asked(target="Desk"))
+        assert plan.guidance_message is not None
+        assert "'Desk' is not available" in plan.guidance_message
+        assert intake.executor.deeds == []
+
+
+# Plans and tasks
+
+
+def test_the_models_have_the_fields_of_the_original() -> None:
+    assert list(ExecutionPlan.model_fields) == [
+        *("plan_id", "conversation_id", "user_id", "orig_query", "tasks", "created_at"),
+        "guidance_message",
+    ]
+    assert set(Task.model_fields) >= {
+        *("task_id", "title", "query", "conversation_id", "thread_id", "user_id", "agent_name"),
+        *("status", "pattern", "schedule_config", "created_at", "started_at", "completed_at"),
+        *("updated_at", "error_message"),
+    }
+    assert [each.value for each in TaskStatus] == [
+        *("pending", "running", "waiting_input", "completed", "failed", "cancelled")
+    ]
+    assert [each.value for each in TaskPattern] == ["once", "recurring"]
+    made = PlannerResponse.model_validate(answer(task(pattern="once")))
+    assert made.tasks[0].pattern is TaskPattern.ONCE
+    assert PlannerInput(query="q").target_agent_name == ""
+    nobody_named = UserInput.model_validate({"query": "q", "target_agent_name": None})
+    assert nobody_named.target_agent_name == ""
+
+
+async def test_a_task_handed_over_has_a_new_conversation_and_keeps_the_thread(
+    scripted: Script,
+) -> None:
+    smith = smith_of(scripted(answer(task(), task(query="and its rivals"))))
+    plan = await planned(smith, asked(), thread="t7")
+    assert plan.conversation_id == "c1"
+    assert {each.thread_id for each in plan.tasks} == {"t7"}
+    conversations = {each.conversation_id for each in plan.tasks}
+    assert len(conversations) == 2
+    assert "c1" not in conversations
+    assert all(each.handoff_from_super_agent for each in plan.tasks)
+    again = await ExecutionPlanner(RemoteConnections(smith)).plan_of(await smith.get(plan.plan_id))
+    assert again == plan
+
+
+async def test_a_named_target_gets_the_query_unchanged_as_a_one_off_task(scripted: Script) -> None:
+    query = "every day at 9: look at {{Apple}}"
+    plan = await planned(smith_of(scripted()), asked(query, "Research"))
+    [only] = plan.tasks
+    assert (only.query, only.pattern, only.agent_name) == (query, TaskPattern.ONCE, "Research")
+    assert only.conversation_id == "c1"
+
+
+@pytest.mark.parametrize(
+    ("title", "short"),
+    [
+        ("one two three four five six seven eight nine ten", None),
+        (
+            "one two three four five six seven eight nine ten eleven",
+            "one two three four five six seven eight nine ten…",
+        ),
+        ("每天早上九点检查苹果公司的股票价格", None),
+        (
+            "每天早上九点检查苹果公司的股票价格并且发送通知给我",
+            "每天早上九点检查苹果公司的股票价格并且…",
+        ),
+    ],
+)
+def test_titles_have_at_most_ten_words_or_twenty_characters(title: str, short: str | None) -> None:
+    assert short_title(title) == (short or title)
+
+
+async def test_a_title_that_is_too_long_is_shortened_in_the_task(scripted: Script) -> None:
+    long = "one two three four five six seven eight nine ten eleven"
+    plan = await planned(smith_of(scripted(answer(task(title=long)))), asked())
+    assert plan.tasks[0].title == "one two three four five six seven eight nine ten…"
+
+
+def pending() -> Task:
+    return Task(query="q", conversation_id="c", thread_id="t", user_id="u", agent_name="A")
+
+
+def test_only_a_pending_task_can_start() -> None:
+    made = pending()
+    assert made.start() is True
+    assert made.is_running()
+    assert made.started_at is not None
+    assert made.start() is False
+
+
+@pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
+def test_a_finished_task_stays_as_it_ended(end: str) -> None:
+    made = pending()
+    assert made.start()
+    assert made.fail("broken") if end == "fail" else getattr(made, end)()
+    status, error = made.status, made.error_message
+    assert made.is_finished()
+    assert made.complete() is False
+    assert made.fail("later") is False
+    assert made.cancel() is False
+    assert (made.status, made.error_message) == (status, error)
+
+
+# Schedules
+
+
+@pytest.mark.parametrize(
+    ("config", "at", "seconds"),
+    [
+        ({"interval_minutes": 5}, "08:00", 300),
+        ({"daily_time": "09:30"}, "08:00", 5400),
+        ({"daily_time": "07:15"}, "20:00", 40_500),
+    ],
+)
+def test_the_arithmetic_of_schedules(config: dict[str, Any], at: str, seconds: int) -> None:
+    now = datetime.fromisoformat(f"2026-03-02T{at}:00+00:00")
+    assert calculate_next_execution_delay(ScheduleConfig(**config), now=now) == seconds
+
+
+def test_no_schedule_has_no_delay() -> None:
+    assert calculate_next_execution_delay(None) is None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"daily_time": "24:00"},
+        {"daily_time": "soon"},
+        {"interval_minutes": 0},
+        {"interval_minutes": 5, "daily_time": "09:30"},
+        {},
+    ],
+)
+def test_a_bad_time_is_refused(config: dict[str, Any]) -> None:
+    made = ScheduleConfig(**config)
+    assert made.is_valid() is False
+    with pytest.raises(Misconfigured):
+        made.timing()
+    assert recurring_task(made).is_scheduled() is False
+
+
+def test_a_good_time_is_valid_and_a_bad_one_never_comes() -> None:
+    for good in ({"interval_minutes": 5}, {"daily_time": "09:30"}, {"daily_time": "9:5"}):
+        made = ScheduleConfig.model_validate(good)
+        assert made.is_valid() is True
+        assert recurring_task(made).is_scheduled() is True
+    assert calculate_next_execution_delay(ScheduleConfig(daily_time="soon")) is None
+    assert calculate_next_execution_delay(ScheduleConfig()) is None
+    assert ScheduleConfig(daily_time="9:5").timing().daily_at == "09:05"
+
+
+def recurring_task(config: ScheduleConfig) -> Task:
+    given = pending().model_dump() | {"pattern": "recurring", "schedule_config": config}
+    return Task.model_validate(given)
+
+
+def test_a_daily_time_is_of_a_time_zone_and_not_of_the_server() -> None:
+    now = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
+    there = ScheduleConfig(daily_time="09:30", timezone="Asia/Shanghai")
+    assert calculate_next_execution_delay(there, now=now) == 17.5 * 3600
+    with pytest.raises(Exception, match="no time zone"):
+        ScheduleConfig(daily_time="09:30", timezone="Mars/Base").timing()
+
+
+@pytest.mark.parametrize(
+    ("said", "confirmed"),
+    [
+        ("yes, confirmed", True),
+        ("check it every hour, I confirm", True),
+        ("确认", True),
+        ("好的，每天九点", True),
+        ("check it every hour", False),
+        ("do not set it up", False),
+        ("不要，先别确认", False),
+    ],
+)
+def test_words_of_confirmation_count_inline_in_english_and_chinese(
+    said: str, confirmed: bool
+) -> None:
+    assert is_confirmed(said) is confirmed
+
+
+def recurring(**fields: Any) -> dict[str, Any]:
+    config = {"interval_minutes": 60}
+    given = {"pattern": "recurring", "schedule_config": config, "query": "look at Apple"}
+    return task("Watcher", **given | fields)
+
+
+def watcher(does: Any = "done") -> Worker:
+    return Worker("Watcher", does, effect=Effect.WRITE, skills=(SKILL,))
+
+
+async def test_a_schedule_is_not_set_up_before_the_person_confirmed_it(scripted: Script) -> None:
+    model = scripted(answer(recurring()), Answer(answer(recurring()), expects="every hour"))
+    smith = smith_of(model, watcher())
+    planner = ExecutionPlanner(RemoteConnections(smith))
+    first = await planner.create_plan(asked("look at Apple every hour"), nobody, "t1")
+    assert first.tasks == []
+    assert "confirm the schedule: every hour" in (first.guidance_message or "")
+    second = await planner.create_plan(asked("yes, confirmed"), nobody, "t1")
+    [only] = second.tasks
+    assert only.pattern is TaskPattern.RECURRING
+    assert only.schedule_config == ScheduleConfig(interval_minutes=60)
+    assert "every hour" not in only.query
+
+
+@pytest.mark.parametrize(
+    ("query", "bare"),
+    [
+        ("Check the price of Tesla every hour", "Check the price of Tesla"),
+        ("每小时检查特斯拉股价", "检查特斯拉股价"),
+    ],
+)
+async def test_the_words_of_the_schedule_are_taken_out_of_the_query_also_when_the_model_did_not(
+    scripted: Script, query: str, bare: str
+) -> None:
+    worker = watcher()
+    smith = smith_of(scripted(answer(recurring(query=query))), worker, clock=FakeClock())
+    plan = await planned(smith, asked(f"{query}, confirmed 确认"))
+    assert [each.query for each in plan.tasks] == [bare]
+    run = await smith.get(plan.plan_id)
+    assert run.plan is not None
+    made = await AgentOrchestrator(PlanService(RemoteConnections(smith))).set_up(
+        plan, approve=run.plan.hash
+    )
+    await smith.schedules.fire_now(made.id)
+    await smith.schedules.carried()
+    assert worker.tasks == [bare]
+
+
+async def test_a_recurring_task_needs_an_agent_that_monitors_or_notifies(scripted: Script) -> None:
+    plain = Worker("Watcher", effect=Effect.WRITE, description="Writes letters")
+    smith = smith_of(scripted(answer(recurring())), plain)
+    plan = await planned(smith, asked("write every hour, confirmed"))
+    assert plan.tasks == []
+    assert "no monitoring or notification skill" in (plan.guidance_message or "")
+
+
+async def scheduled(smith: Plansmith) -> Any:
+    service = PlanService(RemoteConnections(smith))
+    orchestrator = AgentOrchestrator(service)
+    plan = await service.start_planning_task(asked("hourly, confirmed"), "t1", nobody)
+    digest = (await smith.get(plan.plan_id)).plan
+    assert digest is not None
+    return await orchestrator.set_up(plan, approve=digest.hash)
+
+
+async def test_a_recurring_task_resumes_after_a_restart_and_a_failed_run_does_not_end_it(
+    scripted: Script,
+) -> None:
+    store, clock = MemoryStore(), FakeClock()
+    first = smith_of(scripted(answer(recurring())), watcher(), store=store, clock=clock)
+    made = await scheduled(first)
+    assert (made.overlap, made.missed) == (Overlap.SKIP, Missed.ONE)
+
+    broken = watcher(ToolFailed("the market is closed"))
+    second = smith_of(None, broken, store=store, clock=clock)
+    for times in (1, 2):
+        await clock.advance(3600)
+        await second.schedules.tick()
+        await second.schedules.carried()
+        runs = [run for run in await second.runs() if run.origin.kind == "schedule"]
+        assert [run.status for run in runs] == [RunStatus.FAILED] * times
+    kept = await second.schedules.get(made.id)
+    assert kept.paused is False
+    history = await second.schedules.history(made.id)
+    assert len(history) == 2
+
+
+# Running
+
+
+async def events(orchestrator: AgentOrchestrator, request: UserInput) -> list[tuple[str, str]]:
+    said = orchestrator.process_user_input(request, "t1")
+    return [(each.event, each.content) async for each in said]
+
+
+async def test_a_request_runs_through_and_done_is_the_last_event(scripted: Script) -> None:
+    smith = smith_of(scripted(answer(task())))
+    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
+    names = [name for name, _ in told]
+    assert names == [
+        *("conversation_started", "thread_started", "task_started", "task_completed"),
+        *("message", "done"),
+    ]
+
+
+async def test_a_failed_task_is_told_as_failed_and_never_as_completed(scripted: Script) -> None:
+    broken = Worker("Research", ToolFailed("no data"))
+    model = scripted(answer(task()))
+    smith = smith_of(model, broken, limits=Limits(max_replans=0))
+    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
+    names = [name for name, _ in told]
+    assert "task_failed" in names
+    assert "task_completed" not in names
+    assert ("task_failed", "no data") in told
+    assert names[-1] == "done"
+
+
+async def test_an_answer_of_triage_ends_the_conversation_with_done(scripted: Script) -> None:
+    said = {"decision": "answer", "reason": "", "query": "", "answer": "Hello!"}
+    service = PlanService(RemoteConnections(smith_of(scripted())))
+    told = await events(AgentOrchestrator(service, SuperAgent(scripted(said))), asked("hi"))
+    assert told[2:] == [("message", "Hello!"), ("done", "")]
+
+
+async def test_the_planner_gets_the_request_as_the_super_agent_enriched_it(
+    scripted: Script,
+) -> None:
+    hand = {"decision": "plan", "reason": "", "query": "look at AAPL", "answer": ""}
+    service = PlanService(
+        RemoteConnections(smith_of(scripted(Answer(answer(task()), expects="look at AAPL"))))
+    )
+    told = await events(AgentOrchestrator(service, SuperAgent(scripted(hand))), asked())
+    assert ("task_completed", "") in told
+
+
+async def test_a_question_of_planning_is_told_and_its_answer_goes_on(scripted: Script) -> None:
+    ask = {"decision": "ask", "reason": "", "query": "", "answer": "Which stock?"}
+    go = {"decision": "plan", "reason": "", "query": "look at Apple", "answer": ""}
+    model = scripted(ask, go, answer(task()))
+    service = PlanService(RemoteConnections(smith_of(model, settings=PlannerSettings())))
+    names: list[str] = []
+    async for each in AgentOrchestrator(service).process_user_input(asked("look at it")):
+        names.append(each.event)
+        if each.event == "plan_require_user_input":
+            assert each.content == "Which stock?"
+            assert service.provide_user_response("c1", "Apple")
+    assert names[-3:] == ["task_completed", "message", "done"]
+
+
+async def test_a_question_of_an_agent_is_told_and_the_task_waits_for_input(
+    scripted: Script,
+) -> None:
+    worker = Worker("Research", InputNeeded("Which market?"))
+    smith = smith_of(scripted(answer(task())), worker)
+    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
+    assert told[-2:] == [("plan_require_user_input", "Which market?"), ("done", "")]
+    [run] = await smith.runs()
+    plan = await ExecutionPlanner(RemoteConnections(smith)).plan_of(await smith.get(run.id))
+    assert plan.tasks[0].is_waiting_input()
+
+
+async def test_a_recurring_plan_is_not_run_at_once_but_asks_for_its_approval(
+    scripted: Script,
+) -> None:
+    worker = watcher()
+    smith = smith_of(scripted(answer(recurring())), worker)
+    service = PlanService(RemoteConnections(smith))
+    told = await events(AgentOrchestrator(service), asked("hourly, confirmed"))
+    [run] = await smith.runs()
+    assert run.plan is not None
+    assert run.plan.hash in told[-2][1]
+    assert worker.tasks == []
+
+
+async def test_a_failure_of_the_system_is_told_and_done_is_still_the_last_event() -> None:
+    class Broken(SuperAgent):
+        async def run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
+            if user_input.query:
+                raise PlansmithError("the disk is full")
+            yield SuperAgentOutcome(decision=SuperAgentDecision.ANSWER)
+
+    service = PlanService(RemoteConnections(smith_of(None)))
+    told = await events(AgentOrchestrator(service, Broken()), asked())
+    assert told[-2:] == [("system_failed", "the disk is full"), ("done", "")]
+
+
+async def test_what_triage_answers_while_planning_is_guidance(scripted: Script) -> None:
+    said = {"decision": "answer", "reason": "", "query": "", "answer": "Hello!"}
+    plan = await planned(smith_of(scripted(said), settings=PlannerSettings()), asked("hi"))
+    assert (plan.tasks, plan.guidance_message) == ([], "Hello!")
+
+
+async def test_guidance_is_in_the_language_of_the_request(scripted: Script) -> None:
+    plan = await planned(smith_of(scripted(answer(recurring())), watcher()), asked("每小时看苹果"))
+    assert "请确认" in (plan.guidance_message or "")
+
+
+async def test_guidance_is_told_and_done_is_still_the_last_event() -> None:
+    service = PlanService(RemoteConnections(smith_of(None)))
+    told = await events(AgentOrchestrator(service), asked())
+    assert [name for name, _ in told][-2:] == ["plan_failed", "done"]
+
+
+@pytest.mark.parametrize("at", ["conversation_started", "task_started"])
+async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script, at: str) -> None:
+    gate = asyncio.Event()
+    worker = Worker("Research", gate)
+    smith = smith_of(scripted(answer(task())), worker)
+    orchestrator = AgentOrchestrator(PlanService(RemoteConnections(smith)))
+    stream = orchestrator.process_user_input(asked())
+    async for each in stream:
+        if each.event == at:
+            break
+    await stream.aclose()  # type: ignore[attr-defined]
+    gate.set()
+    await orchestrator.settled()
+    assert [run.status for run in await smith.runs()] == [RunStatus.DONE]
+
+
+async def test_a_plan_that_changes_something_waits_for_its_approval(scripted: Script) -> None:
+    worker = Worker("Research", effect=Effect.WRITE)
+    smith = smith_of(scripted(answer(task())), worker)
+    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
+    [run] = await smith.runs()
+    assert run.plan is not None
+    assert told[-2] == ("plan_require_user_input", f"approve the plan {run.plan.hash}")
+    assert worker.tasks == []
+    await smith.decide(run.id, approve=run.plan.hash, by="ada")
+    assert (await smith.run(run.id)).status is RunStatus.DONE
+
+
+async def test_tasks_show_where_their_steps_stand(scripted: Script) -> None:
+    broken = Worker("Broken", ToolFailed("no data"))
+    model = scripted(answer(task(), task("Broken")))
+    smith = smith_of(model, Worker("Research"), broken, limits=Limits(max_replans=0))
+    plan = await planned(smith, asked())
+    assert {each.status for each in plan.tasks} == {TaskStatus.PENDING}
+    run = await smith.run(plan.plan_id)
+    after = await ExecutionPlanner(RemoteConnections(smith)).plan_of(run)
+    assert [each.status for each in after.tasks] == [TaskStatus.COMPLETED, TaskStatus.FAILED]
+    assert after.tasks[1].error_message == "no data"
+    assert after.tasks[0].started_at is not None
+
+
+# The dialect
+
+
+SLOPPY: list[Any] = [
+    [task()],
+    task(),
+    {"tasks": [task()], "adequate": "yes", "reason": "it fits"},
+    {"tasks": [{"agentName": "Research", "query": "look at Apple", "title": "Look at Apple"}]},
+    answer(task(pattern="recurring", schedule_config={"interval_minutes": "5"})),
+    answer(task(pattern="recurring", schedule_config={"daily_time": "9:05"})),
+]
+
+
+@pytest.mark.parametrize("value", SLOPPY, ids=range(len(SLOPPY)))
+def test_the_dialect_reads_sloppy_plans_and_notes_what_it_guessed(value: Any) -> None:
+    found = dialect("valuecell").read(value)
+    assert found.plan is not None
+    [step] = found.plan.steps
+    assert step.to_json()["agent"] == "Research"
+    assert not [each for each in found.problems if each.severity == "error"]
+
+
+def test_the_dialect_reads_schedules() -> None:
+    read = dialect("valuecell").read
+    every = read(SLOPPY[4]).plan
+    daily = read(SLOPPY[5]).plan
+    assert every is not None
+    assert daily is not None
+    assert every.schedule is not None
+    assert daily.schedule is not None
+    assert (every.schedule.every_minutes, daily.schedule.daily_at) == (5, "09:05")
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("words", "PS001"),
+        ({"tasks": "words"}, "PS001"),
+        (answer(task(pattern="recurring")), "PS004"),
+        (answer(task(), "words"), "PS014"),  # type: ignore[arg-type]
+        (answer({"title": "t", "query": "q"}), "PS014"),
+    ],
+)
+def test_what_the_dialect_cannot_read_is_an_error(value: Any, code: str) -> None:
+    found = dialect("valuecell").read(value)
+    assert code in {each.code for each in found.problems if each.severity == "error"}
+
+
+def test_a_task_with_an_odd_pattern_is_not_run_once_instead() -> None:
+    odd = answer(
+        task(pattern="sometimes"),
+        task(schedule_config={"interval_minutes": 5}),
+        {"agent_name": "Research", "title": "only a title"},
+    )
+    found = dialect("valuecell").read(odd)
+    assert found.plan is not None
+    assert found.plan.schedule is None
+    told = " ".join(each.message for each in found.problems)
+    assert all(word in told for word in ("'sometimes'", "neither 'once'", "its title is taken"))
+    assert [each.path for each in found.problems if each.code == "PS005"] == [("pattern",)] * 2
+
+
+@pytest.mark.parametrize(
+    ("schedule", "lost"),
+    [
+        ({"every_minutes": 5}, False),
+        ({"daily_at": "09:30", "timezone": "Europe/Oslo"}, False),
+        ({"cron": "30 9 * * MON"}, True),
+    ],
+)
+def test_schedules_come_back_or_are_told(schedule: dict[str, Any], lost: bool) -> None:
+    steps = [{"id": "a", "agent": "Research", "task": "look"}]
+    value = {"steps": steps, "schedule": schedule, "enough_context": True}
+    plan = Plan.model_validate(value)
+    written = dialect("valuecell").write(plan, None)
+    assert bool(written.lost) is lost
+    assert (dialect("valuecell").read(written.value).plan == plan) is not lost
+
+
+def test_what_belongs_to_a_run_is_told_when_a_plan_is_read() -> None:
+    whole: dict[str, Any] = {
+        "plan_id": "p1",
+        "conversation_id": "c1",
+        "user_id": "ada",
+        "orig_query": "look at Apple",
+        "created_at": "2026-01-01T00:00:00",
+        "tasks": [task(task_id="task-1", status="completed", thread_id="t1")],
+    }
+    assert recognise(whole) == "valuecell"
+    found = dialect("valuecell").read(whole)
+    assert found.plan is not None
+    assert (found.plan.id, found.plan.goal) == ("p1", "look at Apple")
+    assert [step.id for step in found.plan.steps] == ["task-1"]
+    told = " ".join(each.message for each in found.problems)
+    assert all(name in told for name in ("conversation_id", "user_id", "status", "thread_id"))
+
+
+def test_what_the_shape_cannot_hold_is_told_and_the_rest_comes_back() -> None:
+    plan = Plan.model_validate(
+        {
+            "goal": "look at Apple",
+            "assumptions": ["it trades"],
+            "steps": [
+                {"id": "a", "title": "Look", "agent": "Research", "task": 'look at {{"{{"}}it'},
+                {"id": "b", "tool": "search", "inputs": {"q": "x"}},
+                {"id": "c", "agent": "Research", "task": "use {{a}}", "why": "because"},
+            ],
+        }
+    )
+    written = dialect("valuecell").write(plan, None)
+    lost = {(each.step, *each.path) for each in written.lost}
+    assert {(None, "assumptions"), ("b",), ("c", "why"), ("c",)} <= lost
+    again = dialect("valuecell").read(written.value).plan
+    assert again is not None
+    assert again.goal == plan.goal
+    assert again.steps[0] == plan.steps[0]
+    assert [step.id for step in again.steps] == ["a", "c"]
+
+
+async def test_a_run_is_written_with_its_statuses(scripted: Script) -> None:
+    smith = smith_of(scripted(answer(task())))
+    plan = await planned(smith, asked())
+    run = await smith.run(plan.plan_id)
+    assert run.plan is not None
+    value: Any = dialect("valuecell").write(run.plan, run).value
+    [written] = value["tasks"]
+    assert (value["plan_id"], value["orig_query"]) == (run.id, "look at Apple")
+    assert (written["status"], written["error_message"]) == ("completed", None)
+    started = datetime.fromisoformat(written["started_at"])
+    assert datetime.fromisoformat(written["completed_at"]) - started < timedelta(minutes=1)

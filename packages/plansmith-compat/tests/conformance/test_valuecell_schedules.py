@@ -1,0 +1,307 @@
+"""ValueCell: each task has a schedule of its own, and no time that cannot be read runs anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conformance.test_valuecell import (
+    NO_TRIAGE,
+    Script,
+    Worker,
+    answer,
+    asked,
+    nobody,
+    planned,
+    smith_of,
+    task,
+    watcher,
+)
+
+from plansmith import Effect, Plan, Plansmith, RunStatus
+from plansmith_compat.valuecell import AgentOrchestrator, ExecutionPlan, PlanService, RemoteConnections, ScheduleConfig, TaskPattern
+from plansmith.formats.dialect import dialect
+from plansmith.errors import PlansmithError, Refused, StaleDecision
+from plansmith.plan.events import Actor
+from plansmith.plan.schedules import Schedule
+from plansmith.ports import Record
+from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
+
+HOURLY = {"pattern": "recurring", "schedule_config": {"interval_minutes": 60}}
+DAILY = {"pattern": "recurring", "schedule_config": {"daily_time": "09:30"}}
+MIXED = answer(
+    task("Watcher", title="Tesla", query="look at Tesla", **HOURLY),
+    task("Watcher", title="Apple", query="look at Apple", **DAILY),
+    task("Research", title="Now", query="read the filing"),
+)
+REQUEST = "look at Tesla every hour and at Apple daily at 9:30, read the filing now, confirmed"
+
+
+def crew() -> tuple[Worker, Worker]:
+    return watcher(), Worker("Research")
+
+
+async def mixed(
+    store: Any, *workers: Worker, clock: FakeClock | None = None
+) -> tuple[Plansmith, ExecutionPlan, str]:
+    given = {"store": store, "clock": clock or FakeClock()}
+    smith = smith_of(ScriptedModel(MIXED), *(workers or crew()), **given)
+    plan = await planned(smith, asked(REQUEST))
+    made = (await smith.get(plan.plan_id)).plan
+    assert made is not None
+    return smith, plan, made.hash
+
+
+def orchestrator(smith: Plansmith) -> AgentOrchestrator:
+    return AgentOrchestrator(PlanService(RemoteConnections(smith)))
+
+
+@pytest.mark.parametrize("request_", ["watch Tesla", "盯着特斯拉"])
+@pytest.mark.parametrize("own", ["Which market do you mean?", ""])
+async def test_guidance_on_a_time_that_nobody_can_read_is_in_words_of_people(
+    own: str, request_: str
+) -> None:
+    bad = {"pattern": "recurring", "schedule_config": {"interval_minutes": "soon"}}
+    asks = {"adequate": False, "reason": "unclear", "guidance_message": own} if own else {}
+    given = answer(task("Watcher", **bad), **asks)
+    plan = await planned(smith_of(ScriptedModel(*[given] * 3), watcher()), asked(request_))
+    told = plan.guidance_message or ""
+    assert plan.tasks == []
+    for field in ("every_minutes", "interval_minutes", "cron", "plansmith", "schedule_config"):
+        assert field not in told
+    time = "When should it run" if request_.startswith("watch") else "何时运行"
+    assert told == own if own else time in told
+
+
+async def test_every_task_keeps_its_own_pattern_and_schedule() -> None:
+    _, plan, _ = await mixed(MemoryStore())
+    assert plan.guidance_message is None
+    assert [(each.title, each.pattern, each.schedule_config) for each in plan.tasks] == [
+        ("Tesla", TaskPattern.RECURRING, ScheduleConfig(interval_minutes=60)),
+        ("Apple", TaskPattern.RECURRING, ScheduleConfig(daily_time="09:30")),
+        ("Now", TaskPattern.ONCE, None),
+    ]
+
+
+async def test_the_schedule_of_every_task_is_shown_and_must_be_confirmed(scripted: Script) -> None:
+    smith = smith_of(scripted(MIXED), *crew())
+    plan = await planned(smith, asked("look at Tesla every hour and Apple daily at 9:30"))
+    assert plan.tasks == []
+    for part in ("Tesla every hour", "Apple daily at 09:30"):
+        assert part in (plan.guidance_message or "")
+
+
+async def test_the_schedules_of_a_plan_are_told_with_the_hash_that_approves_them() -> None:
+    smith = smith_of(ScriptedModel(MIXED), *crew())
+    told = [each async for each in orchestrator(smith).process_user_input(asked(REQUEST))]
+    [run] = await smith.runs()
+    assert run.plan is not None
+    assert told[-2].event == "plan_require_user_input"
+    for part in (run.plan.hash, "Tesla every hour", "Apple daily at 09:30"):
+        assert part in told[-2].content
+
+
+async def test_each_schedule_fires_its_own_task_also_after_a_restart(tmp_path: Path) -> None:
+    url, clock = f"sqlite:///{tmp_path / 'runs.db'}", FakeClock()
+    first, plan, digest = await mixed(url, clock=clock)
+    made = await orchestrator(first).set_up_each(plan, approve=digest)
+    assert [str(each.timing) for each in made] == ["every hour", "daily at 09:30 UTC"]
+    assert [each.approved_by for each in made] == ["ada", "ada"]
+    await first.close()
+
+    watching, reading = crew()
+    second = smith_of(None, watching, reading, store=url, clock=clock)
+    await clock.advance(3600)
+    await second.schedules.tick()
+    await second.schedules.carried()
+    assert watching.tasks == ["look at Tesla"]
+    await clock.advance(9 * 3600)
+    await second.schedules.tick()
+    await second.schedules.carried()
+    assert sorted(set(watching.tasks)) == ["look at Apple", "look at Tesla"]
+    assert reading.tasks == []
+    assert (await second.run(plan.plan_id)).status is RunStatus.DONE
+    assert reading.tasks == ["read the filing"]
+    await second.close()
+
+
+async def test_the_tasks_that_run_once_stay_in_the_run_and_are_approved_with_the_rest() -> None:
+    watching, writing = watcher(), Worker("Research", effect=Effect.WRITE)
+    smith, plan, digest = await mixed(MemoryStore(), watching, writing)
+    await orchestrator(smith).set_up_each(plan, approve=digest)
+    run = await smith.get(plan.plan_id)
+    assert run.plan is not None
+    assert [step.title for step in run.plan.steps] == ["Now"]
+    assert run.is_approved
+    assert (await smith.run(plan.plan_id)).status is RunStatus.DONE
+    assert (watching.tasks, writing.tasks) == ([], ["read the filing"])
+
+
+async def test_another_hash_or_a_program_sets_up_no_schedule() -> None:
+    smith, plan, digest = await mixed(MemoryStore())
+    with pytest.raises(StaleDecision):
+        await orchestrator(smith).set_up_each(plan, approve="0" * 64)
+    robot = Actor(kind="program", name="robot")
+    with pytest.raises(Refused):
+        await smith.schedules.create_each(plan.plan_id, approve=digest, by=robot)
+    assert await smith.schedules.all() == []
+
+
+async def test_a_schedule_of_a_task_for_an_agent_that_does_not_monitor_is_refused() -> None:
+    plain = Worker("Watcher", effect=Effect.WRITE, description="Writes letters")
+    smith = smith_of(ScriptedModel(MIXED), plain, Worker("Research"))
+    plan = await planned(smith, asked(REQUEST))
+    assert plan.tasks == []
+    assert "no monitoring or notification skill" in (plan.guidance_message or "")
+
+
+class Breaking(MemoryStore):
+    """A store that fails at the second schedule, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = 1
+
+    async def put_records(self, records: Sequence[Record]) -> bool:
+        if records[0].kind != "schedule":
+            return await super().put_records(records)
+        if self.left == 0:
+            self.left = -1
+            raise PlansmithError("the disk is full")
+        self.left -= 1
+        return await super().put_records(records)
+
+
+async def test_a_set_up_that_broke_off_creates_no_schedule_twice() -> None:
+    smith, plan, digest = await mixed(Breaking())
+    with pytest.raises(PlansmithError, match="disk is full"):
+        await orchestrator(smith).set_up_each(plan, approve=digest)
+    assert len(await smith.schedules.all()) == 1
+    made = await orchestrator(smith).set_up_each(plan, approve=digest)
+    assert len(made) == len(await smith.schedules.all()) == 2
+
+
+async def test_two_processes_that_set_up_one_plan_create_each_schedule_once(
+    tmp_path: Path,
+) -> None:
+    url, clock = f"sqlite:///{tmp_path / 'runs.db'}", FakeClock()
+    first, plan, digest = await mixed(url, clock=clock)
+    second = smith_of(None, *crew(), store=url, clock=clock)
+    both = (
+        each.schedules.create_each(plan.plan_id, approve=digest, by="ada")
+        for each in (first, second)
+    )
+    made = await asyncio.gather(*both, return_exceptions=True)
+    assert any(isinstance(each, list) for each in made)
+    assert len(await first.schedules.all()) == 2
+    await first.close()
+    await second.close()
+
+
+async def test_the_schedules_of_an_equal_plan_do_not_stand_for_those_of_another_run() -> None:
+    smith = smith_of(ScriptedModel(MIXED, MIXED), *crew(), clock=FakeClock())
+    plans = [await planned(smith, asked(REQUEST)) for _ in range(2)]
+    made: list[list[Schedule]] = []
+    for plan, who in zip(plans, ("ada", "bob"), strict=True):
+        run = (await smith.get(plan.plan_id)).plan
+        assert run is not None
+        made.append(await smith.schedules.create_each(plan.plan_id, approve=run.hash, by=who))
+        await smith.schedules.pause(made[0][0].id)
+    assert [[each.approved_by for each in one] for one in made] == [["ada"] * 2, ["bob"] * 2]
+    assert not any(each.paused for each in made[1])
+
+
+async def test_one_schedule_is_refused_for_tasks_with_different_schedules() -> None:
+    smith, plan, digest = await mixed(MemoryStore())
+    with pytest.raises(Refused, match="different times"):
+        await smith.schedules.create(run=plan.plan_id, approve=digest, by="ada")
+
+
+async def test_steps_that_need_each_other_have_the_same_schedule() -> None:
+    steps = [
+        {"id": "a", "agent": "Research", "task": "read"},
+        {"id": "b", "agent": "Research", "task": "use {{a}}"},
+    ]
+    times = {"b": {"every_minutes": 5}, "c": {"every_minutes": 5}}
+    plan = Plan.model_validate({"goal": "g", "steps": steps, "schedules": times})
+    async with smith_of(None) as smith:
+        found = [each for each in await smith.check(plan) if each.code == "PS314"]
+    told = " ".join(each.message for each in found)
+    assert "'b' needs 'a'" in told
+    assert "no step 'c'" in told
+
+
+def test_different_schedules_come_back_in_the_shape_of_valuecell() -> None:
+    plan = dialect("valuecell").read(MIXED).plan
+    assert plan is not None
+    written = dialect("valuecell").write(plan, None)
+    assert written.lost == ()
+    assert dialect("valuecell").read(written.value).plan == plan
+    other = plan.replace(schedules={**plan.schedules, "s1": {"every_minutes": 61}})
+    assert other.hash != plan.hash
+
+
+UNREADABLE = (
+    "look at Apple every day at 25:00",
+    "look at Apple every 0 minutes, confirmed",
+    "每天25点看苹果，确认",
+)
+
+
+@pytest.mark.parametrize("query", UNREADABLE)
+async def test_a_schedule_whose_time_cannot_be_read_is_asked_and_runs_nothing(
+    scripted: Script, query: str
+) -> None:
+    worker = watcher()
+    smith = smith_of(scripted(answer(task("Watcher", query="look at Apple"))), worker)
+    told = [each async for each in orchestrator(smith).process_user_input(asked(query))]
+    assert [each.event for each in told][-2:] == ["plan_failed", "done"]
+    assert any(word in told[-2].content for word in ("When should it run", "何时运行"))
+    assert worker.tasks == []
+
+
+@pytest.mark.parametrize(
+    "config", [{"daily_time": "noon"}, {"interval_minutes": "soon"}, {}, {"daily_time": "25:00"}]
+)
+async def test_a_schedule_of_the_model_that_cannot_be_read_is_asked_and_runs_nothing(
+    config: dict[str, Any],
+) -> None:
+    worker = watcher()
+    said = answer(task("Watcher", pattern="recurring", schedule_config=config))
+    smith = smith_of(ScriptedModel(said, said, said), worker)
+    told = [each async for each in orchestrator(smith).process_user_input(asked("hourly"))]
+    assert [each.event for each in told][-2:] == ["plan_failed", "done"]
+    assert told[-2].content
+    assert worker.tasks == []
+
+
+async def test_a_weekly_schedule_is_recurring_although_valuecell_has_no_such_config(
+    scripted: Script,
+) -> None:
+    worker = watcher()
+    smith = smith_of(scripted(answer(task("Watcher", query="look at Apple"))), worker)
+    query = "look at Apple every monday at 9:00, confirmed"
+    told = [each async for each in orchestrator(smith).process_user_input(asked(query))]
+    assert told[-2].event == "plan_require_user_input"
+    [run] = await smith.runs()
+    plan = await PlanService(RemoteConnections(smith)).planner.plan_of(await smith.get(run.id))
+    assert [(each.pattern, each.schedule_config) for each in plan.tasks] == [
+        (TaskPattern.RECURRING, None)
+    ]
+    assert worker.tasks == []
+
+
+async def test_a_hostile_model_cannot_schedule_what_nobody_confirmed() -> None:
+    said = answer(
+        task("Watcher", title="confirmed 确认 yes", **HOURLY), reason="the person confirmed it"
+    )
+    worker = watcher()
+    smith = smith_of(ScriptedModel(said), worker, settings=NO_TRIAGE)
+    service = PlanService(RemoteConnections(smith))
+    plan = await service.start_planning_task(asked("look at Apple"), "t1", nobody)
+    assert plan.tasks == []
+    assert "confirm the schedule" in (plan.guidance_message or "")
+    assert await smith.schedules.all() == []

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from pydantic_ai.models import override_allow_model_requests
+
+from plansmith_planner.models.choose import AutoModel, Choice
+from plansmith_planner.models.fact_checked import FactCheckedModel
+from plansmith_planner.models.provider import ProviderModel
+from plansmith_planner.models.wrappers import LimitedModel, RetryingModel, TimedModel
+from plansmith_compat.openmanus.tokens import CountingModel
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith_planner.model_calls import Transcript, read_answer
+from plansmith.ports import (
+    ChatModel,
+    Delta,
+    Message,
+    ModelDone,
+    Prompt,
+    TextDelta,
+    TriageBrief,
+    Usage,
+)
+from plansmith.testing import Answer, FakeClock, RecordedModel, RecordingModel, ScriptedModel
+from plansmith.testing.contracts import ChatModelContract
+from plansmith.testing.modelserver import ModelServer, Reply
+
+HELLO = [Message("user", "hello")]
+
+
+class TestScripted(ChatModelContract):
+    def make_model(self) -> ChatModel:
+        return ScriptedModel("good day to you all", "and again")
+
+
+class TestRecorded(ChatModelContract):
+    @pytest.fixture(autouse=True)
+    def recording(self, tmp_path: Path) -> None:
+        self.path = tmp_path / "calls.jsonl"
+        asyncio.run(said(RecordingModel(ScriptedModel("good day to you all"), self.path)))
+
+    def make_model(self) -> ChatModel:
+        return RecordedModel(self.path)
+
+
+class TestProvider(ChatModelContract):
+    @pytest.fixture(autouse=True)
+    def servers(self) -> Iterator[None]:
+        with ExitStack() as self.open, override_allow_model_requests(True):
+            yield
+
+    def make_model(self) -> ChatModel:
+        server = ModelServer(then=Reply("good day to you all", chunk=3))
+        url = self.open.enter_context(server.in_thread())
+        return ProviderModel("openai:test", base_url=url)
+
+
+class TestRetrying(ChatModelContract):
+    def make_model(self) -> ChatModel:
+        return RetryingModel(ScriptedModel("good day to you all"), clock=FakeClock())
+
+
+class TestTimed(ChatModelContract):
+    def make_model(self) -> ChatModel:
+        model = ScriptedModel("good day to you all")
+        return TimedModel(model, clock=FakeClock(), silence_s=1, total_s=10)
+
+
+class TestLimited(ChatModelContract):
+    def make_model(self) -> ChatModel:
+        return LimitedModel(ScriptedModel("good day to you all"), context_tokens=8000)
+
+
+class BareModel:
+    """A stream that cannot be closed: the port asks for an iterator, not for a generator."""
+
+    name = "bare"
+
+    def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        return BareStream([TextDelta("good"), TextDelta(" day"), ModelDone(Usage())])
+
+
+class BareStream:
+    def __init__(self, deltas: list[Delta]) -> None:
+        self.deltas = deltas
+
+    def __aiter__(self) -> BareStream:
+        return self
+
+    async def __anext__(self) -> Delta:
+        if not self.deltas:
+            raise StopAsyncIteration
+        return self.deltas.pop(0)
+
+
+class TestWrappersOfABareModel(ChatModelContract):
+    def make_model(self) -> ChatModel:
+        clock = FakeClock()
+        timed = TimedModel(BareModel(), clock=clock, total_s=10)
+        return LimitedModel(RetryingModel(timed, clock=clock), context_tokens=8000)
+
+
+async def said(model: ChatModel, schema: dict[str, Json] | None = None) -> list[Delta]:
+    return [delta async for delta in model.stream(Prompt(HELLO, schema=schema))]
+
+
+async def test_a_recorded_provider_model_is_played_back_byte_for_byte(tmp_path: Path) -> None:
+    schema: dict[str, Json] = {"type": "object", "properties": {"计划": {"type": "string"}}}
+    reply = Reply({"计划": "✓ one, two"}, tool="answer", chunk=3, cached_tokens=2)
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    with override_allow_model_requests(True):
+        async with ModelServer(reply, json_mode=False) as server:
+            live = RecordingModel(ProviderModel("openai:test", base_url=server.url), first)
+            heard = await said(live, schema)
+    replayed = await said(RecordingModel(RecordedModel(first), second), schema)
+    assert replayed == heard
+    assert second.read_bytes() == first.read_bytes()
+    assert isinstance(heard[-1], ModelDone)
+
+
+async def test_wrappers_pass_an_answer_on_unchanged() -> None:
+    usage = Usage(input_tokens=3, output_tokens=2)
+    clock = FakeClock()
+    plain = await said(ScriptedModel(Answer("good day to you all", chunk=4, usage=usage)))
+    inner = ScriptedModel(Answer("good day to you all", chunk=4, usage=usage))
+    timed = TimedModel(inner, clock=clock, silence_s=5)
+    wrapped = LimitedModel(RetryingModel(timed, clock=clock), context_tokens=8000)
+    assert wrapped.name == "scripted"
+    assert await said(wrapped) == plain
+
+
+class Keeps:
+    """A model that keeps the prompts it was asked."""
+
+    name = "keeps"
+
+    def __init__(self) -> None:
+        self.prompts: list[Prompt] = []
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        self.prompts.append(prompt)
+        yield TextDelta("good day")
+        yield ModelDone(Usage())
+
+
+async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> None:
+    clock, inner = FakeClock(), Keeps()
+
+    async def chosen() -> Choice:
+        return Choice("server", "keeps", "it was there")
+
+    wrappers: list[ChatModel] = [
+        LimitedModel(inner, context_tokens=8000),
+        RetryingModel(inner, clock=clock),
+        TimedModel(inner, clock=clock),
+        FactCheckedModel(inner),
+        AutoModel(chosen, lambda _: inner),
+        RecordingModel(inner, tmp_path / "calls.jsonl"),
+        Transcript().of(inner),
+        CountingModel(inner),
+    ]
+    prompt = Prompt(HELLO, tools=[ToolSpec(name="t")], max_tokens=7, brief=TriageBrief("hello"))
+    for wrapper in wrappers:
+        await read_answer(wrapper.stream(prompt))
+    assert len(inner.prompts) == len(wrappers)
+    assert all(each is prompt for each in inner.prompts)
+
+
+async def test_a_recorded_call_is_found_by_its_messages_whatever_the_brief(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    await said(RecordingModel(ScriptedModel("good day"), path))
+    assert json.loads(path.read_text())["request"].keys() == {"messages", "schema", "tools"}
+    prompt = Prompt(HELLO, max_tokens=5, brief=TriageBrief("hello"))
+    assert (await read_answer(RecordedModel(path).stream(prompt))).text == "good day"

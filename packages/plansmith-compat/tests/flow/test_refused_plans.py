@@ -1,0 +1,89 @@
+"""A plan that refuses, or that says when it runs in an unreadable way, is never run instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from plansmith import AgentSpec, Effect, Plansmith, RunStatus
+from plansmith_compat.sage import LLMPlanner
+from plansmith.plan.data import Json
+from plansmith_planner.settings import PlannerSettings
+from plansmith.ports import Call
+from plansmith.testing import ScriptedModel
+
+Script = Callable[..., ScriptedModel]
+UNREADABLE: list[Any] = [
+    {"interval_minutes": "soon"},
+    {"daily_time": "25:99"},
+    {"cron": "0 9 * * *"},
+    {"daily_time": "09:00", "weekdays": ["Mon"]},
+    "every morning",
+]
+
+
+class Desk:
+    """An agent that counts its tasks."""
+
+    def __init__(self) -> None:
+        self.spec = AgentSpec(name="desk", effect=Effect.READ)
+        self.tasks: list[str] = []
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        self.tasks.append(task)
+        return "done"
+
+
+def refused(config: Any, *, adequate: Any = False) -> dict[str, Any]:
+    task = {"title": "Pay", "query": "pay", "agent_name": "desk", "pattern": "recurring"}
+    tasks = [task | {"schedule_config": config}]
+    return {"tasks": tasks, "adequate": adequate, "reason": "no account is named"}
+
+
+@pytest.mark.parametrize("fallback", ["reply", "three_steps", "none"])
+@pytest.mark.parametrize("adequate", [False, "not yet", True])
+@pytest.mark.parametrize("config", UNREADABLE, ids=map(str, UNREADABLE))
+async def test_a_plan_with_an_unreadable_schedule_never_runs_however_often_the_model_repeats_it(
+    scripted: Script, config: Any, adequate: Any, fallback: str
+) -> None:
+    desk, repairs = Desk(), 2
+    given = {"triage": False, "repairs": repairs, "fallback": fallback}
+    model = scripted(*[refused(config, adequate=adequate)] * (repairs + 1))
+    smith = Plansmith(model=model, agents=[desk], settings=PlannerSettings.model_validate(given))
+    planned = await smith.plan("pay every morning", dialect="valuecell")
+    if not planned.status.over:
+        await smith.runs.run(planned.id)
+    run = await smith.get(planned.id)
+    assert "pay" not in desk.tasks
+    assert run.status is not RunStatus.DONE or fallback == "three_steps"
+
+
+async def test_the_problems_of_the_asked_dialect_are_what_the_model_repairs(
+    scripted: Script,
+) -> None:
+    good = refused({"daily_time": "09:00"}, adequate=True)
+    model = scripted(refused("every morning", adequate=True), good)
+    smith = Plansmith(
+        model=model,
+        agents=[Desk()],
+        settings=PlannerSettings(triage=False),
+    )
+    run = await smith.plan("pay every morning", dialect="valuecell")
+    assert run.plan is not None
+    assert run.plan.schedule is not None
+    assert run.plan.schedule.daily_at == "09:00"
+    asked = model.prompts[1][-1].text
+    assert "schedule_config" in asked
+
+
+def test_an_entry_that_is_no_step_drops_only_itself_from_a_list_of_steps(scripted: Script) -> None:
+    call = {"type": "tool", "name": "look", "arguments": {"at": "Oslo"}}
+    reply = {"type": "reply", "text": "Told."}
+    listed = [5, call, "junk", None, {"foo": 1}, reply, ["a"]]
+    planner = LLMPlanner(generator=scripted(listed, listed))
+    tools = {"look": {"description": "look at a city", "input_schema": {"type": "object"}}}
+    assert planner.plan("", "look at Oslo", tools) == [call, reply]
+    told = [each for each in planner.problems if each.code == "PS014"]
+    assert len(told) == 5

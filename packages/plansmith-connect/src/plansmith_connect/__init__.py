@@ -1,0 +1,1 @@
+"""Plansmith connect."""

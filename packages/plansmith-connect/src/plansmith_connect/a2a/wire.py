@@ -1,0 +1,193 @@
+"""HTTP to remote agents: size limits, fetching cards, and readable errors."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, cast
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from plansmith_connect.a2a.cards import Card, authority, card_url, plain_refusal, read_card
+from plansmith_connect.a2a.settings import AgentSettings
+from plansmith.retry_after import retry_after
+from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.plan.sentence import Sentence
+
+_REDIRECTS: Final = 3
+_PASSING: Final = (408, 425, 429)
+# Only without a connection was a request certainly not sent.
+_UNSENT: Final = (
+    *(httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout),
+    httpx.UnsupportedProtocol,
+)
+
+
+class TooMuch(ToolFailed):
+    """The agent sent more than the limit."""
+
+
+class NotSent(ToolBusy):
+    """No connection was made, so the request had no effect."""
+
+
+class Untrusted(ToolFailed):
+    """No connection was made, since the agent's certificate is not trusted."""
+
+
+class Cut(ToolBusy):
+    """The request was sent and its answer was lost: whether it took effect is unknown."""
+
+
+class _Bounded(httpx.AsyncByteStream):
+    """A response body that fails when it grows beyond a limit."""
+
+    def __init__(self, stream: httpx.AsyncByteStream, limit: int) -> None:
+        self._stream = stream
+        self._left = self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            self._left -= len(piece)
+            if self._left < 0:
+                raise TooMuch(Sentence("a2a.answer_too_large", most=self._limit))
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class BoundedTransport(httpx.AsyncBaseTransport):
+    """An HTTP transport that limits responses and does not decompress them."""
+
+    def __init__(self, *, limit: int, verify: ssl.SSLContext) -> None:
+        self._limit = limit
+        self._plain = httpx.AsyncHTTPTransport(verify=verify)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        # A packed answer of a few bytes can unpack to gigabytes, so none is asked for or taken.
+        request.headers["Accept-Encoding"] = "identity"
+        response = await self._plain.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            raise TooMuch(Sentence("a2a.compressed"))
+        response.stream = _Bounded(cast("httpx.AsyncByteStream", response.stream), self._limit)
+        return response
+
+    async def aclose(self) -> None:
+        await self._plain.aclose()
+
+
+def open_http(
+    settings: AgentSettings, *, headers: Mapping[str, str], limit: int
+) -> httpx.AsyncClient:
+    """Opens an HTTP client for one call: no redirects, no cookies, no proxy from environment."""
+    why = plain_refusal(settings.url, settings)
+    if why:
+        raise ToolFailed(Sentence("a2a.unusable", why=why))
+    limits = settings.limits
+    return httpx.AsyncClient(
+        transport=BoundedTransport(limit=limit, verify=_trust(settings.ca_file)),
+        headers=dict(headers),
+        follow_redirects=False,
+        trust_env=False,
+        timeout=httpx.Timeout(limits.request_s, connect=limits.connect_s, read=limits.answer_s),
+    )
+
+
+@cache
+def _trust(ca_file: Path | None) -> ssl.SSLContext:
+    """Returns the TLS context of a CA file; cached, since loading certificates is slow."""
+    if ca_file is None:
+        return httpx.create_ssl_context(trust_env=False)
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        raise ToolFailed(Sentence("a2a.bad_certificates", file=ca_file, error=error)) from None
+
+
+async def fetch_card(settings: AgentSettings) -> Card:
+    """Fetches the raw card; follows redirects only within its own host."""
+    limits, url = settings.limits, card_url(settings.url)
+    # No secret goes along: this is asked of addresses that nobody has approved yet.
+    client = open_http(settings, headers={}, limit=limits.card_bytes)
+    try:
+        async with asyncio.timeout(limits.request_s), client:
+            response = await _get(client, url)
+    except TimeoutError:
+        raise ToolBusy(
+            Sentence("a2a.card_late", url=url, seconds=f"{limits.request_s:g}")
+        ) from None
+    except httpx.HTTPError as error:
+        raise _card_failure(error, url) from None
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        found = kind or "nothing"
+        raise ToolFailed(Sentence("a2a.card_type", url=url, type=found[:80]))
+    return read_card(response.content, url)
+
+
+async def _get(client: httpx.AsyncClient, url: str) -> httpx.Response:
+    for _ in range(_REDIRECTS + 1):
+        response = await client.get(url, headers={"Accept": "application/json"})
+        if not response.has_redirect_location:
+            response.raise_for_status()
+            return response
+        url = _next_hop(url, response.headers["location"])
+    raise ToolFailed(Sentence("a2a.card_redirects", url=url, most=_REDIRECTS))
+
+
+def _next_hop(url: str, location: str) -> str:
+    there = urljoin(url, location)
+    old, new = urlsplit(url), urlsplit(there)
+    try:
+        same = authority(old) == authority(new) and old.scheme == new.scheme
+    except ValueError:
+        same = False
+    if not same:
+        hint = Sentence("a2a.add_there")
+        raise ToolFailed(Sentence("a2a.redirects", url=url, there=there[:200]), hint=hint)
+    return there
+
+
+def _card_failure(error: httpx.HTTPError, url: str) -> ToolFailed:
+    failure = explain(error)
+    why = Sentence("a2a.card_not_fetched", url=url, why=failure.message)
+    return type(failure)(why, hint=failure.hint)
+
+
+def explain(error: httpx.HTTPError) -> ToolFailed:
+    """Converts an HTTP error to ours; `NotSent` only if there was no connection."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return _status(error.response)
+    if not isinstance(error, _UNSENT):
+        return Cut(Sentence("a2a.connection_lost", error=str(error) or type(error).__name__))
+    if _is_about_certificates(error):
+        return Untrusted(Sentence("a2a.unsafe", error=error), hint=Sentence("a2a.fix_certificate"))
+    return NotSent(Sentence("a2a.no_connection", error=str(error) or type(error).__name__))
+
+
+def _is_about_certificates(error: BaseException | None) -> bool:
+    """Whether an error is caused by TLS: a retry would not help."""
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _status(response: httpx.Response) -> ToolFailed:
+    code = response.status_code
+    message = Sentence("a2a.http", status=code, reason=response.reason_phrase).rstrip()
+    if response.has_redirect_location:
+        there = response.headers["location"][:200]
+        return ToolFailed(Sentence("a2a.not_followed", message=message, there=there))
+    if code in (401, 403):
+        return ToolFailed(message, hint=Sentence("a2a.check_credentials"))
+    if code < 500 and code not in _PASSING:
+        return ToolFailed(message)
+    return Cut(message, retry_after=retry_after(response.headers.get("retry-after")))

@@ -1,0 +1,183 @@
+"""What a person approves before an MCP server starts, and the command it starts with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from plansmith_connect.mcp.settings import ServerSettings
+from plansmith_connect.mcp.trusted_copy import refuse_folder
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence
+from plansmith.text import safe
+
+# What a server may see of the environment without being given it by name.
+PASSED: Final = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ"),
+    *("USER", "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "SYSTEMDRIVE"),
+    *("SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
+)
+_REFERENCE: Final = re.compile(r"\$\{([^{}:]+(?::[^{}-][^{}]{0,200})?)(?::-([^{}]*))?\}")
+_SECRET: Final = re.compile(r"key|token|secret|passw|auth|credential|cookie|bearer", re.IGNORECASE)
+_HASHED: Final = re.compile(r"sha256:[0-9a-f]{64}")
+_FETCHERS: Final = ("npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman")
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+_SHORTEST_SECRET: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server ready to start or to reach: all references filled in, environment complete."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] | None = None
+    cwd: str | None = None
+    url: str = ""
+    headers: Mapping[str, str] | None = None
+    secrets: tuple[str, ...] = ()
+    folder: str = ""
+    files: Mapping[str, str] | None = None
+
+    def hush(self, text: str) -> str:
+        """Removes the filled-in secret values from a text."""
+        for secret in self.secrets:
+            text = text.replace(secret, "•••")
+        return text
+
+
+def launch_definition(settings: ServerSettings, environment: Mapping[str, str]) -> dict[str, Json]:
+    """Returns what is approved; secret values as hashes, references unfilled.
+
+    Command and folder have their references filled in, since they decide what is started.
+    """
+    tools: dict[str, Json] = {name: each.to_json() for name, each in settings.tools.items()}
+    common: dict[str, Json] = {"trusted": settings.trusted, "tools": tools}
+    if settings.url:
+        return {**common, "url": settings.url, "headers": _shown(settings.headers)}
+    return {
+        **common,
+        "command": expand(settings.command, environment),
+        "args": list(settings.args),
+        "cwd": expand(settings.cwd, environment),
+        "env": _shown(settings.env),
+        "pass_env": list(settings.pass_env),
+        "folder": settings.folder,
+        "files": {**settings.files},
+    }
+
+
+def _shown(values: Mapping[str, str]) -> dict[str, Json]:
+    return {
+        name: f"sha256:{content_hash(value)}" if _is_secret(name, value) else value
+        for name, value in values.items()
+    }
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return bool(value) and bool(_SECRET.search(name)) and not _REFERENCE.search(value)
+
+
+def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
+    """Returns a launch as a person reads it before approving, with the exact command."""
+    if "url" in definition:
+        yield Sentence("mcp.reached_at", name=safe(name))
+        yield f"    {safe(str(definition['url']))}"
+        yield from _values("mcp.header", definition["headers"])
+        yield from _open_wire(str(definition["url"]))
+    else:
+        command, args = str(definition["command"]), definition["args"]
+        started = [command, *map(str, args if isinstance(args, list) else [])]
+        yield Sentence("mcp.started_with", name=safe(name))
+        yield f"    {safe(shlex.join(started))}"
+        found, folder = shutil.which(command), str(definition["cwd"])
+        yield Sentence("mcp.that_is", file=safe(found)) if found else Sentence("mcp.no_command")
+        yield Sentence("mcp.in_folder", folder=safe(folder)) if folder else Sentence("mcp.here")
+        if definition["folder"]:
+            yield Sentence("mcp.copied", folder=safe(str(definition["folder"])))
+            yield from _values("mcp.copied_file", definition["files"])
+        yield from _values("mcp.environment", definition["env"])
+        passed = definition["pass_env"]
+        if isinstance(passed, list) and passed:
+            yield Sentence("mcp.passes", names=[safe(str(each)) for each in passed])
+        if os.path.basename(command) in _FETCHERS:  # noqa: PTH119 - a command is no path
+            yield Sentence("mcp.downloads")
+    yield Sentence("mcp.hints_believed" if definition["trusted"] else "mcp.hints_ignored")
+    tools = definition["tools"]
+    for tool, chosen in tools.items() if isinstance(tools, dict) else ():
+        yield Sentence("mcp.you_say", tool=safe(tool), what=safe(str(chosen)))
+
+
+def _values(code: str, values: Json) -> Iterator[str]:
+    for key, value in values.items() if isinstance(values, dict) else ():
+        secret = _HASHED.fullmatch(str(value))
+        shown = Sentence("mcp.secret_in_file") if secret else safe(str(value))
+        yield Sentence(code, name=safe(key), value=shown)
+
+
+def _open_wire(url: str) -> Iterator[str]:
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname not in _LOCAL:
+        yield Sentence("mcp.not_encrypted")
+
+
+def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
+    """Returns the server to start or reach; its environment is an allow-list."""
+    secrets = tuple(_secrets(settings, environment))
+    if settings.url:
+        headers = {key: expand(each, environment) for key, each in settings.headers.items()}
+        return Target(url=expand(settings.url, environment), headers=headers, secrets=secrets)
+    passed = {
+        name: environment[name] for name in (*PASSED, *settings.pass_env) if name in environment
+    }
+    given = {key: expand(each, environment) for key, each in settings.env.items()}
+    args = tuple(expand(each, environment) for each in settings.args)
+    command, cwd = expand(settings.command, environment), expand(settings.cwd, environment)
+    if settings.folder:
+        refuse_folder(Path(settings.folder), (command, *args, *given.values(), f"./{cwd}"))
+        given["PLANSMITH_FOLDER"] = settings.folder
+    return Target(
+        command=command,
+        args=args,
+        env=passed | given,
+        cwd=cwd or None,
+        secrets=secrets,
+        folder=settings.folder,
+        files=settings.files,
+    )
+
+
+def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Iterator[str]:
+    """Returns the values that must not appear in messages."""
+    texts = (*settings.args, settings.url, *settings.env.values(), *settings.headers.values())
+    named = [found[1] for text in texts for found in _REFERENCE.finditer(text)]
+    values = [environment.get(name, "") for name in (*named, *settings.pass_env)]
+    values += [
+        value
+        for name, value in (*settings.env.items(), *settings.headers.items())
+        if _is_secret(name, value)
+    ]
+    yield from {value for value in values if len(value) >= _SHORTEST_SECRET}
+
+
+def expand(text: str, environment: Mapping[str, str]) -> str:
+    """Fills in `${NAME}` and `${NAME:-default}` from the environment."""
+
+    def value(found: re.Match[str]) -> str:
+        name, default = found[1], found[2]
+        held = environment.get(name)
+        if held:
+            return held
+        if default is None:
+            raise Misconfigured(Sentence("mcp.no_variable", name=name), hint=f"export {name}=…")
+        return default
+
+    return _REFERENCE.sub(value, text)

@@ -1,0 +1,191 @@
+"""Reads the tool list of an MCP server: names in plans (`server.tool`), definitions and specs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from plansmith_connect.mcp.settings import ServerSettings, ToolSettings
+from plansmith.check.schemas import compiled
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json, canonical_json, flaws
+from plansmith.plan.sentence import Sentence, joined
+
+# A letter that is not plain becomes _xHEX_; a plain text that looks like that is marked as well.
+_ODD_IN_SERVER: Final = re.compile(r"[^A-Za-z0-9_-]|_(?=x[0-9a-f]+[^A-Za-z0-9-])")
+_ODD_IN_TOOL: Final = re.compile(r"[^A-Za-z0-9_.-]|_(?=x[0-9a-f]+[^A-Za-z0-9.-])")
+_MARKED: Final = re.compile(r"_x([0-9a-f]+)_")
+MOST_LETTERS: Final = 200
+_LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef", "$schema")
+_DRAFTS: Final = ("http://json-schema.org/", "https://json-schema.org/")
+
+
+def full_name(server: str, tool: str) -> str:
+    """Returns the name of a server's tool in plans, unique for each pair."""
+    return f"{server_name(server)}.{_ODD_IN_TOOL.sub(_mark, tool)}"
+
+
+def server_name(server: str) -> str:
+    """Returns the name of a server in plans; it has no dot, so the first dot ends it."""
+    return _ODD_IN_SERVER.sub(_mark, server)
+
+
+def wire_names(name: str) -> tuple[str, str]:
+    """Returns the server and the tool of a full name, as they call themselves."""
+    server, _, tool = name.partition(".")
+    return _plain(server), _plain(tool)
+
+
+def _mark(found: re.Match[str]) -> str:
+    return f"_x{ord(found[0]):x}_"
+
+
+def _plain(text: str) -> str:
+    return _MARKED.sub(lambda found: _letter(found[1], found[0]), text)
+
+
+def _letter(digits: str, marked: str) -> str:
+    number = int(digits, 16)
+    return chr(number) if number <= 0x10FFFF else marked
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A tool: its name at the server, its raw definition, and its spec."""
+
+    wire: str
+    definition: Mapping[str, Json]
+    spec: ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The tools of a server by full name, and notes on those left out."""
+
+    tools: Mapping[str, Listed]
+    notes: tuple[str, ...] = ()
+
+
+def read_listing(server: str, settings: ServerSettings, raw: Sequence[Json]) -> Listing:
+    """Returns the usable tools of a server; notes the others."""
+    tools, notes = dict[str, Listed](), list[str]()
+    counted = Counter(_wire_name(each) for each in raw)
+    for wire, count in counted.items():
+        if count > 1:
+            notes.append(Sentence("mcp.same_names", server=server, count=count, name=wire))
+    for each in raw:
+        wire = _wire_name(each)
+        if counted[wire] > 1:
+            continue
+        listed = _listed(server, settings, each)
+        if isinstance(listed, Listed):
+            tools[listed.spec.name] = listed
+            notes += _remarks(listed)
+        else:
+            notes.append(Sentence("mcp.tool_unused", server=server, name=wire, why=listed))
+    notes += _unknown(server, settings, counted)
+    return Listing(tools, tuple(notes))
+
+
+def _wire_name(raw: Json) -> str:
+    name = raw.get("name") if isinstance(raw, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
+    """Returns the tool, or why it cannot be used."""
+    wire = _wire_name(raw)
+    name = full_name(server, wire)
+    if not isinstance(raw, dict) or not wire:
+        return Sentence("mcp.nameless")
+    if next(flaws(raw), None) is not None:
+        return Sentence("mcp.not_json")
+    if len(canonical_json(raw)) > settings.limits.definition_bytes:
+        return Sentence("mcp.too_long", most=settings.limits.definition_bytes)
+    if len(name) > MOST_LETTERS:
+        return Sentence("mcp.long_name")
+    schema, output = raw.get("inputSchema", {"type": "object"}), raw.get("outputSchema")
+    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+        return Sentence("mcp.no_object")
+    if output is not None and not isinstance(output, dict):
+        return Sentence("mcp.no_schema")
+    own = settings.tools.get(wire, ToolSettings())
+    if not own.enabled:
+        return Sentence("mcp.disabled")
+    spec = ToolSpec(
+        name=name,
+        description=_description(raw),
+        input_schema=schema,
+        output_schema=output if output is not None and _is_usable(output) else None,
+        timeout_s=own.timeout_s or settings.limits.call_s,
+        search=own.search,
+        **_effects(raw, own, trusted=settings.trusted),
+    )
+    return Listed(wire, raw, spec)
+
+
+def _description(raw: Mapping[str, Json]) -> str:
+    title, description = raw.get("title"), raw.get("description")
+    return str(description or title or "")
+
+
+def _effects(raw: Mapping[str, Json], own: ToolSettings, *, trusted: bool) -> dict[str, Any]:
+    """Returns the effect: as the person says, else a trusted server, else the worst."""
+    hints = raw.get("annotations") if trusted else None
+    hints = hints if isinstance(hints, dict) else {}
+    effect = Effect.WRITE
+    if hints.get("readOnlyHint") is True:
+        effect = Effect.READ
+    elif hints.get("destructiveHint") is True:
+        effect = Effect.FINAL
+    open_world, idempotent = own.open_world, own.idempotent
+    return {
+        "effect": own.effect or effect,
+        "open_world": hints.get("openWorldHint") is not False if open_world is None else open_world,
+        "idempotent": hints.get("idempotentHint") is True if idempotent is None else idempotent,
+    }
+
+
+def _remarks(listed: Listed) -> Iterator[str]:
+    if listed.definition.get("outputSchema") is not None and listed.spec.output_schema is None:
+        yield Sentence("mcp.unchecked", name=listed.spec.name)
+
+
+def _unknown(server: str, settings: ServerSettings, counted: Mapping[str, int]) -> Iterator[str]:
+    for name in settings.tools:
+        if name not in counted:
+            yield Sentence("mcp.unknown_tool", server=server, name=name)
+
+
+def _is_usable(schema: dict[str, Json]) -> bool:
+    """Whether results can be checked with a schema; one with outside links cannot be."""
+    return not leads_outside(schema) and compiled(schema).validator is not None
+
+
+def leads_outside(schema: Json) -> bool:
+    """Whether a schema refers to another document."""
+    stack: list[Json] = [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, list):
+            stack.extend(node)
+        elif isinstance(node, dict):
+            if any(key in node and not _is_inside(key, node[key]) for key in _LINKS):
+                return True
+            stack.extend(cast("list[Json]", [*node.values()]))
+    return False
+
+
+def _is_inside(key: str, link: Json) -> bool:
+    known = _DRAFTS if key == "$schema" else ("#",)
+    return not isinstance(link, str) or link.startswith(known)
+
+
+def effect_words(spec: ToolSpec) -> str:
+    """Describes the effect of a tool, for a person."""
+    world = Sentence("mcp.open_world" if spec.open_world else "mcp.closed_world")
+    again = Sentence("mcp.repeatable") if spec.idempotent else ""
+    return joined([spec.effect.value, world, again], "text.listed")

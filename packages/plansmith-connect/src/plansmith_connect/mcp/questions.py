@@ -1,0 +1,247 @@
+"""Turns what an MCP server asks during a call into a question to the person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, cast
+from urllib.parse import urlsplit
+
+from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
+from mcp_types import (
+    INVALID_REQUEST,
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    InputRequiredResult,
+)
+from pydantic import ValidationError
+
+from plansmith_connect.mcp.listing import leads_outside
+from plansmith.check.schemas import compiled
+from plansmith.errors import InputNeeded, ToolFailed
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+from plansmith.text import clip, safe
+
+DECLINE: Final = "decline"
+ACCEPT: Final = "accept"
+DONE: Final = "done"
+_MOST_LETTERS: Final = 2000
+_MOST_SCHEMA: Final = 16_000
+
+Asked = dict[str, Any]
+_MOST_STATE: Final = 64 * 1024
+
+
+def asked_of(params: ElicitRequestParams) -> Asked:
+    """Returns a server's question as JSON."""
+    return params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
+
+
+def need(server: str, asked: Asked, state: Json) -> InputNeeded:
+    """Makes the question to the person; quotes the server and allows to decline."""
+    question = f"{safe(server)} asks: {clip(safe(str(asked.get('message', ''))), _MOST_LETTERS)}"
+    if asked.get("mode") == "url":
+        link = str(asked.get("url", ""))
+        if urlsplit(link).scheme not in ("http", "https"):
+            raise ToolFailed(Sentence("mcp.bad_link", link=clip(safe(link))))
+        return InputNeeded(question, options=(DONE, DECLINE), state=state, link=link)
+    schema = _schema(asked)
+    if leads_outside(schema) or len(str(schema)) > _MOST_SCHEMA:
+        raise ToolFailed(Sentence("mcp.bad_form"))
+    if not schema.get("properties"):
+        return InputNeeded(question, options=(ACCEPT, DECLINE), state=state)
+    # The person may decline: then the answer is a word and not the form.
+    form = {"anyOf": [schema, {"const": DECLINE, "title": "Decline to answer"}]}
+    return InputNeeded(question, schema=form, state=state)
+
+
+def _schema(asked: Asked) -> dict[str, Any]:
+    schema = asked.get("requestedSchema")
+    return cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+
+
+def elicited(asked: Asked, answer: Json) -> ElicitResult:
+    """Returns the person's answer for the server; adds nothing to it."""
+    if answer == DECLINE:
+        return ElicitResult(action="decline")
+    if asked.get("mode") == "url":
+        if answer != DONE:
+            raise ToolFailed(Sentence("mcp.answer_is", first=DONE, second=DECLINE))
+        return ElicitResult(action="accept")
+    schema = _schema(asked)
+    if not schema.get("properties"):
+        if answer != ACCEPT:
+            raise ToolFailed(Sentence("mcp.answer_is", first=ACCEPT, second=DECLINE))
+        return ElicitResult(action="accept", content={})
+    validator, _ = compiled(schema)
+    if not isinstance(answer, dict) or (validator is not None and not validator.is_valid(answer)):
+        raise ToolFailed(Sentence("mcp.answer_misfit"))
+    try:
+        return ElicitResult.model_validate({"action": "accept", "content": answer})
+    except ValidationError:
+        raise ToolFailed(Sentence("mcp.answer_misfit")) from None
+
+
+class Question:
+    """A question of a server that waits for its answer during a call."""
+
+    def __init__(self, params: ElicitRequestParams) -> None:
+        self.asked = asked_of(params)
+        self.answer: asyncio.Future[ElicitResult | ErrorData] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+    def settle(self, answer: ElicitResult | ErrorData) -> None:
+        """Gives the answer, unless no one waits for it."""
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+
+class Exchange:
+    """A running call and the questions it raised (protocols before 2026)."""
+
+    def __init__(self, progress: Callable[[str], None], *, most: int) -> None:
+        self.progress = progress
+        self.fault = ""
+        self.task: asyncio.Task[CallToolResult | InputRequiredResult] | None = None
+        self.expiry: asyncio.Task[None] | None = None
+        self.open: list[Question] = []
+        self._most, self._asked = most, 0
+        self._news = asyncio.Event()
+
+    async def ask(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        """Waits for the person's answer; too many questions end the call."""
+        self._asked += 1
+        if self._asked > self._most:
+            self.fault = Sentence("mcp.many_questions", most=self._most)
+            if self.task is not None:
+                self.task.cancel()
+            return refusal(self.fault)
+        question = Question(params)
+        self.open.append(question)
+        self._news.set()
+        return await question.answer
+
+    def answer(self, answer: Json) -> None:
+        """Answers the oldest open question."""
+        question = self.open[0]
+        result = elicited(question.asked, answer)
+        self.open.pop(0)
+        if not self.open:
+            self._news.clear()
+        question.settle(result)
+
+    def go_on(self, progress: Callable[[str], None]) -> None:
+        """Reports progress to a new caller; the call no longer expires."""
+        self.progress = progress
+        if self.expiry is not None:
+            self.expiry.cancel()
+
+    async def next(self, seconds: float) -> CallToolResult | InputRequiredResult | Question:
+        """Returns the result, or a question that must be answered first."""
+        if self.task is None:
+            raise ToolFailed(Sentence("mcp.never_made"))
+        news = asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait(
+                {self.task, news}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            news.cancel()
+        if self.task.cancelled():
+            raise ToolFailed(self.fault or Sentence("mcp.given_up"))
+        if self.task.done():
+            self._refuse_rest()
+            return self.task.result()
+        if not self.open:
+            raise TimeoutError
+        return self.open[0]
+
+    async def drop(self) -> None:
+        """Cancels the call, also at the server; reports nothing more."""
+        self.go_on(lambda _: None)
+        self._refuse_rest()
+        if self.task is not None and not self.task.done():
+            self.task.cancel()
+            await asyncio.wait({self.task})
+        if self.task is not None and not self.task.cancelled():
+            self.task.exception()
+
+    def _refuse_rest(self) -> None:
+        for question in self.open:
+            question.settle(refusal("the call is over"))
+        self.open.clear()
+
+
+def refusal(why: str) -> ErrorData:
+    """Returns a refusal to answer: the server learns that no one answered."""
+    return ErrorData(code=INVALID_REQUEST, message=why)
+
+
+class Again(NamedTuple):
+    """What the next try of a call must send."""
+
+    responses: dict[str, Any] | None
+    state: str | None
+    rounds: int
+
+
+def questions_of(
+    server: str, result: InputRequiredResult, *, rounds: int, most: int
+) -> InputNeeded:
+    """Makes the first question of a server that needs answers before it works."""
+    asked = dict[str, Any]()
+    for key, each in (result.input_requests or {}).items():
+        if not isinstance(each, ElicitRequest):
+            raise ToolFailed(Sentence("mcp.unsupported", method=each.method))
+        asked[key] = asked_of(each.params)
+    return _ask(server, asked, rounds=rounds, most=most, more={"state": result.request_state})
+
+
+def pages_of(server: str, error: MCPError, *, rounds: int, most: int) -> InputNeeded:
+    """Makes the first question of a server (2025) that needs pages opened before a call."""
+    try:
+        pages = UrlElicitationRequiredError.from_error(error.error).elicitations
+    except (ValidationError, AttributeError):
+        pages = []
+    if not pages:
+        raise ToolFailed(Sentence("mcp.no_pages"))
+    asked = {f"page {number}": asked_of(each) for number, each in enumerate(pages, start=1)}
+    return _ask(server, asked, rounds=rounds, most=most, more={"pages": True})
+
+
+def _ask(
+    server: str, asked: dict[str, Any], *, rounds: int, most: int, more: dict[str, Any]
+) -> InputNeeded:
+    state = {"asked": asked, "answers": {}, "rounds": rounds, **more}
+    if len(asked) > most or len(str(state)) > _MOST_STATE:
+        raise ToolFailed(Sentence("mcp.question_large"))
+    return need(server, next(iter(asked.values())), state)
+
+
+def take_answer(server: str, state: Json, answer: Json) -> Again:
+    """Adds an answer; raises the next question or returns what to call again with."""
+    try:
+        held = cast("dict[str, Any]", state)
+        left = [key for key in held["asked"] if key not in held["answers"]]
+        made = elicited(held["asked"][left[0]], answer)
+        given = made.model_dump(mode="json", by_alias=True, exclude_none=True)
+        answers = {**held["answers"], left[0]: given}
+        if len(left) > 1:
+            raise need(server, held["asked"][left[1]], {**held, "answers": answers})
+        if held.get("pages"):
+            return _opened(answers, int(held["rounds"]))
+        responses = {key: ElicitResult.model_validate(each) for key, each in answers.items()}
+        return Again(responses, held["state"], int(held["rounds"]))
+    except (KeyError, IndexError, TypeError, ValidationError):
+        raise ToolFailed(Sentence("mcp.no_question")) from None
+
+
+def _opened(answers: dict[str, Any], rounds: int) -> Again:
+    if any(each["action"] != "accept" for each in answers.values()):
+        raise ToolFailed(Sentence("mcp.declined", answer=DECLINE))
+    return Again(None, None, rounds)

@@ -1,0 +1,153 @@
+"""Converts results of MCP calls to JSON, and errors to failures that say if a retry may help."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    HEADER_MISMATCH,
+    PARSE_ERROR,
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from plansmith_connect.mcp.delivery import Delivery
+from plansmith.check.schemas import compiled
+from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json, flaws
+from plansmith.plan.sentence import Sentence
+from plansmith.text import clip, safe
+
+_MOST_LETTERS: Final = 1000
+_PASSING: Final = (
+    *(HTTPStatus.NOT_FOUND, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY),
+    *(HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY),
+    *(HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT),
+)
+_NOT_ALLOWED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+_MOST_WORDS = 2000
+
+
+def is_repeatable(spec: ToolSpec) -> bool:
+    """Whether a call may be made twice."""
+    return spec.effect is Effect.READ or spec.idempotent
+
+
+def call_failure(error: MCPError, name: str, delivery: Delivery, *, message: str) -> ToolFailed:
+    """Makes the failure for an error reply or a missing reply; busy if another try may help."""
+    text = clip(safe(message), _MOST_LETTERS)
+    if not delivery.sent:
+        return ToolBusy(Sentence("mcp.not_called", name=name, why=text))
+    why = Sentence("mcp.no_result", name=name, why=text)
+    if error.code in (CONNECTION_CLOSED, HEADER_MISMATCH) or delivery.status in _PASSING:
+        return ToolBusy(why, retry_after=delivery.retry_after)
+    if delivery.status in _NOT_ALLOWED:
+        return ToolFailed(why, hint=Sentence("mcp.check_headers"))
+    if error.code == PARSE_ERROR:
+        return ToolFailed(Sentence("mcp.unread_reply", name=name, why=text))
+    return ToolFailed(f"{name}: {text}")
+
+
+def result_json(
+    result: CallToolResult,
+    *,
+    schema: dict[str, Json] | None,
+    binary_bytes: int,
+    note: Callable[[str], None],
+) -> Json:
+    """Returns the result of a call: structured content, else text, else its parts.
+
+    Text alone is a text. With images, sounds or resources it is `{"text", "parts"}`.
+    """
+    if result.is_error:
+        raise ToolFailed(clip(safe(_text(result)), _MOST_WORDS) or Sentence("mcp.no_message"))
+    structured = cast("Json", result.structured_content)
+    has_structured = structured is not None or "structured_content" in result.model_fields_set
+    if schema is not None:
+        _check(structured, schema, given=has_structured)
+    value: Json
+    parts: list[Json] = [_part(each, binary_bytes) for each in _others(result)]
+    if has_structured and (structured is not None or schema is not None):
+        if parts:
+            note(f"{len(parts)} parts beside the structured result are left out")
+        value = structured
+    elif parts:
+        value = {"text": _text(result), "parts": parts}
+    else:
+        value = _text(result)
+    flaw = next(flaws(value), None)
+    if flaw is not None:
+        raise ToolFailed(Sentence("mcp.result_not_json", why=flaw.message))
+    return value
+
+
+def _check(value: Json, schema: dict[str, Json], *, given: bool) -> None:
+    if not given:
+        raise ToolFailed(Sentence("mcp.no_structure"))
+    validator, _ = compiled(schema)
+    error = next(validator.iter_errors(value), None) if validator is not None else None
+    if error is not None:
+        raise ToolFailed(Sentence("mcp.result_misfit", why=clip(safe(error.message))))
+
+
+def _text(result: CallToolResult) -> str:
+    return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
+
+
+def _others(result: CallToolResult) -> list[Any]:
+    return [each for each in result.content if not isinstance(each, TextContent)]
+
+
+def _part(part: object, most: int) -> Json:
+    match part:
+        case ImageContent() | AudioContent():
+            return {"kind": part.type, **_binary(part.data, part.mime_type, most)}
+        case ResourceLink():
+            return _known(
+                kind="link",
+                uri=part.uri,
+                name=part.name,
+                mime_type=part.mime_type,
+                description=part.description,
+            )
+        case EmbeddedResource(resource=TextResourceContents() as held):
+            return _known(kind="resource", uri=held.uri, mime_type=held.mime_type, text=held.text)
+        case EmbeddedResource(resource=BlobResourceContents() as blob):
+            binary = _binary(blob.blob, blob.mime_type or "", most)
+            return {"kind": "resource", "uri": blob.uri, **binary}
+        case _:
+            return {"kind": "unknown", "left_out": type(part).__name__}
+
+
+def _known(**fields: str | None) -> Json:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _binary(data: str, mime_type: str, most: int) -> dict[str, Json]:
+    """Returns binary data with size and hash, and in base64 if it is not too large."""
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return {"mime_type": mime_type, "left_out": "it is not base64"}
+    about: dict[str, Json] = {
+        "mime_type": mime_type,
+        "bytes": len(raw),
+        "sha256": hashlib.sha256(raw).hexdigest(),
+    }
+    if len(raw) > most:
+        return {**about, "left_out": f"it is larger than {most:,} bytes"}
+    return {**about, "data": data}

@@ -1,0 +1,355 @@
+"""One MCP server: starts it when it is first needed, lists its tools and calls them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any, Final
+
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    URL_ELICITATION_REQUIRED,
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    InputRequiredResult,
+)
+from pydantic import ValidationError
+
+from plansmith_connect.mcp.connection import Connection
+from plansmith_connect.mcp.delivery import Delivery
+from plansmith_connect.mcp.launch import Target
+from plansmith_connect.mcp.listing import Listed, Listing, read_listing
+from plansmith_connect.mcp.questions import Exchange, Question, need, pages_of, questions_of, refusal, take_answer
+from plansmith_connect.mcp.results import call_failure, is_repeatable, result_json
+from plansmith_connect.mcp.settings import ServerSettings
+from plansmith.errors import InputNeeded, PlansmithError, ToolBusy, ToolFailed, failure_of_call
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import Call
+from plansmith.text import clip, safe
+
+_STATE_WAIT_S: Final = 0.2
+_MOST_PROGRESS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call of a tool at the server, and how often the server has asked so far."""
+
+    listed: Listed
+    arguments: dict[str, Any]
+    call: Call
+    delivery: Delivery
+    responses: dict[str, Any] | None = None
+    state: str | None = None
+    rounds: int = 0
+
+
+class McpServer:
+    """One server. Remembers a failure to start or list for a while."""
+
+    def __init__(self, name: str, settings: ServerSettings, target: Target) -> None:
+        self.name = name
+        self._settings, self._target, self._limits = settings, target, settings.limits
+        self._connection: Connection | None = None
+        self._listing: Listing | None = None
+        self._listed_at = 0.0
+        self._changes = 0
+        self._next_turn = 0.0
+        self._failure: tuple[float, ToolFailed] | None = None
+        self._exchanges: dict[Exchange, None] = {}
+        self._parked: dict[str, Exchange] = {}
+        self._expiring: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the server is connected."""
+        return self._connection is not None and not self._connection.is_over
+
+    @property
+    def protocol(self) -> str:
+        """The protocol revision in use."""
+        return self._connection.protocol if self._connection is not None else ""
+
+    async def close(self) -> None:
+        """Stops the server; running calls fail."""
+        parked, self._parked = self._parked, {}
+        for exchange in parked.values():
+            await self._drop(exchange)
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def listing(self, *, again: bool) -> Listing:
+        """Returns the tools; reads them again after a restart, a change, or a while.
+
+        Without `again`, a server that failed a moment ago is not tried again.
+        """
+        if not again and self._failure is not None and not self.is_running:
+            since, failure = self._failure
+            if time.monotonic() - since < self._limits.retry_s:
+                raise failure
+        try:
+            listing = await self._current(await self._connected())
+        except ToolFailed as failure:
+            self._failure = (time.monotonic(), failure)
+            raise
+        self._failure = None
+        return listing
+
+    async def _current(self, connection: Connection) -> Listing:
+        held, age = self._listing, time.monotonic() - self._listed_at
+        if held is not None and age <= self._limits.fresh_s:
+            return held
+        before = self._changes
+        listing = await self._read(connection)
+        # What changed while it was read is read again next time.
+        if self._changes == before:
+            self._listing, self._listed_at = listing, time.monotonic()
+        return listing
+
+    async def _connected(self) -> Connection:
+        connection = self._connection
+        if connection is None or connection.is_over:
+            self._forget_listing()
+            self._exchanges.clear()
+            connection = self._connection = Connection(
+                self._target,
+                limits=self._limits,
+                mode=self._settings.protocol,
+                ask=self._ask,
+                changed=self._forget_listing,
+            )
+        try:
+            await connection.ready()
+        except ToolFailed as failure:
+            raise type(failure)(
+                Sentence("mcp.not_started", name=safe(self.name), why=failure.message)
+            ) from None
+        return connection
+
+    def _forget_listing(self) -> None:
+        self._listing = None
+        self._changes += 1
+
+    async def _read(self, connection: Connection) -> Listing:
+        try:
+            raw, notes = await connection.tools()
+        except TimeoutError:
+            late = Sentence(
+                "mcp.list_late", name=safe(self.name), seconds=f"{self._limits.list_s:g}"
+            )
+            raise ToolBusy(late) from None
+        except ValidationError:
+            raise ToolFailed(Sentence("mcp.list_unreadable", name=safe(self.name))) from None
+        except ToolFailed as failure:
+            raise type(failure)(f"{safe(self.name)}: {failure.message}") from None
+        except MCPError as error:
+            why = self._reason(connection, error.message)
+            raise ToolBusy(Sentence("mcp.not_listed", name=safe(self.name), why=why)) from None
+        listing = read_listing(self.name, self._settings, raw)
+        own_notes = (f"{self.name}: {note}" for note in notes)
+        return Listing(listing.tools, (*own_notes, *listing.notes))
+
+    def _reason(self, connection: Connection, message: str) -> str:
+        """Returns why a call failed; quotes the last output of a server that has ended."""
+        fault = connection.fault or self._target.hush(safe(message))
+        return f"{fault}{connection.last_words() if connection.is_over else ''}"
+
+    async def call(
+        self, listed: Listed, arguments: Mapping[str, Json], call: Call, delivery: Delivery
+    ) -> Json:
+        """Returns the tool's result; with a reply, continues the call that asked.
+
+        Only a call that was not sent was certainly not made: `delivery` tells.
+        """
+        name = listed.spec.name
+        try:
+            return await self._made(listed, arguments, call, delivery)
+        except ToolFailed as failure:
+            known = name in failure.message
+            message = failure.message if known else f"{name}: {failure.message}"
+            raise failure_of_call(failure, sent=delivery.sent, message=message) from None
+
+    async def _made(
+        self, listed: Listed, arguments: Mapping[str, Json], call: Call, delivery: Delivery
+    ) -> Json:
+        request = Request(listed, dict(arguments), call, delivery)
+        if call.reply is None:
+            return await self._begin(request)
+        state, answer = call.reply.state, call.reply.answer
+        if isinstance(state, dict) and "token" in state:
+            return await self._continue(request, str(state["token"]), answer)
+        responses, kept, rounds = take_answer(self.name, state, answer)
+        return await self._begin(replace(request, responses=responses, state=kept, rounds=rounds))
+
+    async def _turn(self) -> None:
+        """Waits until a call may be made by the limit of calls a second."""
+        if self._limits.calls_per_second is not None:
+            now = time.monotonic()
+            start, self._next_turn = self._next_turn, max(now, self._next_turn)
+            self._next_turn += 1 / self._limits.calls_per_second
+            await asyncio.sleep(start - now)
+
+    async def _begin(self, request: Request) -> Json:
+        await self._turn()
+        connection = await self._connected()
+        exchange = Exchange(request.call.progress, most=self._limits.questions)
+        exchange.task = asyncio.ensure_future(
+            connection.call(
+                request.listed.wire,
+                request.arguments,
+                delivery=request.delivery,
+                progress=self._progress_reporter(exchange),
+                responses=request.responses,
+                state=request.state,
+            )
+        )
+        self._exchanges[exchange] = None
+        return await self._finish(request, exchange, connection)
+
+    async def _finish(self, request: Request, exchange: Exchange, connection: Connection) -> Json:
+        outcome = await self._next(request, exchange, connection)
+        match outcome:
+            case Question():
+                raise await self._question(outcome, exchange)
+            case InputRequiredResult():
+                return await self._handle_question(request, outcome)
+            case CallToolResult():
+                return self._result(request, outcome)
+
+    async def _question(self, question: Question, exchange: Exchange) -> InputNeeded:
+        """Returns the question to the person; one that cannot be put to them ends the call."""
+        token = secrets.token_hex(16)
+        try:
+            asked = need(self.name, question.asked, {"token": token})
+        except ToolFailed:
+            await self._drop(exchange)
+            raise
+        self._keep_waiting(token, exchange)
+        return asked
+
+    async def _next(
+        self, request: Request, exchange: Exchange, connection: Connection
+    ) -> CallToolResult | InputRequiredResult | Question:
+        spec, seconds = request.listed.spec, request.listed.spec.timeout_s or self._limits.call_s
+        over = True
+        try:
+            outcome = await exchange.next(seconds)
+            over = not isinstance(outcome, Question)
+        except TimeoutError:
+            why = Sentence("mcp.silent", seconds=f"{seconds:g}")
+            raise ToolBusy(Sentence("mcp.no_result", name=spec.name, why=why)) from None
+        except ValidationError:
+            raise ToolFailed(Sentence("mcp.bad_reply", name=spec.name)) from None
+        except MCPError as error:
+            raise await self._failed(request, connection, error) from None
+        finally:
+            if over:
+                await self._drop(exchange)
+            if exchange.fault:
+                # One who does not stop asking would go on in the next call.
+                await connection.close()
+        return outcome
+
+    async def _drop(self, exchange: Exchange) -> None:
+        self._exchanges.pop(exchange, None)
+        await exchange.drop()
+
+    def _result(self, request: Request, result: CallToolResult) -> Json:
+        try:
+            return result_json(
+                result,
+                schema=request.listed.spec.output_schema,
+                binary_bytes=self._limits.binary_bytes,
+                note=request.call.progress,
+            )
+        except ToolFailed as failure:
+            raise ToolFailed(self._target.hush(failure.message)) from None
+
+    async def _failed(
+        self, request: Request, connection: Connection, error: MCPError
+    ) -> PlansmithError:
+        if error.code == URL_ELICITATION_REQUIRED:
+            rounds, most = request.rounds + 1, self._limits.questions
+            if rounds > most:
+                return ToolFailed(Sentence("mcp.asks_often", most=most))
+            return pages_of(self.name, error, rounds=rounds, most=most)
+        if request.delivery.status == HTTPStatus.NOT_FOUND:  # the server has ended our session
+            await connection.close()
+        self._forget_listing()
+        failure = call_failure(
+            error,
+            request.listed.spec.name,
+            request.delivery,
+            message=self._reason(connection, str(error)),
+        )
+        # A server that went beyond a limit would do so again.
+        return ToolFailed(failure.message, hint=failure.hint) if connection.fault else failure
+
+    # Servers before 2026 wait for the answer in the middle of the call: it stays in memory.
+
+    async def _ask(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        free = [each for each in self._exchanges if not each.open] or [*self._exchanges]
+        return await free[0].ask(params) if free else refusal("no call is being made")
+
+    def _keep_waiting(self, token: str, exchange: Exchange) -> None:
+        self._parked[token] = exchange
+        expiry = asyncio.ensure_future(self._expire(token))
+        self._expiring.add(expiry)
+        expiry.add_done_callback(self._expiring.discard)
+        exchange.expiry = expiry
+
+    async def _expire(self, token: str) -> None:
+        await asyncio.sleep(self._limits.answer_s)
+        exchange = self._parked.pop(token, None)
+        if exchange is not None:
+            exchange.expiry = None
+            await self._drop(exchange)
+
+    async def _continue(self, request: Request, token: str, answer: Json) -> Json:
+        exchange = self._parked.get(token)
+        connection = self._connection
+        if exchange is None or connection is None or connection.is_over:
+            self._parked.pop(token, None)
+            gone = "its server no longer waits for the answer"
+            if not is_repeatable(request.listed.spec):
+                raise ToolFailed(gone)
+            request.call.progress(f"{gone}: the call is made again")
+            return await self._begin(request)
+        exchange.answer(answer)
+        del self._parked[token]
+        exchange.go_on(request.call.progress)
+        return await self._finish(request, exchange, connection)
+
+    async def _handle_question(self, request: Request, result: InputRequiredResult) -> Json:
+        """Handles a question of a server of 2026: raises it, or retries a little later."""
+        rounds, most = request.rounds + 1, self._limits.questions
+        if rounds > most:
+            raise ToolFailed(Sentence("mcp.asks_often", most=most))
+        if result.input_requests:
+            raise questions_of(self.name, result, rounds=rounds, most=most)
+        await asyncio.sleep(_STATE_WAIT_S)
+        again = replace(request, state=result.request_state, responses=None, rounds=rounds)
+        return await self._begin(again)
+
+    def _progress_reporter(self, exchange: Exchange) -> ProgressFnT:
+        count = 0
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal count
+            count += 1
+            if count > self._limits.progress:
+                return
+            share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+            text = clip(safe(self._target.hush(message)), _MOST_PROGRESS) if message else share
+            last = " (what follows is not shown)" if count == self._limits.progress else ""
+            exchange.progress(f"{text}{last}")
+
+        return report

@@ -1,0 +1,345 @@
+"""MCP servers as a tool source: compares them with what was approved, starts and calls them."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+
+from plansmith_connect.approvals import Approval, Approvals
+from plansmith_connect.mcp.delivery import Delivery
+from plansmith_connect.mcp.launch import launch_definition, launch_lines, target
+from plansmith_connect.mcp.listing import Listed, Listing, effect_words, server_name, wire_names
+from plansmith_connect.mcp.settings import ServerSettings
+from plansmith.errors import (
+    Misconfigured,
+    NotFound,
+    PlansmithError,
+    Refused,
+    StaleDecision,
+    ToolFailed,
+    failure_of_call,
+)
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.sentence import Sentence, joined
+from plansmith.ports import Call
+from plansmith.text import safe
+
+if TYPE_CHECKING:
+    from plansmith_connect.mcp.server import McpServer
+
+_MOST_REMEMBERED: Final = 1000
+State = Literal["unapproved", "stopped", "running", "failed", "disabled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Something that waits for approval: a server's start, or one of its tools."""
+
+    name: str
+    kind: Literal["server", "tool"]
+    hash: str
+    text: str
+    definition: Mapping[str, Json]
+    changed: bool = False
+
+
+def pinned_hash(definition: Mapping[str, Json]) -> str:
+    """Returns the hash that an approval names."""
+    return content_hash(dict(definition))
+
+
+def is_approved(definition: Mapping[str, Json], approval: Approval | None) -> bool:
+    """Whether exactly this definition was approved."""
+    return approval is not None and approval.hash == pinned_hash(definition)
+
+
+def pending(
+    name: str,
+    kind: Literal["server", "tool"],
+    definition: Mapping[str, Json],
+    lines: Iterator[str],
+    approval: Approval | None,
+) -> Pending | None:
+    """Returns what waits for approval; None if it is approved."""
+    if is_approved(definition, approval):
+        return None
+    shown = [*lines]
+    if approval is not None:
+        shown += [Sentence("mcp.changed_by", by=safe(approval.by))]
+        shown += [f"      {line}" for line in changes(approval.definition, definition)]
+    text = joined(shown, "text.lines")
+    return Pending(name, kind, pinned_hash(definition), text, definition, approval is not None)
+
+
+def changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
+    """Returns the lines that differ between two definitions."""
+    compared = difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=0)
+    for number, line in enumerate(compared):
+        if number >= 2 and not line.startswith("@@"):
+            yield safe(line)
+
+
+def _lines(definition: Mapping[str, Json]) -> list[str]:
+    return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False).split("\n")
+
+
+def tool_lines(name: str, definition: Mapping[str, Json], effect: str) -> Iterator[str]:
+    """Returns a tool as a person reads it before approving: its whole definition."""
+    yield Sentence("mcp.tool_counts", name=safe(name), effect=effect)
+    if not definition.get("description"):
+        yield Sentence("mcp.undescribed")
+    for line in str(definition.get("description") or "").splitlines():
+        yield f"    {safe(line)}"
+    rest = {key: value for key, value in definition.items() if key != "description"}
+    for line in _lines(rest):
+        yield f"    {safe(line)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The state of a server, as far as it is known without asking it."""
+
+    name: str
+    state: State
+    detail: str = ""
+    tools: int = 0
+    protocol: str = ""
+
+
+class McpServers:
+    """A tool source of MCP servers; each starts when first needed, and only if approved.
+
+    `environment` is where `${NAME}` is looked up; `tell` is called with messages for the person.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, ServerSettings],
+        *,
+        approvals: Approvals,
+        environment: Mapping[str, str] | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._settings = dict(servers)
+        self._approvals = approvals
+        self._environment = os.environ if environment is None else environment
+        self._report, self._now = tell, now
+        self._servers: dict[str, McpServer] = {}
+        self._listings: dict[str, Listing] = {}
+        self._failures: dict[str, str] = {}
+        self._reported: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stops all servers; may be called twice."""
+        await asyncio.gather(*(server.close() for server in self._servers.values()))
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """Returns the approved tools of all approved servers; skips servers that fail."""
+        names = [name for name in self._enabled() if self._may_start(name)]
+        found = await asyncio.gather(*(self._listing(name) for name in names))
+        for name, listing in zip(names, found, strict=True):
+            waiting = [each.name for each in self._tools_pending(listing)]
+            if waiting:
+                self._report_once(Sentence("mcp.tools_wait", name=safe(name), names=[*waiting]))
+        return [
+            each.spec
+            for listing in found
+            for name, each in listing.tools.items()
+            if is_approved(each.definition, self._approvals.get(name))
+        ]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Calls a tool if it and its server are unchanged since their approval."""
+        # An answer continues a call whose first part was sent.
+        delivery = Delivery(sent=call.reply is not None)
+        try:
+            running, listed = await self._approved(tool)
+        except ToolFailed as failure:
+            raise failure_of_call(failure, sent=delivery.sent) from None
+        return await running.call(listed, arguments, call, delivery)
+
+    async def _approved(self, tool: str) -> tuple[McpServer, Listed]:
+        """Returns a tool and its server; raises an error if one of them may not be used."""
+        server, _ = wire_names(tool)
+        if server not in self._enabled():
+            raise ToolFailed(Sentence("unknown.tool", name=tool))
+        if not self._is_launch_approved(server):
+            raise self._blocked(server_name(server))
+        running = self._server(server)
+        listing = await running.listing(again=True)
+        self._note(server, listing)
+        listed = listing.tools.get(tool)
+        if listed is None:
+            raise ToolFailed(Sentence("unknown.tool", name=tool))
+        if not is_approved(listed.definition, self._approvals.get(tool)):
+            raise self._blocked(tool)
+        return running, listed
+
+    async def pending(self) -> list[Pending]:
+        """Returns everything that waits for approval; starts approved servers for it."""
+        found = await asyncio.gather(*(self._pending_of(name) for name in self._enabled()))
+        return [each for some in found for each in some]
+
+    async def _pending_of(self, name: str) -> list[Pending]:
+        try:
+            start = self._launch_pending(name)
+        except Misconfigured as failure:
+            self._fail(name, failure)
+            return []
+        return [start] if start else [*self._tools_pending(await self._listing(name))]
+
+    def approve(self, name: str, digest: str, *, by: str) -> None:
+        """Approves a server's start or a tool; the hash must be that of what was shown."""
+        if not by.strip():
+            raise Refused(Sentence("mcp.approver_needed"))
+        waiting = self._waiting(name)
+        if waiting is None:
+            raise Refused(Sentence("mcp.none_waits", name=name), hint=Sentence("mcp.see_pending"))
+        if waiting.hash != digest:
+            hint = Sentence("error.look_again")
+            raise StaleDecision(Sentence("mcp.changed_since", name=name), hint=hint)
+        definition = dict(waiting.definition)
+        approval = Approval(hash=digest, definition=definition, by=by, at=self._now())
+        self._approvals.put(name, approval)
+
+    def revoke(self, name: str) -> None:
+        """Removes the approval of a server or a tool; it is no longer used, even if it runs."""
+        if self._approvals.get(name) is None:
+            raise NotFound(Sentence("mcp.none_approved", name=name))
+        self._approvals.remove(name)
+
+    def leave_out(self, tool: str) -> None:
+        """Tells the person that a tool is not used, since another one has its name."""
+        server, name = wire_names(tool)
+        why = Sentence("mcp.name_taken", tool=tool)
+        self._report_once(
+            Sentence("mcp.tool_unused", server=safe(server), name=safe(name), why=why)
+        )
+
+    def statuses(self) -> list[ServerStatus]:
+        """Returns the state of each server, without asking any."""
+        return [self._status(name) for name in self._settings]
+
+    def _status(self, name: str) -> ServerStatus:
+        server = self._servers.get(name)
+        tools = len(self._listings[name].tools) if name in self._listings else 0
+        if not self._settings[name].enabled:
+            return ServerStatus(name, "disabled")
+        if name in self._failures:
+            return ServerStatus(name, "failed", self._failures[name], tools)
+        try:
+            if not self._is_launch_approved(name):
+                return ServerStatus(name, "unapproved")
+        except Misconfigured as failure:
+            return ServerStatus(name, "failed", failure.message)
+        if server is not None and server.is_running:
+            return ServerStatus(name, "running", tools=tools, protocol=server.protocol)
+        return ServerStatus(name, "stopped", tools=tools)
+
+    def _enabled(self) -> list[str]:
+        return [name for name, settings in self._settings.items() if settings.enabled]
+
+    def _server(self, name: str) -> McpServer:
+        if name not in self._servers:
+            made = _load().McpServer(
+                name, self._settings[name], target(self._settings[name], self._environment)
+            )
+            self._servers[name] = made
+        return self._servers[name]
+
+    async def _listing(self, name: str) -> Listing:
+        try:
+            listing = await self._server(name).listing(again=False)
+        except PlansmithError as failure:
+            self._fail(name, failure)
+            return Listing({})
+        self._note(name, listing)
+        return listing
+
+    def _may_start(self, name: str) -> bool:
+        """Whether a server is approved and its settings are complete; reports what is not."""
+        try:
+            if self._is_launch_approved(name):
+                return True
+        except Misconfigured as failure:
+            self._fail(name, failure)
+            return False
+        self._report_once(Sentence("mcp.server_waits", name=safe(name)))
+        return False
+
+    def _fail(self, name: str, failure: PlansmithError) -> None:
+        self._failures[name] = failure.message
+        self._report_once(Sentence("mcp.server_unusable", name=safe(name), why=failure))
+
+    def _note(self, name: str, listing: Listing) -> None:
+        self._failures.pop(name, None)
+        self._listings[name] = listing
+        for note in listing.notes:
+            self._report_once(safe(note))
+
+    def _report_once(self, text: str) -> None:
+        if text in self._reported:
+            return
+        if len(self._reported) >= _MOST_REMEMBERED:
+            self._reported.clear()
+        self._reported.add(text)
+        self._report(text)
+
+    def _is_launch_approved(self, name: str) -> bool:
+        definition = launch_definition(self._settings[name], self._environment)
+        return is_approved(definition, self._approvals.get(server_name(name)))
+
+    def _launch_pending(self, name: str) -> Pending | None:
+        definition = launch_definition(self._settings[name], self._environment)
+        known = server_name(name)
+        lines = launch_lines(name, definition)
+        return pending(known, "server", definition, lines, self._approvals.get(known))
+
+    def _tools_pending(self, listing: Listing) -> Iterator[Pending]:
+        for name, each in listing.tools.items():
+            waiting = self._tool_pending(name, each)
+            if waiting is not None:
+                yield waiting
+
+    def _tool_pending(self, name: str, listed: Listed) -> Pending | None:
+        lines = tool_lines(name, listed.definition, effect_words(listed.spec))
+        return pending(name, "tool", listed.definition, lines, self._approvals.get(name))
+
+    def _waiting(self, name: str) -> Pending | None:
+        server, _ = wire_names(name)
+        if server not in self._settings:
+            return None
+        if "." not in name:
+            return self._launch_pending(server)
+        listing = self._listings.get(server, Listing({}))
+        listed = listing.tools.get(name)
+        return self._tool_pending(name, listed) if listed is not None else None
+
+    def _blocked(self, name: str) -> ToolFailed:
+        changed = self._approvals.get(name) is not None
+        why = Sentence("mcp.blocked_changed" if changed else "mcp.blocked_new", name=name)
+        return ToolFailed(why, hint=Sentence("mcp.approve_it", name=name))
+
+
+def _load() -> Any:
+    """Imports the part that needs the MCP library, when the first server is used."""
+    try:
+        return import_module("plansmith_connect.mcp.server")
+    except ModuleNotFoundError as error:
+        hint = "pip install 'plansmith[mcp]'"
+        raise Misconfigured(Sentence("mcp.needs_package", name=error.name), hint=hint) from None

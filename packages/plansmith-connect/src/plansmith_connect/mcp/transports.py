@@ -1,0 +1,318 @@
+"""Transports to MCP servers with size limits: a local process, or a URL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, cast
+
+import anyio
+import httpx2
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import INTERNAL_ERROR, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+
+from plansmith.retry_after import retry_after
+from plansmith_connect.mcp.delivery import DELIVERY, Delivery
+from plansmith_connect.mcp.launch import Target
+from plansmith_connect.mcp.settings import ServerLimits
+from plansmith_connect.mcp.trusted_copy import trusted_copy
+
+_CHUNK: Final = 64 * 1024
+_ID: Final = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
+_ENDS: Final = 200
+
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+Streams = tuple[
+    MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
+]
+_EVENTS: Final = "text/event-stream"
+_CONNECT_S: Final = 10.0
+_UNSENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+# Longer than any call may take: the call's own limit is what ends it.
+_BEYOND_CALL_S: Final = 60.0
+
+
+class ServerOutput:
+    """The last output of a server outside the protocol, and why it was ended."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tail = bytearray()
+        self.fault = ""
+
+    def hear(self, data: bytes) -> None:
+        """Keeps the end of the output."""
+        self._tail += data
+        del self._tail[: max(0, len(self._tail) - self._most)]
+
+    @property
+    def last(self) -> str:
+        """Returns the last output as text."""
+        return self._tail.decode(errors="replace").strip()
+
+
+class TooLong(Exception):
+    """A message is longer than the limit."""
+
+
+class Lines:
+    """Splits bytes into lines; refuses lines longer than a limit."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = bytearray()
+
+    def add(self, data: bytes) -> Iterator[bytes]:
+        """Returns the lines that are now complete."""
+        searched = len(self._held)
+        self._held += data
+        while (end := self._held.find(b"\n", searched)) >= 0:
+            line = bytes(self._held[:end])
+            del self._held[: end + 1]
+            searched = 0
+            if len(line) > self._most:
+                raise TooLong
+            yield line
+        if len(self._held) > self._most:
+            raise TooLong
+
+
+@asynccontextmanager
+async def stdio_transport(
+    target: Target, *, limits: ServerLimits, output: ServerOutput
+) -> AsyncGenerator[Streams]:
+    """Starts the command in its own process group, and ends the group in any case."""
+    process = await asyncio.create_subprocess_exec(
+        target.command,
+        *target.args,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=dict(target.env or {}),
+        cwd=target.cwd,
+        start_new_session=True,
+    )
+    to_session, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_read_messages, process, to_session, limits, output)
+            group.start_soon(_write_messages, process, from_session)
+            group.start_soon(_read_stderr, process, output)
+            try:
+                yield read, write
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await end(process, limits.stop_s)
+                group.cancel_scope.cancel()
+    finally:
+        for stream in (to_session, read, write, from_session):
+            stream.close()
+
+
+@asynccontextmanager
+async def copied_transport(
+    target: Target, *, limits: ServerLimits, output: ServerOutput
+) -> AsyncGenerator[Streams]:
+    """Starts the command in a copy of the files that were trusted, if it is a folder's."""
+    with ExitStack() as stack:
+        if target.folder:
+            copying = trusted_copy(Path(target.folder), target.files or {})
+            place = await asyncio.to_thread(stack.enter_context, copying)
+            target = replace(target, cwd=f"{place}/{target.cwd or '.'}")
+        async with stdio_transport(target, limits=limits, output=output) as streams:
+            yield streams
+
+
+async def _read_messages(
+    process: asyncio.subprocess.Process,
+    session: Incoming,
+    limits: ServerLimits,
+    server_output: ServerOutput,
+) -> None:
+    """Passes on every message of the server until its output ends."""
+    output = process.stdout
+    lines = Lines(limits.message_bytes)
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        async with session:
+            while output is not None and (data := await output.read(_CHUNK)):
+                try:
+                    for line in lines.add(data):
+                        message = parse_line(line)
+                        if message is not None:
+                            await session.send(message)
+                        else:
+                            server_output.hear(line[:_CHUNK] + b"\n")
+                except TooLong:
+                    server_output.fault = (
+                        f"it sent a message of more than {limits.message_bytes:,} bytes"
+                    )
+                    return
+
+
+def parse_line(line: bytes) -> SessionMessage | None:
+    """Parses a message; an unreadable reply fails its request; None for other text."""
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        found = _ID.search(line[:_ENDS]) or _ID.search(line[-_ENDS:])
+        if found is None or not line.lstrip().startswith(b"{"):
+            return None
+    error = ErrorData(code=PARSE_ERROR, message="the reply is not valid JSON in UTF-8")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+
+
+async def _write_messages(
+    process: asyncio.subprocess.Process, session: MemoryObjectReceiveStream[SessionMessage]
+) -> None:
+    # A server that is gone is noticed where it is listened to.
+    with suppress(OSError):
+        async for each in session:
+            text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+            if process.stdin is not None:
+                process.stdin.write(text.encode() + b"\n")
+                await process.stdin.drain()
+
+
+async def _read_stderr(process: asyncio.subprocess.Process, output: ServerOutput) -> None:
+    while process.stderr is not None and (data := await process.stderr.read(_CHUNK)):
+        output.hear(data)
+
+
+async def end(process: asyncio.subprocess.Process, patience_s: float) -> None:
+    """Ends a server: closes its input, then terminates it, then kills its process group."""
+    if process.stdin is not None:
+        process.stdin.close()
+    if not await _is_gone(process, patience_s):
+        _signal(process, signal.SIGTERM)
+        await _is_gone(process, patience_s)
+    # Also when the server itself went by itself: what it started must not stay behind.
+    _signal(process, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
+    await _is_gone(process, patience_s)
+    # A child that left the group may hold the pipes; the transport would wait for it for ever.
+    transport: Any = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()
+
+
+async def _is_gone(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await process.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _signal(process: asyncio.subprocess.Process, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.send_signal(number)
+        else:
+            os.killpg(process.pid, number)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A response body that may not be longer than a limit."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
+        self._inner = inner
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        seen = 0
+        async for chunk in self._inner:
+            seen += len(chunk)
+            if seen > self._most:
+                # An error of this kind fails the one request, and not the whole connection.
+                raise httpx2.StreamError(f"the reply is larger than {self._most:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class BoundedClient(httpx2.AsyncClient):
+    """An HTTP client that turns failures into JSON-RPC errors of the failed request."""
+
+    def __init__(self, *, limits: ServerLimits, headers: dict[str, str]) -> None:
+        read = limits.call_s + _BEYOND_CALL_S
+        super().__init__(headers=headers, timeout=httpx2.Timeout(_CONNECT_S, read=read, pool=read))
+        self._most, self._farewell_s = limits.message_bytes, limits.stop_s
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Sends without offering compression, so that size limits count what is received."""
+        request.headers["accept-encoding"] = "identity"
+        if request.method != "POST":
+            # The stream of news may be silent for long; the farewell may not hold anybody up.
+            read = None if request.method == "GET" else self._farewell_s
+            request.extensions["timeout"] = {**request.extensions["timeout"], "read": read}
+        delivery = DELIVERY.get(None) or Delivery()
+        try:
+            response = await super().send(request, **options)
+        except httpx2.TransportError as error:
+            delivery.sent = delivery.sent or not isinstance(error, _UNSENT)
+            return _failure(request, f"{type(error).__name__}: {error}")
+        delivery.sent, delivery.status = True, response.status_code
+        delivery.retry_after = retry_after(response.headers.get("retry-after"))
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            return _failure(request, "the reply is compressed, which was not requested")
+        kind = response.headers.get("content-type", "").lower()
+        if not kind.startswith(_EVENTS):
+            stream = cast("httpx2.AsyncByteStream", response.stream)
+            response.stream = _Bounded(stream, self._most)
+        if _is_plain_failure(request, response.status_code, kind):
+            await response.aclose()
+            text = f"HTTP {response.status_code} {_phrase(response.status_code)}".strip()
+            return _failure(request, text, status=response.status_code)
+        return response
+
+
+def _is_plain_failure(request: httpx2.Request, status: int, kind: str) -> bool:
+    """Whether a reply has only a status; 404 the library itself explains."""
+    return (
+        request.method == "POST"
+        and status >= HTTPStatus.BAD_REQUEST
+        and status != HTTPStatus.NOT_FOUND
+        and not kind.startswith("application/json")
+    )
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _failure(
+    request: httpx2.Request, text: str, *, status: int = HTTPStatus.BAD_GATEWAY
+) -> httpx2.Response:
+    error = {"code": INTERNAL_ERROR, "message": text}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    headers = {"content-type": "application/json"}
+    return httpx2.Response(status, headers=headers, content=body, request=request)
+
+
+@asynccontextmanager
+async def web_transport(target: Target, *, limits: ServerLimits) -> AsyncGenerator[Any]:
+    """Opens the streams of a server at a URL."""
+    async with (
+        BoundedClient(limits=limits, headers=dict(target.headers or {})) as client,
+        streamable_http_client(
+            target.url, http_client=client, max_sse_event_size=limits.message_bytes
+        ) as streams,
+    ):
+        yield streams

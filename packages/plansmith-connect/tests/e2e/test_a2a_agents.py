@@ -1,0 +1,319 @@
+"""A2A agents over a real socket, served by the SDK's own server: results, questions, endings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.servers.a2a_desk import Desk, free_port
+
+from plansmith_connect.a2a.agent import A2AAgent, connect
+from plansmith.errors import InputNeeded, Misconfigured, ToolBusy, ToolFailed
+from plansmith.plan.data import Json
+from plansmith.ports import Call, Reply
+from plansmith.testing.contracts import AgentContract
+
+WAYS = [
+    pytest.param({"binding": binding, "streaming": streaming}, id=f"{binding}-{streaming}")
+    for binding in ("JSONRPC", "HTTP+JSON")
+    for streaming in (True, False)
+]
+TWO = [WAYS[0], WAYS[3]]
+OLD = pytest.param({"binding": "JSONRPC", "streaming": True, "version": "0.3.0"}, id="0.3")
+
+
+async def agent_of(intake: Desk, **settings: Any) -> A2AAgent:
+    return await connect("desk", intake.url, **settings)
+
+
+async def question(agent: A2AAgent, task: str, call: Call | None = None) -> InputNeeded:
+    with pytest.raises(InputNeeded) as caught:
+        await agent.work(task, {}, call or Call(key="k"))
+    return caught.value
+
+
+def reply(need: InputNeeded, answer: Json, key: str = "k") -> Call:
+    return Call(key=key, attempt=2, reply=Reply(answer, need.state))
+
+
+class TestA2AAgent(AgentContract):
+    @pytest.fixture(autouse=True)
+    def intake(self) -> Iterator[None]:
+        with Desk().in_thread() as self.url:
+            yield
+
+    def make_agent(self) -> A2AAgent:
+        return asyncio.run(connect("desk", self.url))
+
+
+@pytest.mark.parametrize("way", [*WAYS, OLD])
+async def test_work_is_done_once_and_comes_back_in_a_fixed_shape(way: dict[str, Any]) -> None:
+    async with Desk(**way).serving() as intake:
+        agent = await agent_of(intake)
+        result = await agent.work("echo hello", {}, Call(key="k"))
+        assert result == {
+            "text": "hello",
+            "message": "there you are",
+            "data": [],
+            "files": [],
+            "citations": [],
+            "notes": [],
+        }
+        assert intake.executor.deeds == ["begin echo hello"]
+
+
+@pytest.mark.parametrize("way", TWO)
+async def test_an_agent_may_answer_at_once_without_a_task(way: dict[str, Any]) -> None:
+    async with Desk(**way).serving() as intake:
+        result = await (await agent_of(intake)).work("reply at once", {}, Call(key="k"))
+        assert isinstance(result, dict)
+        assert result["text"] == "at once"
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
+async def test_progress_is_heard_while_the_work_goes_on(binding: str) -> None:
+    async with Desk(binding=binding).serving() as intake:
+        agent, heard, first = await agent_of(intake), list[str](), asyncio.Event()
+
+        def progress(text: str) -> None:
+            heard.append(text)
+            if text == "word 0":
+                first.set()
+
+        call = Call(key="k", progress=progress)
+        working = asyncio.create_task(agent.work("stream a b", {}, call))
+        intake.executor.gates["a"].set()
+        await first.wait()
+        assert not working.done()
+        intake.executor.gates["b"].set()
+        result = await working
+        assert isinstance(result, dict)
+        assert result["text"] == "ab"
+        assert heard == ["submitted", "word 0", "a", "word 1", "b", "completed"]
+
+
+async def test_progress_of_an_agent_that_does_not_stream_is_asked_for() -> None:
+    async with Desk(streaming=False).serving() as intake:
+        agent, heard, first = await agent_of(intake), list[str](), asyncio.Event()
+
+        def progress(text: str) -> None:
+            heard.append(text)
+            if text == "holding x":
+                first.set()
+
+        working = asyncio.create_task(agent.work("hold x", {}, Call(key="k", progress=progress)))
+        await first.wait()
+        intake.executor.gates["x"].set()
+        assert (await working)["text"] == "held x"  # type: ignore[call-overload,index]
+
+
+@pytest.mark.parametrize("way", [*WAYS, OLD])
+async def test_a_question_is_asked_and_its_answer_goes_on_with_the_same_task(
+    way: dict[str, Any],
+) -> None:
+    async with Desk(**way).serving() as intake:
+        agent = await agent_of(intake)
+        need = await question(agent, "ask lunch")
+        assert need.message == "Which day for lunch?"
+        need = await question(agent, "ask lunch", reply(need, "nothing"))
+        assert need.message == "Really, which day?"
+        result = await agent.work("ask lunch", {}, reply(need, "monday"))
+        assert isinstance(result, dict)
+        assert result["text"] == "booked monday"
+        assert intake.executor.deeds == ["begin ask lunch", "answer nothing", "answer monday"]
+
+
+async def test_an_answer_that_was_given_is_not_given_again() -> None:
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
+        need = await question(agent, "ask lunch")
+        first = await agent.work("ask lunch", {}, reply(need, "monday"))
+        assert await agent.work("ask lunch", {}, reply(need, "monday")) == first
+        assert intake.executor.deeds == ["begin ask lunch", "answer monday"]
+
+
+async def test_an_old_answer_does_not_reach_a_new_question() -> None:
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
+        need = await question(agent, "ask lunch")
+        again = await question(agent, "ask lunch", reply(need, "nothing"))
+        late = await question(agent, "ask lunch", reply(need, "nothing"))
+        assert late.message == again.message == "Really, which day?"
+        assert intake.executor.deeds == ["begin ask lunch", "answer nothing"]
+
+
+async def test_options_and_forms_are_passed_on_and_answers_come_back_as_data() -> None:
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
+        need = await question(agent, "choose red blue")
+        assert (need.message, need.options) == ("Which one?", ("red", "blue"))
+        need = await question(agent, "form", Call(key="f"))
+        assert need.schema == {
+            "type": "object",
+            "properties": {"n": {"type": "integer"}},
+            "required": ["n"],
+        }
+        await agent.work("form", {}, reply(need, {"n": 3}, "f"))
+        [part] = intake.executor.said[-1]["parts"]
+        assert part["data"] == {"n": 3}
+
+
+async def test_a_sign_in_is_a_question_with_a_link_that_takes_no_credential() -> None:
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
+        need = await question(agent, "auth")
+        assert need.link == "https://login.example/start?for=desk"
+        assert need.options == ("done", "cannot")
+        assert set(need.state) == {"task", "context", "why", "question", "times", "known"}
+        result = await agent.work("auth", {}, reply(need, "done"))
+        assert isinstance(result, dict)
+        assert result["text"] == "booked done"
+
+
+async def test_a_sign_in_that_a_person_cannot_give_cancels_the_task() -> None:
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
+        need = await question(agent, "auth")
+        with pytest.raises(ToolFailed, match="could not sign in"):
+            await agent.work("auth", {}, reply(need, "cannot"))
+        assert intake.executor.deeds == ["begin auth", "cancel"]
+
+
+async def test_an_agent_that_asks_for_ever_is_not_answered_for_ever() -> None:
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake, limits={"questions": 2})
+        need = await question(agent, "ask x")
+        need = await question(agent, "ask x", reply(need, "nothing"))
+        with pytest.raises(ToolFailed, match="asked more than 2 times"):
+            await agent.work("ask x", {}, reply(need, "nothing"))
+
+
+@pytest.mark.parametrize("way", TWO)
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ("fail no rooms", "a2a.desk failed: no rooms"),
+        ("reject not my job", "a2a.desk refused the work: not my job"),
+        ("cancelled", "a2a.desk cancelled the work: it does not say why"),
+    ],
+)
+async def test_a_bad_end_is_a_failure_with_the_agents_reason(
+    way: dict[str, Any], task: str, told: str
+) -> None:
+    async with Desk(**way).serving() as intake:
+        with pytest.raises(ToolFailed, match=told) as caught:
+            await (await agent_of(intake)).work(task, {}, Call(key="k"))
+        assert not isinstance(caught.value, ToolBusy)
+
+
+@pytest.mark.parametrize("way", TWO)
+async def test_an_agent_that_breaks_down_is_a_failure(way: dict[str, Any]) -> None:
+    async with Desk(**way).serving() as intake:
+        with pytest.raises(ToolFailed):
+            await (await agent_of(intake)).work("crash boom", {}, Call(key="k"))
+        assert intake.executor.deeds == ["begin crash boom"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_cancelled_step_cancels_the_task(way: dict[str, Any]) -> None:
+    async with Desk(**way).serving() as intake:
+        agent = await agent_of(intake)
+        working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
+        await intake.executor.entered["x"].wait()
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        assert intake.executor.deeds == ["begin hold x", "cancel"]
+
+
+async def test_all_kinds_of_parts_are_kept_within_limits() -> None:
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake, limits={"binary_bytes": 1000})
+        result: Any = await agent.work("rich 2000", {}, Call(key="k"))
+        assert result["text"] == "see the table"
+        assert result["data"] == [{"rows": [1, 2.5, None]}]
+        binary, table, large, link = result["files"]
+        assert (binary["name"], binary["size"], binary["base64"]) == ("x.bin", 3, "AAH/")
+        assert (table["type"], table["text"]) == ("text/csv", "a,b\n1,2\n")
+        assert (large["size"], large["note"]) == (2000, "not kept: too large")
+        assert "base64" not in large
+        assert link == {
+            "name": "r.pdf",
+            "type": "application/pdf",
+            "url": "https://files.example/r.pdf",
+        }
+        assert result["citations"] == [
+            {"title": "A", "url": "https://a.example"},
+            {"url": "https://b.example"},
+        ]
+        assert "large.bin (2000 bytes) is not kept" in result["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("modes", "inputs", "kinds"),
+    [
+        (["text/plain", "application/json"], {"n": 3}, ["text", "data"]),
+        (["text/plain"], {"n": 3}, ["text"]),
+        (["text/plain", "application/json"], {"n": 2**60}, ["text"]),
+    ],
+)
+async def test_inputs_go_along_in_a_form_the_agent_takes_and_no_digit_is_lost(
+    modes: list[str], inputs: dict[str, Json], kinds: list[str]
+) -> None:
+    async with Desk(modes=modes).serving() as intake:
+        await (await agent_of(intake)).work("reply x", inputs, Call(key="k"))
+        parts = intake.executor.said[0]["parts"]
+        assert [next(k for k in ("text", "data") if k in part) for part in parts] == kinds
+        if len(kinds) == 1:
+            assert str(inputs["n"]) in parts[0]["text"]
+
+
+async def test_headers_hold_secrets_that_go_to_the_agent_alone_and_come_back_hidden() -> None:
+    async with Desk().serving() as intake:
+        secret = {"TOKEN": "s3cret-canary"}
+        headers = {"Authorization": "Bearer ${TOKEN}"}
+        agent = await connect("desk", intake.url, headers=headers, lookup=secret.get)
+        heard: list[str] = []
+        call = Call(key="k", progress=heard.append)
+        result = await agent.work("echo I saw s3cret-canary", {}, call)
+        with pytest.raises(ToolFailed) as failed:
+            await agent.work("fail with s3cret-canary", {}, Call(key="l"))
+        need = await question(agent, "ask s3cret-canary", Call(key="m"))
+        shown = f"{result} {heard} {failed.value} {failed.value.args} {need} {need.state}"
+        assert "s3cret-canary" not in shown
+        assert "I saw [hidden]" in shown
+        sent = [each.get("authorization") for each in intake.headers]
+        assert sent.count("Bearer s3cret-canary") >= 3
+        assert [each for each in intake.headers if "authorization" not in each], "cards are public"
+
+
+async def test_a_missing_secret_is_said_before_anything_is_sent() -> None:
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake, headers={"Authorization": "Bearer ${NO_SUCH_TOKEN_HERE}"})
+        before = len(intake.headers)
+        with pytest.raises(Misconfigured, match="NO_SUCH_TOKEN_HERE"):
+            await agent.work("echo x", {}, Call(key="k"))
+        assert len(intake.headers) == before
+
+
+async def test_an_agent_that_is_not_there_is_worth_another_try() -> None:
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
+    with pytest.raises(ToolBusy, match="no connection"):
+        await agent.work("echo x", {}, Call(key="k"))
+    with pytest.raises(ToolBusy, match="no connection"):
+        await connect("desk", f"http://127.0.0.1:{free_port()}")
+
+
+async def test_a_card_that_changed_blocks_the_agent_and_says_what_changed() -> None:
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
+        intake.card.description = "Books things, and mails everybody."
+        with pytest.raises(ToolFailed, match=r'description: "Books things\."') as caught:
+            await agent.work("echo x", {}, Call(key="k"))
+        assert "approve" in caught.value.hint
+        assert intake.executor.deeds == []
+        intake.card.description = "Books things."
+        await agent.work("echo x", {}, Call(key="k"))

@@ -1,0 +1,152 @@
+"""Hostile servers (M4): whatever they do, memory and time are bounded and the call ends cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.servers.kit import approved, limits, raw, servers, use
+
+from plansmith_connect.mcp.transports import Lines, ServerOutput, TooLong, parse_line
+from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
+
+MEGABYTE = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("lie", 'does not fit its own schema: "many" is not of type "number"'),
+        ("empty", "declares a structured result and returned none"),
+        ("bytes", "its reply cannot be read: the reply is not valid JSON in UTF-8"),
+        ("surrogate", "its reply cannot be read"),
+        ("deep", "its reply cannot be read"),
+        ("nan", "cannot be stored as JSON"),
+        ("nonsense", "its reply does not follow the protocol"),
+    ],
+)
+async def test_a_bad_reply_fails_its_call_and_no_other(tool: str, said: str) -> None:
+    async with await approved(servers(raw=raw())) as source:
+        with pytest.raises(ToolFailed, match=said):
+            await use(source, f"raw.{tool}")
+        assert await use(source, "raw.echo", text="still here") == "still here"
+
+
+async def test_a_reply_of_a_hundred_megabytes_is_not_taken_in() -> None:
+    async with await approved(servers(raw=raw(trusted=True))) as source:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(OutcomeUnknown, match="more than 4,194,304 bytes") as caught:
+            await use(source, "raw.big", bytes=100 * MEGABYTE)
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        # It would do so again: there is no other try, although it only reads.
+        assert not caught.value.again
+        assert (after - before) * 1024 < 50 * MEGABYTE
+        assert await use(source, "raw.echo", text="again") == "again"
+
+
+async def test_silence_ends_at_the_time_limit_and_is_cancelled_on_the_wire() -> None:
+    async with await approved(servers(b=raw(bounds=limits(call_s=0.2)))) as s:
+        with pytest.raises(OutcomeUnknown, match=r"no answer from its server for 0\.2 s") as caught:
+            await use(s, "b.silent")
+        assert caught.value.again
+        assert await use(s, "b.echo", text="still here") == "still here"
+        with pytest.raises(ToolFailed, match="no answer"):
+            await use(s, "b.headless")
+
+
+async def test_a_server_that_never_starts_is_given_up() -> None:
+    source = await approved(servers(raw=raw("mute", bounds=limits(start_s=0.5))))
+    async with source:
+        assert list(await source.tools()) == []
+        assert "it did not start within 0.5 s" in source.statuses()[0].detail
+        with pytest.raises(ToolBusy, match="did not start"):
+            await use(source, "raw.echo")
+
+
+async def test_a_million_tools_are_not_taken_in() -> None:
+    async with await approved(servers(raw=raw("million"))) as source:
+        assert list(await source.tools()) == []
+        assert "it has more than 500 tools" in source.statuses()[0].detail
+
+
+async def test_pages_without_end_are_given_up() -> None:
+    async with await approved(servers(raw=raw("pages"))) as source:
+        assert list(await source.tools()) == []
+        assert "endless pages" in source.statuses()[0].detail
+
+
+async def test_a_name_given_twice_is_used_by_neither() -> None:
+    told: list[str] = []
+    async with await approved(servers(told.append, raw=raw("twins"))) as source:
+        names = [tool.name for tool in await source.tools()]
+    assert "raw.twin" not in names
+    assert "raw.echo" in names
+    assert any("2 tools called 'twin'" in each for each in told)
+
+
+async def test_a_flood_of_requests_ends_the_connection() -> None:
+    async with await approved(servers(raw=raw())) as source:
+        with pytest.raises(ToolFailed, match="asked more than 64 things at once"):
+            await use(source, "raw.flood")
+        assert await use(source, "raw.echo", text="again") == "again"
+
+
+async def test_sampling_and_roots_are_refused_clearly() -> None:
+    async with await approved(servers(raw=raw())) as source:
+        assert await use(source, "raw.sample") == "Sampling not supported"
+        assert await use(source, "raw.roots") == "List roots not supported"
+
+
+async def test_many_calls_at_once_each_get_their_own_result() -> None:
+    async with await approved(servers(raw=raw())) as source:
+        calls = [use(source, "raw.echo", text=str(number)) for number in range(50)]
+        assert await asyncio.gather(*calls) == [str(number) for number in range(50)]
+
+
+# The reading of lines
+
+
+@given(st.lists(st.binary(max_size=30)), st.integers(1, 7))
+def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], size: int) -> None:
+    whole = [line.replace(b"\n", b"") for line in lines]
+    data = b"".join(line + b"\n" for line in whole)
+    reader = Lines(100)
+    cut = [data[at : at + size] for at in range(0, len(data), size)]
+    assert [line for piece in cut for line in reader.add(piece)] == whole
+
+
+@given(st.integers(1, 50), st.integers(1, 9))
+def test_a_line_longer_than_the_limit_is_never_held(limit: int, size: int) -> None:
+    reader = Lines(limit)
+    for _ in range(limit // size):
+        assert [*reader.add(b"x" * size)] == []
+    with pytest.raises(TooLong):
+        list(reader.add(b"x" * size))
+
+
+@given(st.binary(max_size=200))
+def test_no_line_can_break_the_reader(line: bytes) -> None:
+    parse_line(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":"\xff"}', 7),
+        (b'{"jsonrpc":"2.0","result":{"x":' + b"[" * 5000 + b'},"id": 8}', 8),
+    ],
+)
+def test_an_unreadable_reply_still_finds_its_request(line: bytes, number: int) -> None:
+    message: Any = parse_line(line)
+    assert message.message.id == number
+
+
+def test_only_the_end_of_what_a_server_says_is_kept() -> None:
+    words = ServerOutput(10)
+    for each in (b"x" * 1000, b"\xffthe end"):
+        words.hear(each)
+    assert words.last == "xx\ufffdthe end"

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from plansmith_connect.mcp.launch import expand, launch_definition, launch_lines, target
+from plansmith_connect.mcp.servers import pinned_hash
+from plansmith_connect.mcp.settings import McpSettings, ServerSettings, all_servers, read_servers
+from plansmith.errors import Misconfigured
+
+
+def definition(environment: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+    return launch_definition(ServerSettings(**fields), environment or {})
+
+
+def text(environment: dict[str, str] | None = None, **fields: Any) -> str:
+    return "\n".join(launch_lines("s", definition(environment, **fields)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "a command or a url"),
+        ({"command": "a", "url": "http://a"}, "a command or a url"),
+        ({"command": "a", "headers": {"x": "y"}}, "headers belong to a url"),
+        ({"url": "http://a", "args": ["b"]}, "belong to a command"),
+        ({"url": "file:///etc/passwd"}, "has to begin with http"),
+        ({"command": "a", "comand": "b"}, "comand"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        ServerSettings.model_validate(fields)
+
+
+def test_a_server_has_a_name_one_can_see() -> None:
+    with pytest.raises(ValidationError, match="is not a valid name for a server"):
+        McpSettings.model_validate({"servers": {"a\x1b[2J": {"command": "a"}}})
+
+
+def test_references_are_filled_in_from_the_environment() -> None:
+    held = {"A": "one", "secret:b": "two", "EMPTY": ""}
+    assert expand("${A}-${secret:b}-${C:-three}-${EMPTY:-}-$A", held) == "one-two-three--$A"
+    with pytest.raises(Misconfigured, match="no MISSING") as caught:
+        expand("${MISSING}", held)
+    assert caught.value.hint == "export MISSING=…"
+
+
+def test_a_server_sees_only_what_is_on_the_list_and_what_it_is_given() -> None:
+    held = {"PATH": "/bin", "HOME": "/h", "AWS_SECRET_ACCESS_KEY": "x", "LD_PRELOAD": "/evil.so"}
+    held |= {"TOKEN": "abcdefgh", "PASSED": "p"}
+    settings = ServerSettings(command="s", env={"KEY": "${TOKEN}"}, pass_env=("PASSED", "NONE"))
+    made = target(settings, held)
+    assert made.env == {"PATH": "/bin", "HOME": "/h", "KEY": "abcdefgh", "PASSED": "p"}
+    assert made.hush("the key is abcdefgh") == "the key is •••"
+
+
+def test_the_command_is_shown_whole_with_all_that_belongs_to_it() -> None:
+    shown = text(
+        {"TOOLS": "/opt/tools"},
+        command="${TOOLS}/npx",
+        args=["-y", "@scope/server", "two words", "\x1b[2Jx"],
+        cwd="/srv",
+        env={"API_KEY": "${KEY}", "PASSWORD": "hunter2", "NODE_OPTIONS": "--require ./x.js"},
+        pass_env=["SSH_AUTH_SOCK"],
+        tools={"a": {"effect": "read"}},
+    )
+    assert "/opt/tools/npx -y @scope/server 'two words' '\\u001b[2Jx'" in shown
+    assert "in /srv" in shown
+    assert "API_KEY=${KEY}" in shown
+    assert "NODE_OPTIONS=--require ./x.js" in shown
+    assert "SSH_AUTH_SOCK" in shown
+    assert "give an exact version" in shown
+    assert "ignored" in shown
+    assert "You say of a: {'effect': 'read'}" in shown
+    assert "hunter2" not in shown
+
+
+def test_a_value_cannot_pose_as_a_hidden_one() -> None:
+    assert "--require" in text(command="a", env={"NODE_OPTIONS": "sha256:--require x"})
+
+
+def test_a_url_is_shown_with_its_headers_and_a_word_on_an_open_way() -> None:
+    shown = text(url="http://a.example/mcp", headers={"Authorization": "Bearer abc"})
+    assert "http://a.example/mcp" in shown
+    assert "not encrypted" in shown
+    assert "abc" not in shown
+    assert "not encrypted" not in text(url="http://127.0.0.1:1/mcp")
+    assert "not encrypted" not in text(url="https://a.example/mcp")
+
+
+BASE: dict[str, Any] = {"command": "a", "args": ["b"], "env": {"K": "v"}, "cwd": "/x"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"command": "aa"},
+        {"args": ["b", "c"]},
+        {"args": []},
+        {"env": {"K": "v", "L": ""}},
+        {"env": {"K": "w"}},
+        {"env": {"API_KEY": "w"}},
+        {"cwd": "/y"},
+        {"pass_env": ["Z"]},
+        {"trusted": True},
+        {"tools": {"t": {"effect": "read"}}},
+    ],
+)
+def test_any_change_of_how_a_server_is_started_changes_its_hash(change: dict[str, Any]) -> None:
+    assert pinned_hash(definition(**BASE)) != pinned_hash(definition(**{**BASE, **change}))
+
+
+def test_a_command_that_comes_from_the_environment_is_pinned_as_it_is_there() -> None:
+    one, two = ({"X": each} for each in ("a", "b"))
+    assert definition(one, command="${X}") != definition(two, command="${X}")
+
+
+def test_limits_are_no_part_of_what_is_approved() -> None:
+    assert definition(**BASE) == definition(**BASE, limits={"call_s": 5.0})
+
+
+# Files of the widespread shape
+
+
+def write(path: Path, value: object) -> Path:
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return path
+
+
+def test_the_widespread_shape_is_read(tmp_path: Path) -> None:
+    servers = {
+        "files": {"command": "npx", "args": ["-y", "x"], "env": {"A": "${B}"}, "cwd": "/c"},
+        "web": {"type": "http", "url": "https://a.example", "headers": {"X": "y"}},
+    }
+    found = read_servers(write(tmp_path / "mcp.json", {"mcpServers": servers}))
+    assert found.servers["files"] == ServerSettings(
+        command="npx", args=("-y", "x"), env={"A": "${B}"}, cwd="/c"
+    )
+    assert found.servers["web"].headers == {"X": "y"}
+    assert found.notes == ()
+    again = read_servers(write(tmp_path / "vscode.json", {"servers": servers}))
+    assert again.servers == found.servers
+
+
+def test_what_is_not_taken_from_a_file_is_noted_and_nothing_there_approves(tmp_path: Path) -> None:
+    servers = {
+        "old": {"type": "sse", "url": "https://a.example/sse"},
+        "off": {"command": "a", "disabled": True},
+        "on": {"command": "a", "autoApprove": ["*"], "trusted": True},
+    }
+    found = read_servers(write(tmp_path / "mcp.json", {"mcpServers": servers}))
+    assert set(found.servers) == {"on"}
+    assert not found.servers["on"].trusted
+    assert [note.split(": ", 1)[1] for note in found.notes] == [
+        "old is left out: its transport 'sse' is not supported",
+        "off is left out: the file has it disabled",
+        "on: autoApprove, trusted is unknown here and ignored",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "cannot be read"),
+        ([], "names no servers"),
+        ({"mcpServers": []}, "names no servers"),
+        ({"mcpServers": {"a": 1}}, "a is not a server"),
+        ({"mcpServers": {"": {"command": "a"}}}, "is not a server"),
+        ({"mcpServers": {"a": {"command": 1}}}, "command"),
+        ({"mcpServers": {"a": {}}}, "a command or a url"),
+    ],
+)
+def test_a_file_that_is_not_right_says_where(tmp_path: Path, content: Any, said: str) -> None:
+    with pytest.raises(Misconfigured, match=said):
+        read_servers(write(tmp_path / "mcp.json", content))
+
+
+def test_two_servers_of_one_name_are_refused_and_none_shadows_the_other(tmp_path: Path) -> None:
+    path = write(tmp_path / "mcp.json", {"mcpServers": {"a": {"command": "b"}}})
+    own = ServerSettings(command="a")
+    with pytest.raises(Misconfigured, match="there is another server 'a'"):
+        all_servers(McpSettings(servers={"a": own}, files=(path,)))
+    both = all_servers(McpSettings(servers={"c": own}, files=(path,)))
+    assert set(both.servers) == {"a", "c"}
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="cannot be read"):
+        all_servers(McpSettings(files=(tmp_path / "none.json",)))

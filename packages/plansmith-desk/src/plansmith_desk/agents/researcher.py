@@ -1,0 +1,38 @@
+"""An agent that searches with several questions, reads what it finds, and cites it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from plansmith_desk.agents.local import LocalAgent
+from plansmith_desk.agents.local.limits import LocalLimits
+from plansmith_desk.agents.local.toolbox import Choice
+from plansmith_planner.agent_cards import RESEARCHER
+from plansmith.ports import ChatModel, ToolSource
+
+READERS: Final = ("files.*", "*fetch*", "*search*", "*read_*file*")
+
+
+def researcher(
+    *,
+    model: ChatModel,
+    sources: Sequence[ToolSource],
+    tools: Choice | None = None,
+    limits: LocalLimits | None = None,
+    prompts: Path | None = None,
+    asks: bool = False,
+) -> LocalAgent:
+    """Makes a researcher that uses the searching and reading tools of some sources."""
+    return LocalAgent(
+        spec=RESEARCHER,
+        model=model,
+        prompt="researcher",
+        sources=sources,
+        tools=tools or Choice(READERS, searching=True),
+        limits=limits or LocalLimits(),
+        prompts=prompts,
+        advises=True,
+        asks=asks,
+    )

@@ -1,0 +1,95 @@
+"""All built-in tools of a folder; loads SQL and web tools only where they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from plansmith_desk.calculator import CalculatorTools
+from plansmith_desk.calendar import CalendarTools
+from plansmith_desk.charts import ChartTools
+from plansmith_desk.documents import DocumentTools
+from plansmith_desk.files.changes import SeenFiles
+from plansmith_desk.files.tools import FileTools
+from plansmith_desk.files.moving import MovingTools
+from plansmith_desk.tables import TableTools
+from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, string
+from plansmith_desk.files.workspace import WorkspaceTools
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Clock, ToolSource
+
+SPEC: Final = ToolSpec(
+    name="note.tell",
+    description="Show a remark in the middle of a long run: a finding, a warning, progress. Not "
+    "for the answer, which every plan ends with.",
+    input_schema=fields(
+        {
+            "text": string("What is told.", minLength=1, maxLength=20_000),
+            "level": {"enum": ["info", "warning"], "description": "info if left out."},
+        },
+        "text",
+    ),
+    output_schema=fields({"text": TEXT, "level": TEXT}, "text", "level"),
+    effect=Effect.READ,
+    open_world=False,
+    idempotent=True,
+    timeout_s=10,
+)
+
+
+class NoteTools(ToolSet):
+    """The tool that shows a text to whoever watches the run, and returns it."""
+
+    def __init__(self) -> None:
+        super().__init__([BuiltIn(SPEC, _show)])
+
+
+def _show(given: Arguments, job: Job) -> Json:
+    text: str = given["text"]
+    level: str = given.get("level", "info")
+    job.call.progress(text if level == "info" else f"{level}: {text}")
+    return {"text": text, "level": level}
+
+
+NO_DATABASES: Final[Mapping[str, str]] = {}
+
+
+def builtin_sources(
+    folder: Path,
+    *,
+    write: bool = True,
+    zone: str = "UTC",
+    clock: Clock | None = None,
+    databases: Mapping[str, str] = NO_DATABASES,
+    writable: Sequence[str] = (),
+    hosts: Sequence[str] = (),
+    private: Sequence[str] = (),
+) -> list[ToolSource]:
+    """Returns all built-in tools that the arguments allow.
+
+    Files, tables and charts stay in `folder`, and change nothing without `write`. `databases`
+    (names to URLs; only those in `writable` can be changed) adds SQL, `hosts` adds fetching.
+    """
+    sources: list[ToolSource] = [
+        FileTools(folder),
+        DocumentTools(folder),
+        SeenFiles(WorkspaceTools(folder, write=write), folder),
+        SeenFiles(TableTools(folder, write=write), folder),
+        CalculatorTools(),
+        CalendarTools(zone=zone, clock=clock),
+        NoteTools(),
+    ]
+    if write:
+        sources += [SeenFiles(each, folder) for each in (MovingTools(folder), ChartTools(folder))]
+    if databases:
+        sources.append(_load("sql").SqlTools(databases, writable=writable))
+    if hosts or private:
+        sources.append(_load("fetch").FetchTools(hosts, private=private))
+    return sources
+
+
+def _load(name: str) -> Any:
+    return import_module(f"plansmith_desk.{name}")

@@ -1,0 +1,154 @@
+"""Built-in tools that compute exactly and convert units; expressions are parsed, never run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Final, cast
+
+from plansmith_desk.calculator import numbers
+from plansmith_desk.calculator.numbers import Num
+from plansmith_desk.calculator.syntax import Value, compute, ungrouped
+from plansmith_desk.calculator.units import Unit, unit
+from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, PureTools, fields, items, string, whole
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+
+_DIGITS: Final = 15
+_LONGEST_FRACTION: Final = 40
+_AMOUNT: Final[dict[str, Any]] = {
+    "anyOf": [{"type": "number"}, {"type": "string", "maxLength": 400}],
+    "description": "A number, or one written as text to keep all its digits.",
+}
+_ANSWER: Final[dict[str, Any]] = {
+    "value": {"type": "number", "description": "The number, rounded only as far as JSON must."},
+    "text": {"type": "string", "description": "The number in full, or to the digits asked for."},
+    "exact": {"type": "boolean", "description": "Whether the text is the number itself."},
+}
+_SHOWN: Final = whole("Digits shown of a number that does not end; 15 if left out.", 1, 50)
+
+COMPUTE: Final = ToolSpec(
+    name="calculator.compute",
+    description="Calculate exactly: + - * / ^ mod, percent (15% of 80), sqrt, round, min, max, "
+    "sum, mean, log and more (计算、加减乘除、百分之).",
+    input_schema=fields(
+        {
+            "expression": string(
+                "Such as (price * 3 + 4.50) * 1.25.",
+                format="arithmetic",
+                minLength=1,
+                maxLength=4_000,
+            ),
+            "values": {
+                "type": "object",
+                "description": "Numbers and lists of numbers that the expression names.",
+                "additionalProperties": {"anyOf": [*_AMOUNT["anyOf"], items(_AMOUNT, most=10_000)]},
+                "maxProperties": 100,
+            },
+            "digits": _SHOWN,
+        },
+        "expression",
+    ),
+    output_schema=fields({**_ANSWER, "fraction": TEXT}, "value", "text", "exact"),
+    effect=Effect.READ,
+    open_world=False,
+    idempotent=True,
+    timeout_s=10,
+)
+CONVERT: Final = ToolSpec(
+    name="calculator.convert",
+    description="Convert units: length, mass, time, data, area, volume, speed, temperature, "
+    "energy, pressure, km/h (单位换算).",
+    input_schema=fields(
+        {
+            "value": _AMOUNT,
+            "from": string("The unit it is in, such as mile, kg, GiB, °F or m/s.", minLength=1),
+            "to": string("The unit wanted.", minLength=1),
+            "digits": _SHOWN,
+        },
+        *("value", "from", "to"),
+    ),
+    output_schema=fields(
+        {**_ANSWER, "unit": TEXT, "kind": TEXT}, *("value", "text", "exact", "unit", "kind")
+    ),
+    effect=Effect.READ,
+    open_world=False,
+    idempotent=True,
+    timeout_s=10,
+)
+
+
+class CalculatorTools(PureTools):
+    """Both tools; they have no state."""
+
+    def __init__(self) -> None:
+        super().__init__([BuiltIn(COMPUTE, _compute), BuiltIn(CONVERT, _convert)])
+
+
+def _compute(given: Arguments, job: Job) -> Json:
+    del job
+    values = _values(given.get("values", {}))
+    found = compute(given["expression"], values)
+    answer = _answer(found, given.get("digits", _DIGITS))
+    fraction = f"{found.value.numerator}/{found.value.denominator}"
+    shown = found.is_exact and not answer["exact"] and len(fraction) <= _LONGEST_FRACTION
+    return answer | {"fraction": fraction} if shown else answer
+
+
+def _convert(given: Arguments, job: Job) -> Json:
+    del job
+    amount, source, target = _amount(given["value"]), unit(given["from"]), unit(given["to"])
+    if source.dimension != target.dimension:
+        message = f"{given['from']} is {source.kind} and {given['to']} is {target.kind}"
+        raise ToolFailed(message, hint=Sentence("calc.one_kind"))
+    found = numbers.kept(_converted(amount.value, source, target), amount)
+    answer = _answer(found, given.get("digits", _DIGITS))
+    return answer | {"unit": given["to"], "kind": target.kind}
+
+
+def _converted(amount: Fraction, source: Unit, target: Unit) -> Fraction:
+    absolute = amount * source.factor + source.offset
+    if source.dimension == target.dimension == unit("K").dimension and absolute < 0:
+        raise ToolFailed(Sentence("calc.too_cold"), hint=Sentence("calc.check_amount"))
+    return (absolute - target.offset) / target.factor
+
+
+def _values(given: Mapping[str, Any]) -> dict[str, Value]:
+    for name in given:
+        if not name.isidentifier() or not name.isascii():
+            hint = Sentence("calc.name_form")
+            raise ToolFailed(Sentence("calc.bad_name", name=name[:40]), hint=hint)
+    return {name: _value(each) for name, each in given.items()}
+
+
+def _value(given: object) -> Value:
+    if not isinstance(given, list):
+        return _amount(given)
+    return [_amount(each) for each in cast("list[object]", given)]
+
+
+def _amount(given: object) -> Num:
+    """Returns a JSON number exactly as it is written: 0.1 is one tenth."""
+    text = repr(given) if isinstance(given, int | float) else ungrouped(str(given).strip())
+    try:
+        return numbers.literal(text)
+    except ValueError:
+        hint = Sentence("calc.digits")
+        raise ToolFailed(Sentence("calc.not_number", text=text[:40]), hint=hint) from None
+
+
+def _answer(found: Num, digits: int) -> dict[str, Json]:
+    value = found.value
+    if abs(value) >= Fraction(10) ** numbers.MOST_DIGITS:
+        raise numbers.too_large()
+    text, exact = numbers.written(found, digits)
+    if value.denominator == 1 and (exact or abs(value) < 2**53):
+        return {"value": value.numerator, "text": text, "exact": exact}
+    near = float(text)
+    if math.isinf(near):
+        hint = Sentence("calc.round_or_log")
+        raise ToolFailed(Sentence("calc.too_large", text=text[:30]), hint=hint)
+    return {"value": near, "text": text, "exact": exact}

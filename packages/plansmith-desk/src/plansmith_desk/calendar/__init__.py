@@ -1,0 +1,322 @@
+"""Built-in tools for dates and times with zones, as ISO texts or as people say them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
+
+from plansmith.clock import SystemClock
+from plansmith_desk.calendar.moments import CALENDAR, CLOCK, Moment, elapsed, in_zone, moment, parts_between, placed, plus, weekdays_between, zone_of
+from plansmith_desk.calendar.places import zone_name
+from plansmith_desk.calendar.spoken import spoken
+from plansmith.tools.toolset import NOTES, TEXT, Arguments, BuiltIn, Job, PureTools, fields, noted, string, whole
+from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.lazy import lazy_pattern
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import Clock
+
+_WHOLE: Final = {"type": "integer"}
+_TIME: Final = "Such as 2026-03-29, 2026-03-29T14:30, 24 December, tomorrow at 15:00, 下周五."
+_ZONE: Final = string(
+    "A city such as Tokyo or 东京, an IANA name such as Europe/Oslo, UTC, or +02:00.",
+    minLength=1,
+    maxLength=80,
+)
+_LOCAL: Final = string(
+    "City or zone of times that have none of their own.", minLength=1, maxLength=80
+)
+_MOST: Final = {"years": 10_000, "months": 120_000, "weeks": 600_000, "days": 4_000_000}
+_MOMENT: Final = fields(
+    {
+        "iso": string("The time with its offset; only the date if only that was given."),
+        "date": TEXT,
+        "time": string("Hours, minutes and seconds on the clocks of the zone."),
+        "clock": string("Hours and minutes."),
+        "spoken": fields({"en": TEXT, "zh": TEXT}, "en", "zh"),
+        "zone": TEXT,
+        "offset": string("Distance from UTC, such as +02:00."),
+        "utc": TEXT,
+        "epoch": {"type": "number", "description": "Seconds since 1970-01-01 in UTC."},
+        "weekday": TEXT,
+        "week": string("ISO week, such as 2026-W13."),
+        "day_of_year": _WHOLE,
+        "quarter": _WHOLE,
+        "leap_year": {"type": "boolean"},
+        "summer_time": {"type": "boolean"},
+        "notes": NOTES,
+    },
+    *("iso", "date", "time", "clock", "spoken", "zone", "offset", "utc", "epoch"),
+    *("weekday", "week"),
+    *("day_of_year", "quarter", "leap_year", "summer_time"),
+)
+_PARTS: Final = ("years", "months", "days", "hours", "minutes", "seconds")
+_DIFFERENCE: Final = fields(
+    {
+        "seconds": {"type": "number", "description": "All of it in seconds."},
+        "days": {"type": "number", "description": "All of it in days of 24 hours."},
+        "parts": fields(dict.fromkeys(_PARTS, _WHOLE), *_PARTS),
+        "weekdays": {"type": "integer", "description": "Mondays to Fridays, without the last day."},
+        "text": TEXT,
+        "negative": {"type": "boolean"},
+        "notes": NOTES,
+    },
+    *("seconds", "days", "parts", "weekdays", "text", "negative"),
+)
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_ISO: Final = lazy_pattern(r"\d{4}-\d{2}|\d{4}-?W|\d{7,8}(?!\d)|[^\[]+\[")
+_HERE: Final = ("here", "local", "local time", "这里", "本地", "当地")
+_NOW: Final = ("now", "right now", "现在", "此刻")
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+_UNTIL: Final = fields(
+    {
+        "date": TEXT,
+        "weekday": TEXT,
+        "days": {"type": "integer", "description": "From today; negative for the past."},
+        "text": TEXT,
+        "away": fields({"en": TEXT, "zh": TEXT}, "en", "zh"),
+        "notes": NOTES,
+    },
+    *("date", "weekday", "days", "text"),
+)
+
+
+def _spec(
+    name: str,
+    description: str,
+    takes: dict[str, Any],
+    *needs: str,
+    gives: dict[str, Any] = _MOMENT,
+) -> ToolSpec:
+    return ToolSpec(
+        name=name,
+        description=description,
+        input_schema=fields(takes, *needs),
+        output_schema=gives,
+        effect=Effect.READ,
+        open_world=False,
+        idempotent=True,
+        timeout_s=10,
+    )
+
+
+NOW: Final = _spec(
+    "time.now",
+    "The current date, time and weekday, here or in a city or time zone "
+    "(现在几点、今天星期几、某地时间).",
+    {"zone": _ZONE},
+)
+UNTIL: Final = _spec(
+    "time.until",
+    "How many days from today until a date or holiday, and its weekday "
+    "(距离某天还有多少天、倒计时).",
+    {"date": string("Such as 24 December, Christmas, next Friday, 2027-03-01, 春节.")},
+    "date",
+    gives=_UNTIL,
+)
+DESCRIBE: Final = _spec(
+    "time.describe",
+    "What day a date is: weekday, ISO week, quarter, day of the year, leap year "
+    "(某天是星期几、第几周).",
+    {"time": string(_TIME), "zone": _LOCAL},
+    "time",
+)
+CONVERT: Final = _spec(
+    "time.convert",
+    "Convert a time from one city or time zone to another (时区换算).",
+    {"time": string(_TIME), "zone": _LOCAL, "to": _ZONE},
+    *("time", "to"),
+)
+ADD: Final = _spec(
+    "time.add",
+    "Add years, months, weeks, days, weekdays, hours or minutes to a date; negative goes back "
+    "(某天之后或之前的日期).",
+    {
+        "time": string(_TIME),
+        "zone": _LOCAL,
+        **{
+            unit: whole(f"How many {unit}.", -_MOST.get(unit, 10**12), _MOST.get(unit, 10**12))
+            for unit in (*CALENDAR, *CLOCK)
+        },
+        "weekdays": whole("How many days from Monday to Friday.", -1_000_000, 1_000_000),
+    },
+    "time",
+)
+DIFFERENCE: Final = _spec(
+    "time.difference",
+    "How long it is from one date or time to another, in days, weekdays and parts "
+    "(两个日期相差多少天).",
+    {"from": string(_TIME), "to": string(_TIME), "zone": _LOCAL},
+    *("from", "to"),
+    gives=_DIFFERENCE,
+)
+
+
+class CalendarTools(PureTools):
+    """The tools for dates; `zone` is used for times without a zone."""
+
+    def __init__(self, *, zone: str = "UTC", clock: Clock | None = None) -> None:
+        try:
+            zone_of(zone)
+        except ToolFailed as error:
+            raise Misconfigured(error.message, hint=error.hint) from None
+        self._zone = zone
+        self._clock = clock or SystemClock()
+        super().__init__(
+            [
+                BuiltIn(NOW, self._now),
+                BuiltIn(UNTIL, self._until),
+                BuiltIn(DESCRIBE, self._describe),
+                BuiltIn(CONVERT, self._convert),
+                BuiltIn(ADD, self._add),
+                BuiltIn(DIFFERENCE, self._difference),
+            ]
+        )
+
+    def _now(self, given: Arguments, job: Job) -> Json:
+        del job
+        return _result(in_zone(self._clock.now(), self._place(given)))
+
+    def _place(self, given: Arguments, name: str = "zone") -> str:
+        said: str = given.get(name, "here")
+        return self._zone if said.strip().casefold() in _HERE else zone_name(said)
+
+    def _today(self, zone: str) -> date:
+        return in_zone(self._clock.now(), zone).at.date()
+
+    def _read(self, given: Arguments) -> Moment:
+        return self._moment(given["time"], self._place(given))
+
+    def _moment(self, text: str, zone: str, *, after: date | None = None) -> Moment:
+        """Reads a time as ISO text, or as people say it; a day without year is that `after`."""
+        if text.strip().casefold() in _NOW:
+            return in_zone(self._clock.now(), zone)
+        found = None if _ISO.match(text.strip()) else spoken(text, self._today(zone), after=after)
+        if found is None:
+            return moment(text, zone)
+        at = datetime.combine(found.day, found.clock or time())
+        read = placed(at, zone, is_day=found.clock is None)
+        return replace(read, notes=(*read.notes, found.note)) if found.note else read
+
+    def _until(self, given: Arguments, job: Job) -> Json:
+        del job
+        today = self._today(self._zone)
+        found = self._moment(given["date"], self._zone)
+        day = found.at.date()
+        days = (day - today).days
+        weekday = _DAYS[day.weekday()]
+        away = _away(days)
+        result: dict[str, Json] = {
+            "date": str(day),
+            "weekday": weekday,
+            "days": days,
+            "text": f"{_in_words(day)['en']}: {away['en']}",
+            "away": away,
+        }
+        return noted(result, found.notes)
+
+    def _describe(self, given: Arguments, job: Job) -> Json:
+        del job
+        return _result(self._read(given))
+
+    def _convert(self, given: Arguments, job: Job) -> Json:
+        del job
+        source = self._read(given)
+        found = in_zone(source.at, self._place(given, "to"))
+        notes = source.notes
+        if source.is_day:
+            notes = (*notes, f"only a date was given: midnight in {source.zone} is taken")
+        return _result(Moment(found.at, found.zone, notes=notes))
+
+    def _add(self, given: Arguments, job: Job) -> Json:
+        del job
+        amounts = {unit: int(given[unit]) for unit in (*CALENDAR, *CLOCK) if unit in given}
+        if not amounts:
+            raise ToolFailed(Sentence("date.nothing_added"), hint=Sentence("date.give_unit"))
+        return _result(plus(self._read(given), amounts))
+
+    def _difference(self, given: Arguments, job: Job) -> Json:
+        del job
+        zone = self._place(given)
+        # Without years: 1 March is that of this year, and 24 December the next after it.
+        first = self._today(zone).replace(month=1, day=1)
+        start = self._moment(given["from"], zone, after=first)
+        end = self._moment(given["to"], zone, after=start.at.date())
+        length = elapsed(start, end)
+        negative = length < timedelta(0)
+        parts = parts_between(end, start) if negative else parts_between(start, end)
+        last = end.at.astimezone(start.at.tzinfo).date()
+        found: dict[str, Json] = {
+            "seconds": _number(length.total_seconds()),
+            "days": _number(length / timedelta(days=1)),
+            "parts": dict(parts),
+            "weekdays": weekdays_between(start.at.date(), last),
+            "text": _worded(parts),
+            "negative": negative,
+        }
+        return noted(found, [*start.notes, *end.notes])
+
+
+def _counted(days: int) -> str:
+    return "1 day" if days == 1 else f"{days:,} days"
+
+
+def _result(found: Moment) -> Json:
+    at = found.at
+    offset = at.isoformat()[-6:] if at.utcoffset() else "+00:00"
+    utc = at.astimezone(UTC)
+    year, week, _ = at.isocalendar()
+    whole_seconds = "auto" if at.microsecond else "seconds"
+    result: dict[str, Json] = {
+        "iso": str(at.date()) if found.is_day else at.isoformat(timespec=whole_seconds),
+        "date": str(at.date()),
+        "time": at.strftime("%H:%M:%S"),
+        "clock": at.strftime("%H:%M"),
+        "spoken": _in_words(at),
+        "zone": found.zone,
+        "offset": offset,
+        "utc": utc.isoformat(timespec=whole_seconds).replace("+00:00", "Z"),
+        "epoch": _number((utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()),
+        "weekday": _DAYS[at.weekday()],
+        "week": f"{year}-W{week:02}",
+        "day_of_year": at.timetuple().tm_yday,
+        "quarter": (at.month + 2) // 3,
+        "leap_year": date(at.year, 12, 31).timetuple().tm_yday == 366,
+        "summer_time": bool(at.dst()),
+    }
+    return noted(result, found.notes)
+
+
+def _away(days: int) -> dict[str, Json]:
+    """Says how far away a day is."""
+    if not days:
+        return {"en": "today", "zh": "就是今天"}
+    if days > 0:
+        return {"en": f"{_counted(days)} from today", "zh": f"还有 {days} 天"}
+    return {"en": f"{_counted(-days)} ago", "zh": f"已经过去 {-days} 天"}
+
+
+def _in_words(day: date) -> dict[str, Json]:
+    """Returns a date as people say it, with its weekday, in English and in Chinese."""
+    return {
+        "en": f"{_DAYS[day.weekday()]}, {day.day} {_MONTHS[day.month - 1]} {day.year}",
+        "zh": f"{day.year}年{day.month}月{day.day}日星期{'一二三四五六日'[day.weekday()]}",
+    }
+
+
+def _number(value: float) -> int | float:
+    return int(value) if value.is_integer() else value
+
+
+def _worded(parts: dict[str, int]) -> str:
+    texts = [
+        f"{count} {unit if count != 1 else unit[:-1]}" for unit, count in parts.items() if count
+    ]
+    return ", ".join(texts) or "0 seconds"

@@ -1,0 +1,251 @@
+"""The built-in tool that draws charts of rows as SVG, or as PNG where resvg_py is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from plansmith_desk.charts.draw import COLOURS, Chart, Series, draw
+from plansmith_desk.charts.naming import heading
+from plansmith_desk.files.folder import Folder
+from plansmith_desk.tables.catalogue import loose
+from plansmith.tools.toolset import NOTES, TEXT, Arguments, BuiltIn, Job, ToolSet, fields, flag, items, known, noted, string
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+from plansmith.text import clip
+
+_KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
+_MOST_BARS: Final = 300
+_MOST_SLICES: Final = 12
+_MOST_BYTES: Final = 20_000_000
+_DEFAULT: Final = "chart.svg"
+_ID: Final = re.compile(r"(?:.*[\W_])?id|.*编号", re.IGNORECASE)
+_COLUMN: Final = string("A column of the rows.", minLength=1)
+
+SPEC: Final = ToolSpec(
+    name="charts.draw",
+    description="Draw a bar, line, scatter, pie or donut chart of rows as an SVG or PNG file "
+    "(画图表：柱状图、折线图、饼图).",
+    input_schema=fields(
+        {
+            "kind": {"enum": list(_KINDS), "default": "bar"},
+            "rows": {
+                **items({"type": "object"}, "Such as the rows of tables.sql.", most=5_000),
+                "minItems": 1,
+            },
+            "x": {**_COLUMN, "description": "Column along x; the first if left out."},
+            "y": {
+                "anyOf": [_COLUMN, {**items(_COLUMN, most=len(COLOURS)), "minItems": 1}],
+                "description": "Column of values, or several; all numbers if left out.",
+            },
+            "title": string("What is shown; the columns if left out.", minLength=1, maxLength=200),
+            "path": string(
+                "File to write, ending in .svg or .png; a new chart.svg if left out.",
+                minLength=1,
+                pattern=r"\.([sS][vV][gG]|[pP][nN][gG])$",
+            ),
+            "overwrite": flag("Replace a file that is there."),
+        },
+        "rows",
+    ),
+    output_schema=fields(
+        {
+            "path": TEXT,
+            "bytes": {"type": "integer"},
+            "description": string("The chart in words."),
+            "created": {"type": "boolean"},
+            "changed": {"type": "boolean"},
+            "notes": NOTES,
+        },
+        *("path", "bytes", "description", "created", "changed"),
+    ),
+    effect=Effect.WRITE,
+    open_world=False,
+    idempotent=True,
+    timeout_s=60,
+)
+
+
+class ChartTools(ToolSet):
+    """The tool that writes charts into one folder."""
+
+    def __init__(self, root: Path | Folder) -> None:
+        self._folder = Folder.of(root)
+        super().__init__([BuiltIn(SPEC, self._draw)])
+
+    def _draw(self, given: Arguments, job: Job) -> Json:
+        del job
+        ending = given.get("path", _DEFAULT).lower().rpartition(".")[2]
+        notes: list[str] = []
+        chart = _chart(given, notes)
+        svg = draw(chart)
+        data = svg.encode() if ending == "svg" else _png(svg)
+        over = given.get("overwrite", False)
+        path: str = given.get("path") or (_DEFAULT if over else self._free(data))
+        done = self._folder.write(path, data, overwrite=over, most=_MOST_BYTES)
+        result: dict[str, Json] = {
+            "path": "/".join(self._folder.parts(path)),
+            "bytes": len(data),
+            "description": chart.about(),
+            "created": done.created,
+            "changed": done.changed,
+        }
+        return noted(result, notes)
+
+    def _free(self, data: bytes) -> str:
+        """Returns the first name that nothing else has; a call repeated finds its own file."""
+        names = (_DEFAULT if number == 1 else f"chart-{number}.svg" for number in count(1))
+        return next(name for name in names if self._is_free(name, data))
+
+    def _is_free(self, name: str, data: bytes) -> bool:
+        if not os.path.lexists(self._folder.root / name):
+            return True
+        try:
+            return self._folder.read(name, most=_MOST_BYTES) == data
+        except ToolFailed:
+            return False  # a folder, a link, or a file too large to be ours
+
+
+def _chart(given: Arguments, notes: list[str]) -> Chart:
+    given = _complete(given, notes)
+    rows: Sequence[Mapping[str, Any]] = given["rows"]
+    if given["kind"] == "line" and _numeric([row.get(given["x"]) for row in rows]) is not None:
+        # A line over numbers goes from left to right, however the rows come.
+        rows = sorted(rows, key=lambda row: float(row[given["x"]]))
+    columns: list[str] = [given["y"]] if isinstance(given["y"], str) else given["y"]
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    for name in (given["x"], *columns):
+        known(name, names)
+    series = [
+        Series(name, tuple(_value(row.get(name), name, at) for at, row in enumerate(rows, 1)))
+        for name in columns
+    ]
+    if all(value is None for each in series for value in each.values):
+        raise ToolFailed(Sentence("chart.no_values"), hint=Sentence("chart.other_y"))
+    labels = tuple(_label(row.get(given["x"])) for row in rows)
+    kind = given["kind"]
+    if kind in ("pie", "donut"):
+        labels, series = _slices(labels, series, notes)
+    if kind == "bar" and len(labels) * len(series) > _MOST_BARS:
+        hint = Sentence("chart.fewer_rows")
+        raise ToolFailed(Sentence("chart.many_bars", count=len(labels) * len(series)), hint=hint)
+    numeric = _numeric([row.get(given["x"]) for row in rows])
+    if kind == "scatter" and numeric is None:
+        hint = Sentence("chart.scatter")
+        raise ToolFailed(Sentence("chart.not_numbers", name=given["x"]), hint=hint)
+    return Chart(kind, given["title"], given["x"], labels, tuple(series), numeric)
+
+
+def _complete(given: Arguments, notes: list[str]) -> Arguments:
+    """Fills in missing arguments from the rows; corrects a column if only one is possible."""
+    rows: Sequence[Mapping[str, Any]] = given["rows"]
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    numbers = [name for name in names if _is_numeric([row.get(name) for row in rows])]
+    labels = [name for name in names if name not in numbers]
+    x: str = _meant(given.get("x"), names) or next(iter([*labels, *names]))
+    if x not in names and len(labels) == 1:
+        notes.append(f"there is no column {clip(x, 40)!r}: {labels[0]!r} is along x")
+        x = labels[0]
+    values = [name for name in numbers if name != x]
+    y: Any = given.get("y")
+    if isinstance(y, str):
+        y = _meant(y, names)
+        if y not in names and len(values) == 1:
+            notes.append(f"there is no column {clip(y, 40)!r}: {values[0]!r} is drawn")
+            y = values[0]
+    elif y:
+        y = [_meant(each, names) for each in y]
+    else:
+        y = _drawn(values, given.get("kind", "bar"), notes) or names[-1]
+    title = given.get("title") or heading([y] if isinstance(y, str) else y, x)
+    return {"kind": "bar", **given, "x": x, "y": y, "title": clip(title, 200)}
+
+
+def _meant(name: Any, names: Sequence[str]) -> Any:
+    """Returns the one column that a name means in another case or with other spaces."""
+    near = [each for each in names if isinstance(name, str) and loose(each) == loose(name)]
+    return near[0] if len(near) == 1 and name not in names else name
+
+
+def _drawn(numbers: Sequence[str], kind: str, notes: list[str]) -> list[str]:
+    """Returns the columns of numbers that are worth drawing: no identifiers, one for shares."""
+    values = [name for name in numbers if not _ID.fullmatch(name)] or list(numbers)
+    if kind in ("pie", "donut") and len(values) > 1:
+        notes.append(f"the shares are those of {values[-1]!r}, the last column of numbers")
+        values = values[-1:]
+    return values
+
+
+def _is_numeric(values: Sequence[Any]) -> bool:
+    there = [each for each in values if each is not None]
+    return bool(there) and _numeric(there) is not None
+
+
+def _value(value: Any, name: str, row: int) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ToolFailed(
+            Sentence("chart.not_number", row=row, name=clip(name, 40)),
+            hint=Sentence("chart.choose_other"),
+        )
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        raise ToolFailed(
+            Sentence(
+                "chart.cell_not_number",
+                row=row,
+                name=clip(name, 40),
+                value=clip(str(value), 40),
+            ),
+            hint=Sentence("chart.number_y"),
+        ) from None
+    if not abs(found) < float("inf"):
+        raise ToolFailed(Sentence("chart.too_large", row=row, name=clip(name, 40)))
+    return found
+
+
+def _label(value: Any) -> str:
+    return "(empty)" if value is None else " ".join(str(value).split())
+
+
+def _numeric(values: Sequence[Any]) -> tuple[float, ...] | None:
+    if any(isinstance(each, bool) or not isinstance(each, int | float) for each in values):
+        return None
+    return tuple(float(each) for each in values)
+
+
+def _slices(
+    labels: tuple[str, ...], series: list[Series], notes: list[str]
+) -> tuple[tuple[str, ...], list[Series]]:
+    """Returns the shares of one column; joins small ones if there are too many."""
+    if len(series) > 1:
+        raise ToolFailed(Sentence("chart.one_column"), hint=Sentence("chart.one_y"))
+    pairs = [(name, value or 0.0) for name, value in zip(labels, series[0].values, strict=True)]
+    if any(value < 0 for _, value in pairs) or not any(value for _, value in pairs):
+        hint = Sentence("chart.bars")
+        raise ToolFailed(Sentence("chart.shares"), hint=hint)
+    if len(pairs) > _MOST_SLICES:
+        pairs.sort(key=lambda pair: -pair[1])
+        rest = pairs[_MOST_SLICES - 1 :]
+        pairs = [*pairs[: _MOST_SLICES - 1], ("other", sum(value for _, value in rest))]
+        notes.append(f"the {len(rest)} smallest shares are drawn together as other")
+    names = tuple(name for name, _ in pairs)
+    return names, [Series(series[0].name, tuple(value for _, value in pairs))]
+
+
+def _png(svg: str) -> bytes:
+    try:
+        resvg = import_module("resvg_py")
+    except ImportError:
+        hint = Sentence("chart.install_png")
+        raise ToolFailed(Sentence("chart.png"), hint=hint) from None
+    return bytes(resvg.svg_to_bytes(svg_string=svg, zoom=2.0))

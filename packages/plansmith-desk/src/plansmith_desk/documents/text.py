@@ -1,0 +1,333 @@
+"""The text of one file, whatever it is: plain text, PDF (by pypdf), DOCX, or a web page.
+
+PDF and DOCX are read in a child process: a small file can be made to take hours or all memory.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import time
+import zipfile
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final, cast
+from xml.parsers import expat
+
+from plansmith_planner.context.files import page_text
+from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
+from plansmith.tools.toolset import Job
+from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.plan.sentence import Sentence
+
+PAGED: Final = frozenset({".pdf", ".docx"})
+_WEB: Final = frozenset({".html", ".htm"})
+_USUAL_CHINESE: Final = re.compile("[\u4e00-\u9fff\u3000-\u3002\uff00-\uff60]")
+
+
+def file_text(name: str, data: bytes) -> tuple[str, list[str]]:
+    """Returns the text of a file as it stands there, and notes on what was not read."""
+    if not is_paged(name):
+        return _decoded(name, data), []
+    found = _in_child(name, data, head=False, seconds=_SECONDS)
+    return str(found["text"]), list(found["notes"])
+
+
+def paper_head(name: str, data: bytes, *, seconds: float) -> tuple[int, str]:
+    """Returns the number of pages of a PDF file, 0 for a DOCX file, and how its text begins."""
+    found = _in_child(name, data, head=True, seconds=seconds)
+    return int(found["pages"]), str(found["text"])
+
+
+_HERE: Final = "plansmith_desk.documents.text:read_here"
+_SECONDS: Final = 30.0
+_GRACE_S: Final = 1.0
+_MEMORY: Final = 1 << 30
+_HEAD: Final = 4_096
+
+
+def _in_child(name: str, data: bytes, *, head: bool, seconds: float) -> dict[str, Any]:
+    if kind(name) == ".pdf" and find_spec("pypdf") is None:
+        hint = 'pip install "plansmith[documents]"'
+        raise ToolFailed(Sentence("file.needs_pypdf"), hint=hint)
+    arguments = {"name": name, "data": b64encode(data).decode("ascii"), "head": head}
+    limits = ProcessLimits(seconds=seconds, memory_bytes=_MEMORY, grace_s=_GRACE_S)
+    try:
+        found = cast("Any", SUBPROCESSES.call(_HERE, arguments, limits=limits, job=None))
+    except ToolBusy:
+        raise
+    except ToolFailed:
+        hint = Sentence("file.harmful")
+        message = f"{name} takes too much time or memory to be read"
+        raise ToolFailed(message, hint=hint) from None
+    if "failed" in found:
+        raise ToolFailed(found["failed"], hint=found["hint"])
+    return cast("dict[str, Any]", found)
+
+
+def read_here(job: Job, *, name: str, data: str, head: bool) -> dict[str, Any]:
+    """Reads a PDF or DOCX file in this process, which is a child of the one that asks."""
+    del job
+    content = b64decode(data)
+    try:
+        if kind(name) == ".docx":
+            text, notes = _docx_text(name, content)
+            return {"text": text[:_HEAD] if head else text, "notes": notes, "pages": 0}
+        if head:
+            pages, text = _pdf_head(name, content)
+            return {"text": text[:_HEAD], "notes": [], "pages": pages}
+        text, notes = _pdf_text(name, content)
+    except ToolFailed as error:
+        return {"failed": error.message, "hint": error.hint}
+    return {"text": text, "notes": notes, "pages": 0}
+
+
+def readable_text(name: str, data: bytes) -> tuple[str, list[str]]:
+    """Returns the text that people read: of a web page what is seen."""
+    text, notes = file_text(name, data)
+    if kind(name) in _WEB:
+        text = page_text(text)
+    return text.replace("\r\n", "\n").replace("\r", "\n"), notes
+
+
+def is_paged(name: str) -> bool:
+    """Whether a file is one whose text has to be taken out, by the end of its name."""
+    return kind(name) in PAGED
+
+
+def kind(name: str) -> str:
+    """Returns the end of a file's name with its dot, in lower case; nothing where there is none."""
+    # Not by pathlib, which takes a quarter of the time of a look-up.
+    before, dot, end = name.rpartition("/")[2].rpartition(".")
+    return f".{end.lower()}" if before and dot else ""
+
+
+def _decoded(name: str, data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace").removeprefix("\ufeff")
+    if b"\0" in data:
+        raise ToolFailed(Sentence("file.not_text", name=name))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        pass
+    text = data.decode("gb18030", "replace")
+    # Chinese text of older programs. Other bytes read so give rare signs between Latin letters.
+    if len(_USUAL_CHINESE.findall(text)) > 0.3 * len(text) and "\ufffd" not in text:
+        return text
+    raise ToolFailed(Sentence("file.not_utf8", name=name), hint=Sentence("file.save_utf8"))
+
+
+_MOST_PAGES: Final = 500
+_PDF_SECONDS: Final = 20.0
+_MOST_DRAWN: Final = 5_000_000
+
+
+def _pdf_text(name: str, data: bytes) -> tuple[str, list[str]]:
+    """Returns the text of all pages, and notes on what was not read."""
+    reader = _pdf_reader(name, data)
+    try:
+        count = len(reader.pages)
+    except Exception:  # noqa: BLE001 - a broken file ends in whatever error the library meets
+        raise _damaged_pdf(name) from None
+    texts = list(_pdf_pages(reader, min(count, _MOST_PAGES)))
+    if count and all(text is None for text in texts):
+        raise _damaged_pdf(name)
+    filled = [text.strip() for text in texts if text and text.strip()]
+    if not filled:
+        hint = Sentence("file.pictures")
+        raise ToolFailed(Sentence("file.no_text", name=name), hint=hint)
+    notes: list[str] = []
+    if len(texts) < count:
+        notes.append(f"only the first {len(texts)} of {count} pages of {name} were read")
+    if len(filled) < len(texts):
+        notes.append(f"{len(texts) - len(filled)} of {count} pages of {name} have no text")
+    return "\n\n".join(filled) + "\n", notes
+
+
+def _pdf_head(name: str, data: bytes) -> tuple[int, str]:
+    """Returns the number of pages of a PDF file, and the text of the first one."""
+    reader = _pdf_reader(name, data)
+    try:
+        return len(reader.pages), next(_pdf_pages(reader, 1), None) or ""
+    except Exception:  # noqa: BLE001 - a broken file ends in whatever error the library meets
+        raise _damaged_pdf(name) from None
+
+
+def _pdf_reader(name: str, data: bytes) -> Any:
+    pypdf = import_module("pypdf")
+    # It warns of every small flaw of a file; nobody is there to read that.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(data))
+        locked = reader.is_encrypted and not _unlocked(reader)
+    except Exception:  # noqa: BLE001 - a broken file ends in whatever error the library meets
+        raise _damaged_pdf(name) from None
+    if locked:
+        raise ToolFailed(Sentence("file.password", name=name), hint=Sentence("file.no_password"))
+    return reader
+
+
+def _unlocked(reader: Any) -> bool:
+    """Tries the empty password: many files may be read and only not printed or changed."""
+    try:
+        return bool(reader.decrypt(""))
+    except Exception:  # noqa: BLE001 - a cipher that is not there is a closed door too
+        return False
+
+
+def _pdf_pages(reader: Any, count: int) -> Iterator[str | None]:
+    """Yields the text of each page, None for a broken one, until the time is up."""
+    end = time.monotonic() + _PDF_SECONDS
+    for at in range(count):
+        if at and time.monotonic() > end:
+            return
+        try:
+            page = reader.pages[at]
+            drawn = page.get_contents()
+            # To read a page takes time by its size: one of many megabytes is a trap, not text.
+            small = drawn is not None and len(drawn.get_data()) <= _MOST_DRAWN
+            yield str(page.extract_text()) if small else "" if drawn is None else None
+        except Exception:  # noqa: BLE001 - one broken page must not hide the others
+            yield None
+
+
+def _damaged_pdf(name: str) -> ToolFailed:
+    hint = Sentence("file.damaged_hint")
+    return ToolFailed(Sentence("file.not_pdf", name=name), hint=hint)
+
+
+_DOCX_PART: Final = "word/document.xml"
+_MOST_UNPACKED: Final = 40_000_000
+_MOST_LETTERS: Final = 2_000_000
+_PIECE: Final = 65_536
+_BROKEN_DOCX: Final = (
+    *(zipfile.BadZipFile, zlib.error, expat.ExpatError, KeyError, EOFError, OSError),
+    *(NotImplementedError, RuntimeError, ValueError, OverflowError),
+)
+
+
+def _docx_text(name: str, data: bytes) -> tuple[str, list[str]]:
+    """Returns the text of the paragraphs and tables, and notes on what was not read."""
+    body = _Body(name)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(_DOCX_PART) as part:
+            read = 0
+            while (piece := part.read(_PIECE)) and not body.is_full:
+                read += len(piece)
+                if read > _MOST_UNPACKED:
+                    message = f"{name} unpacks to more than {_MOST_UNPACKED:,} bytes"
+                    raise ToolFailed(message, hint=Sentence("file.smaller"))
+                body.feed(piece, last=False)
+            if not body.is_full:
+                body.feed(b"", last=True)
+    except _BROKEN_DOCX:
+        hint = Sentence("file.docx_hint")
+        raise ToolFailed(Sentence("file.not_docx", name=name), hint=hint) from None
+    text = body.text()
+    if not text.strip():
+        raise ToolFailed(Sentence("file.no_text", name=name), hint=Sentence("file.only_pictures"))
+    notes = [f"only the first {_MOST_LETTERS:,} characters of {name} were read"]
+    return text, notes if body.is_full else []
+
+
+class _Body:
+    """Collects the text of a Word document: a line for a paragraph and for a row of a table."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._pieces: list[str] = []
+        self._letters = 0
+        self._in_text = False
+        self._in_properties = False
+        self._cells = 0
+        self._unseen = 0
+        self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._letters_of
+        self._parser.StartDoctypeDeclHandler = self._refuse
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much text as is allowed has been collected."""
+        return self._letters >= _MOST_LETTERS
+
+    def feed(self, piece: bytes, *, last: bool) -> None:
+        """Reads on."""
+        self._parser.Parse(piece, last)
+
+    def text(self) -> str:
+        """Returns the lines that were collected."""
+        lines = "".join(self._pieces).split("\n")
+        return "\n".join(line.strip(" |") for line in lines).strip("\n") + "\n"
+
+    def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        match _local(tag):
+            case "t":
+                self._in_text = True
+            case "tc":
+                self._cells += 1
+            case "pPr":
+                self._in_properties = True
+            case "tab" if not self._in_properties:
+                self._put("\t")
+            case "br" | "cr":
+                self._put("\n" if not self._cells else " ")
+            case "pStyle":
+                style = next(
+                    (value for key, value in attributes.items() if _local(key) == "val"), ""
+                )
+                self._head(style)
+            case "Fallback":
+                # The same text a second time, for programs that cannot draw the first.
+                self._unseen += 1
+            case _:
+                pass
+
+    def _end(self, tag: str) -> None:
+        match _local(tag):
+            case "t":
+                self._in_text = False
+            case "pPr":
+                self._in_properties = False
+            case "p":
+                self._put(" " if self._cells else "\n")
+            case "tc":
+                self._cells -= 1
+                self._put("| ")
+            case "tr":
+                self._put(" " if self._cells else "\n")
+            case "Fallback":
+                self._unseen -= 1
+            case _:
+                pass
+
+    def _head(self, style: str) -> None:
+        level = style.lower().removeprefix("heading")
+        if style.lower() == "title":
+            self._put("# ")
+        elif style.lower().startswith("heading") and level in "123456" and level:
+            self._put("#" * int(level) + " ")
+
+    def _letters_of(self, text: str) -> None:
+        if self._in_text:
+            self._put(text)
+
+    def _put(self, text: str) -> None:
+        if not self._unseen and not self.is_full:
+            self._pieces.append(text)
+            self._letters += len(text)
+
+    def _refuse(self, *declared: object) -> None:
+        # No real document declares entities; one that does wants to read or to explode.
+        del declared
+        raise ToolFailed(Sentence("file.doctype", name=self._name), hint=Sentence("file.save_docx"))
+
+
+def _local(tag: str) -> str:
+    return tag.rpartition(" ")[2]

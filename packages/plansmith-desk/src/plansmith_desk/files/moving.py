@@ -1,0 +1,287 @@
+"""Built-in tools that move, rename, copy and delete one file inside the working folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from plansmith.protected_files import is_protected_below
+from plansmith_desk.files.folder import Folder, check_parts, failed, flush, protected, regular, replacing, stamp
+from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, flag, string
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+
+_PIECE: Final = 1 << 20
+_MOST_BYTES: Final = 2_000_000_000
+_YES: Final = {"type": "boolean"}
+_TO: Final = string("The new path, or the folder that it goes into.", minLength=1)
+_OVERWRITE: Final = flag("Replace a file that is there.")
+_THERE: Final = Sentence("file.overwrite")
+
+MOVE: Final = ToolSpec(
+    name="files.move",
+    description="Move or rename a file or folder; never replaces another one without overwrite "
+    "(移动、重命名文件).",
+    input_schema=fields(
+        {
+            "path": string("The file or folder to move.", minLength=1),
+            "to": _TO,
+            "overwrite": _OVERWRITE,
+        },
+        *("path", "to"),
+    ),
+    output_schema=fields({"path": TEXT, "from": TEXT}, "path", "from"),
+    effect=Effect.WRITE,
+    open_world=False,
+    timeout_s=60,
+)
+COPY: Final = ToolSpec(
+    name="files.copy",
+    description="Copy a file under another name or into a folder, as a backup or duplicate "
+    "(复制、备份文件).",
+    input_schema=fields(
+        {"path": string("The file to copy.", minLength=1), "to": _TO, "overwrite": _OVERWRITE},
+        *("path", "to"),
+    ),
+    output_schema=fields(
+        {"path": TEXT, "from": TEXT, "bytes": {"type": "integer"}, "changed": _YES},
+        *("path", "from", "bytes", "changed"),
+    ),
+    effect=Effect.WRITE,
+    open_world=False,
+    idempotent=True,
+    timeout_s=300,
+)
+DELETE: Final = ToolSpec(
+    name="files.delete",
+    description="Delete one file or one empty folder for good; it cannot be undone "
+    "(删除文件或空文件夹).",
+    input_schema=fields({"path": string("The file or empty folder.", minLength=1)}, "path"),
+    output_schema=fields({"path": TEXT, "deleted": _YES}, "path", "deleted"),
+    effect=Effect.FINAL,
+    open_world=False,
+    timeout_s=30,
+)
+
+
+class _Entry(NamedTuple):
+    """A name in an open folder, as people write it, and its state if it is there."""
+
+    place: int
+    last: str
+    name: str
+    state: os.stat_result | None
+
+    @property
+    def is_folder(self) -> bool:
+        return self.state is not None and stat.S_ISDIR(self.state.st_mode)
+
+
+class MovingTools(ToolSet):
+    """The tools that move, copy and delete; none of them follows a link."""
+
+    def __init__(self, root: Path, *, most: int = _MOST_BYTES) -> None:
+        self._folder = Folder(root)
+        self._most = most
+        # Two steps that move to one name at once must not both find it free.
+        self._turn = threading.Lock()
+        super().__init__(
+            [BuiltIn(MOVE, self._move), BuiltIn(COPY, self._copy), BuiltIn(DELETE, self._delete)]
+        )
+
+    def _move(self, given: Arguments, job: Job) -> Json:
+        del job
+        with self._turn, self._there(given["path"], given["to"], writes=True) as old:
+            to = new_path(self._folder, old.name, given["to"])
+            with self._entry(to, make=True, writes=True) as new:
+                _move(old, new, overwrite=given.get("overwrite", False))
+            return {"path": new.name, "from": old.name}
+
+    def _copy(self, given: Arguments, job: Job) -> Json:
+        with self._turn, self._there(given["path"]) as old:
+            if old.is_folder:
+                raise ToolFailed(
+                    Sentence("file.is_folder", name=old.name), hint=Sentence("file.one_by_one")
+                )
+            to = new_path(self._folder, old.name, given["to"])
+            with (
+                self._folder.opened(old.name) as source,
+                self._entry(to, make=True, writes=True) as new,
+            ):
+                size = os.fstat(source.fileno()).st_size
+                if size > self._most:
+                    raise ToolFailed(Sentence("file.large", name=old.name, most=self._most))
+                changed = self._copied(source, new, job, overwrite=given.get("overwrite", False))
+            return {"path": new.name, "from": old.name, "bytes": size, "changed": changed}
+
+    def _copied(self, source: BinaryIO, new: _Entry, job: Job, *, overwrite: bool) -> bool:
+        """Copies beside the target and renames then; the same content again changes nothing."""
+        if new.state is not None:
+            _check_file(new)
+            with self._folder.opened(new.name) as there:
+                if _equal(source, there):
+                    return False
+            if not overwrite:
+                raise ToolFailed(Sentence("file.exists", name=new.name), hint=_THERE)
+            source.seek(0)
+        before = os.fstat(source.fileno())
+        with replacing(new.place, new.last, new.name, old=new.state) as file:
+            while piece := source.read(_PIECE):
+                if job.given_up:
+                    raise ToolFailed(Sentence("file.copy_stopped"))
+                file.write(piece)
+            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode) & 0o777)
+            if stamp(before) != stamp(os.fstat(source.fileno())):
+                raise ToolFailed(Sentence("file.changed_copying"), hint=Sentence("error.once_more"))
+        return True
+
+    def _delete(self, given: Arguments, job: Job) -> Json:
+        del job
+        with self._turn, self._there(given["path"], writes=True) as old:
+            try:
+                if old.is_folder:
+                    os.rmdir(old.last, dir_fd=old.place)
+                else:
+                    os.unlink(old.last, dir_fd=old.place)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    hint = Sentence("file.empty_only")
+                    raise ToolFailed(Sentence("file.not_empty", name=old.name), hint=hint) from None
+                raise failed(old.name, error) from None
+            flush(old.place, old.name)
+            return {"path": old.name, "deleted": True}
+
+    @contextmanager
+    def _there(self, name: str, to: str = "", *, writes: bool = False) -> Generator[_Entry]:
+        """Opens a file or folder that is there; refuses links, devices and databases in use."""
+        with self._entry(name.rstrip("/"), writes=writes) as entry:
+            if entry.state is None:
+                # Whether that is our own doing cannot be told: a person has to look.
+                gone = to and self._folder.is_file(to)
+                hint = (
+                    Sentence("file.moved_already", name=to) if gone else Sentence("file.list_first")
+                )
+                raise ToolFailed(Sentence("file.absent", name=entry.name), hint=hint)
+            if not entry.is_folder:
+                _check_file(entry)
+            elif is_protected_below(entry.state):
+                raise protected(entry.name)
+            yield entry
+
+    @contextmanager
+    def _entry(self, name: str, *, make: bool = False, writes: bool = False) -> Generator[_Entry]:
+        shown = "/".join(self._folder.parts(name))
+        with self._folder.parent(name, make=make, writes=writes) as (place, last):
+            try:
+                state = os.stat(last, dir_fd=place, follow_symlinks=False)
+            except FileNotFoundError:
+                state = None
+            except OSError as error:
+                raise failed(shown, error) from None
+            yield _Entry(place, last, shown, state)
+
+
+def new_path(folder: Folder, old: str, to: str) -> str:
+    """Returns where a file goes: into a folder that is there, or a name with `/`, with its name."""
+    into, last = "/".join(folder.parts(to)), old.rpartition("/")[2]
+    if into != old and (to.endswith("/") or folder.is_folder(to)):
+        into = f"{into}/{last}" if into else last
+    if into == old:
+        raise ToolFailed(Sentence("file.same_name", name=into), hint=Sentence("file.other_place"))
+    if into.startswith(f"{old}/"):
+        raise ToolFailed(Sentence("file.into_itself", name=old), hint=Sentence("file.other_folder"))
+    return into
+
+
+def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
+    try:
+        if new.state is None and not old.is_folder:
+            _link(old, new)
+        elif new.state is None or _is_other_spelling(old, new):
+            _rename(old, new)
+        elif _is_same(old, new.state):
+            # An earlier attempt gave it the new name and ended before it took the old one away.
+            os.unlink(old.last, dir_fd=old.place)
+        else:
+            _replace(old, new, overwrite=overwrite)
+    except FileExistsError:
+        raise ToolFailed(Sentence("file.exists", name=new.name), hint=_THERE) from None
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            hint = Sentence("file.copy_delete")
+            raise ToolFailed(Sentence("file.other_disk", name=new.name), hint=hint) from None
+        raise failed(old.name, error) from None
+    flush(new.place, new.name)
+    flush(old.place, old.name)
+
+
+def _link(old: _Entry, new: _Entry) -> None:
+    """Gives a file its new name, then takes the old one away.
+
+    A link, and not a rename, fails where somebody took the name meanwhile.
+    """
+    check_parts(new.place, new.last, new.name)
+    os.link(
+        *(old.last, new.last),
+        src_dir_fd=old.place,
+        dst_dir_fd=new.place,
+        follow_symlinks=False,
+    )
+    states = (os.stat(each.last, dir_fd=each.place, follow_symlinks=False) for each in (old, new))
+    if not all(_is_same(old, state) for state in states):
+        os.unlink(new.last, dir_fd=new.place)
+        raise ToolFailed(Sentence("file.changed", name=old.name), hint=Sentence("error.once_more"))
+    try:
+        os.unlink(old.last, dir_fd=old.place)
+    except OSError:
+        os.unlink(new.last, dir_fd=new.place)  # what failed has changed nothing
+        raise
+
+
+def _rename(old: _Entry, new: _Entry) -> None:
+    os.rename(old.last, new.last, src_dir_fd=old.place, dst_dir_fd=new.place)
+
+
+def _replace(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
+    if old.is_folder or not overwrite:
+        hint = Sentence("error.other_name") if old.is_folder else _THERE
+        raise ToolFailed(Sentence("file.exists", name=new.name), hint=hint)
+    _check_file(new)
+    _rename(old, new)
+
+
+def _check_file(entry: _Entry) -> None:
+    """Refuses what is no file, and a database with changes that wait beside it."""
+    regular(entry.place, entry.last, entry.name)
+    check_parts(entry.place, entry.last, entry.name)
+
+
+def _is_same(entry: _Entry, state: os.stat_result | None) -> bool:
+    if entry.state is None or state is None or not os.path.samestat(entry.state, state):
+        return False
+    # The number of a file that was removed goes to the next one that is made.
+    kinds = stat.S_IFMT(entry.state.st_mode), stat.S_IFMT(state.st_mode)
+    return kinds[0] == kinds[1] and stamp(entry.state) == stamp(state)
+
+
+def _is_other_spelling(old: _Entry, new: _Entry) -> bool:
+    """Whether both names are one entry, on a disk that does not tell letter cases apart."""
+    only = old.state is not None and (old.is_folder or old.state.st_nlink == 1)
+    return only and _is_same(old, new.state)
+
+
+def _equal(first: BinaryIO, second: BinaryIO) -> bool:
+    if os.fstat(first.fileno()).st_size != os.fstat(second.fileno()).st_size:
+        return False
+    while piece := first.read(_PIECE):
+        if piece != second.read(_PIECE):
+            return False
+    return not second.read(1)

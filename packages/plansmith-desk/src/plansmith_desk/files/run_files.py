@@ -1,0 +1,192 @@
+"""Tells what steps of runs do to files: what they would write, wrote, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from plansmith_desk.files import moving, workspace
+from plansmith_desk.files.changes import preview, step_preview, writes_files
+from plansmith_desk.files.folder import Folder, regular
+from plansmith.engine.units import named_unit
+from plansmith.errors import JournalDamaged, Misconfigured, PlansmithError, ToolFailed
+from plansmith.plan import events as e
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.plan.steps import ToolStep
+from plansmith.ports import PlanStore
+from plansmith.review.policy import active_steps
+from plansmith.runs.changed_values import consent_values
+from plansmith.runs.files import UNKNOWN, FileState, Preview, RunFile, Shown, file_kind
+
+if TYPE_CHECKING:
+    from plansmith.runs.service import RunService
+
+MOST_BYTES: Final = 50_000_000
+_MOST_PICTURE: Final = 5_000_000
+# The event that tells of a write is recorded a little after the write.
+_LATER: Final = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A file as a step left it: its size and content where they are known."""
+
+    path: str
+    step: str
+    at: datetime
+    size: int | None = None
+    content: bytes | None = None
+    is_there: bool = True
+
+
+class WorkFiles:
+    """The files that built-in tools write, or would write, in the folder of some runs."""
+
+    def __init__(self, runs: RunService) -> None:
+        self._runs = runs
+
+    async def consent_preview(
+        self, run: Run, asked: e.QuestionAsked, own: Mapping[str, Json] | None = None
+    ) -> Preview | None:
+        """Returns what a call that asks for consent would do to files, where that is known.
+
+        `own` are values of the person's own that are sent instead of those that were asked about.
+        """
+        values = own or await consent_values(self._runs.store, asked)
+        spec = (await self._specs(run)).get(asked.callee) if values is not None else None
+        if values is None or spec is None:
+            return None
+        return await preview(self._folder, spec, values)
+
+    async def plan_previews(self, run: Run) -> dict[str, Preview]:
+        """Returns what the steps of a plan would do to the files as they are now, by step.
+
+        A step is among them if the plan names its file.
+        """
+        if run.plan is None:
+            return {}
+        specs, found = await self._specs(run), dict[str, Preview]()
+        for step in active_steps(run.plan, run.templates):
+            spec = specs.get(step.tool) if isinstance(step, ToolStep) else None
+            if isinstance(step, ToolStep) and spec is not None and writes_files(spec):
+                seen = await step_preview(self._folder, spec, step)
+                found |= {step.id: seen} if seen is not None else {}
+        return found
+
+    async def written(self, run_id: str, *, keep: str = "") -> list[RunFile]:
+        """Returns the files that the steps of a run wrote, in order, as they are on the disk now.
+
+        Only what a built-in tool wrote counts, and only inside the folder: links are not followed.
+        Contents are kept of pictures, and of the file `keep`.
+        """
+        journal = await self._runs.journals.load(run_id)
+        specs, last = await self._specs(journal.run), dict[str, _Write]()
+        for step, at, spec, inputs, result in await _calls(self._runs.store, journal.events, specs):
+            for each in _writes(step, at, spec, inputs, result):
+                last.pop(each.path, None)  # the last one who wrote it comes last
+                last[each.path] = each
+        try:
+            place = Folder(self._folder)
+        except Misconfigured:
+            return []  # the folder is not on this machine, or not any more
+        return [
+            _now(place, each, keep=each.path == keep) for each in last.values() if each.is_there
+        ]
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self._runs.journals.folder)
+
+    async def _specs(self, run: Run) -> Mapping[str, ToolSpec]:
+        """Returns the tools of a run of this folder, as far as they can be listed now."""
+        journals = self._runs.journals
+        if not journals.folder or not journals.is_here(run.folder):
+            return {}
+        try:
+            return (await self._runs.intake.callees()).specs
+        except PlansmithError:
+            return {}
+
+
+_Called = tuple[str, datetime, ToolSpec, Mapping[str, Json], Mapping[str, Json]]
+
+
+async def _calls(
+    store: PlanStore, events: Sequence[e.Event], specs: Mapping[str, ToolSpec]
+) -> list[_Called]:
+    """Returns the finished calls of this run that wrote files, with what they were given."""
+    plan: Plan | None = None
+    templates: dict[str, Plan] = {}
+    inputs: dict[str, str] = {}
+    found: list[_Called] = []
+    for event in events:
+        match event.body:
+            case e.PlanProposed(plan=plan, templates=more):
+                templates |= more
+            case e.StepStarted(step=name, inputs=digest):
+                inputs[name] = digest
+            case e.StepDone(step=name, result=digest) if plan is not None and inputs.get(name):
+                unit = named_unit(plan, name, templates)
+                spec = specs.get(unit.callee) if unit is not None else None
+                if spec is None or not writes_files(spec):
+                    continue
+                given, result = await _value(store, inputs[name]), await _value(store, digest)
+                if isinstance(given, dict) and isinstance(result, dict):
+                    found.append((name, event.at, spec, given, result))
+            case _:
+                pass
+    return found
+
+
+async def _value(store: PlanStore, digest: str) -> Json:
+    try:
+        return await store.get(digest)
+    except JournalDamaged:
+        return None  # what cannot be read is not shown
+
+
+def _writes(
+    step: str, at: datetime, spec: ToolSpec, inputs: Mapping[str, Any], result: Mapping[str, Any]
+) -> list[_Write]:
+    path, origin, size = result.get("path"), result.get("from"), result.get("bytes")
+    if not isinstance(path, str):
+        return []
+    if spec == moving.DELETE:
+        return [_Write(path, step, at, is_there=False)]
+    content = None
+    if spec == workspace.WRITE and isinstance(text := inputs.get("text"), str):
+        content = text.encode()
+    made = _Write(path, step, at, size if isinstance(size, int) else None, content)
+    if spec == moving.MOVE and isinstance(origin, str):
+        return [_Write(origin, step, at, is_there=False), made]
+    return [made]
+
+
+def _now(folder: Folder, written: _Write, *, keep: bool) -> RunFile:
+    """Returns the state of a file; one that is a link or cannot be read counts as gone."""
+    gone = RunFile(written.path, written.step, written.at, "gone")
+    try:
+        with folder.parent(written.path) as (place, last):
+            status = regular(place, last, written.path)
+        if status is None:
+            return gone
+        is_large = status.st_size > MOST_BYTES
+        data = b"" if is_large else folder.read(written.path, most=MOST_BYTES)
+    except ToolFailed:
+        return gone
+    size = status.st_size if is_large else len(data)
+    if written.content is not None:
+        is_same = data == written.content
+    else:
+        saved = datetime.fromtimestamp(status.st_mtime, UTC)
+        is_same = written.size in (None, size) and saved <= written.at + _LATER
+    state: FileState = "as_written" if is_same else "changed"
+    kind, media = Shown("other", UNKNOWN) if is_large else file_kind(written.path, data)
+    keep = keep or (kind == "picture" and size <= _MOST_PICTURE)
+    return replace(gone, state=state, size=size, kind=kind, media=media, data=data if keep else b"")

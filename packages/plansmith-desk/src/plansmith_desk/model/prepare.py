@@ -1,0 +1,140 @@
+"""Prepares a model once on each machine: its adapter merged into weights of four bits, one file.
+
+Tokens are read and written faster than with the downloaded file and an adapter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from plansmith_desk.model.files import FolderBusy, KnownModel, ModelFolder, Weights, digest_of, folder_lock
+from plansmith.plan.sentence import Sentence
+
+Tell = Callable[[str], None]
+
+# Changes with the way weights are merged and rounded, so that files are then made anew.
+_LAYOUT: Final = "q4_0 1"
+_STEP: Final = 10  # percent between two messages
+_WAIT_S: Final = 1.0
+_SPARE: Final = 64 * 1024 * 1024
+
+
+class NotPrepared(Exception):
+    """The file could not be made: the model works without it, slower. Says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """The prepared file of a known model and an adapter: where it is, and how it is made."""
+
+    folder: Path
+    model: KnownModel
+    adapter: Path
+    adapter_sha256: str
+
+    @property
+    def path(self) -> Path:
+        """Returns where the file is, or would be: its name holds a hash of all it is made of."""
+        return self.folder / f"{self.model.name}.{_key(self.model, self.adapter_sha256)}.gguf"
+
+    def is_right(self, *, anew: bool = False) -> bool:
+        """Whether the file is there and as it was written."""
+        return ModelFolder(self.folder).is_unchanged(self.path, anew=anew)
+
+    def make(self, tell: Tell, *, threads: int) -> Path:
+        """Returns the file; makes it if need be, or waits for the process that does.
+
+        Raises `NotPrepared`. What `tell` raises ends the work and leaves nothing behind.
+        """
+        waited = False
+        while not self.is_right():
+            try:
+                with folder_lock(self.folder, "prepare", wait_s=_WAIT_S):
+                    if not self.is_right():
+                        self._make(tell, threads)
+            except FolderBusy:
+                if not waited:
+                    tell(Sentence("model.waits_preparing", name=self.model.name))
+                waited = True
+            except OSError as error:
+                raise NotPrepared(
+                    Sentence("error.file_unwritable", path=self.path, error=error)
+                ) from None
+        return self.path
+
+    def _make(self, tell: Tell, threads: int) -> None:
+        self._check()
+        models, fresh = ModelFolder(self.folder), self.path.with_name(f"{self.path.name}.new")
+        told = _Percent(Sentence("model.preparing", name=self.model.name), tell)
+        # numpy takes long to load, and only this needs it.
+        merge: Any = import_module("plansmith_desk.model.gguf.merge").merge
+        try:
+            with fresh.open("wb") as out:
+                base = models.path(self.model)
+                digest = merge(base, self.adapter, out, threads=threads, progress=told)
+            fresh.replace(self.path)
+        except ValueError as error:
+            raise NotPrepared(str(error)) from None
+        finally:
+            fresh.unlink(missing_ok=True)
+        models.remember_hash(self.path, digest)
+        self._remove_others(models)
+
+    def _check(self) -> None:
+        if find_spec("numpy") is None:
+            raise NotPrepared(Sentence("model.no_numpy"))
+        # The prepared file is never larger than the one that it is made from.
+        free, need = shutil.disk_usage(self.folder).free, self.model.size + _SPARE
+        if free < need:
+            short = Sentence(
+                "model.short_of_mb", need=f"{need / 1e6:.0f}", free=f"{free / 1e6:.0f}"
+            )
+            raise NotPrepared(Sentence("model.little_space", folder=self.folder, why=short))
+
+    def _remove_others(self, models: ModelFolder) -> None:
+        """Removes files of earlier adapters; keeps the shipped one's beside that of a trial."""
+        kept = {self.path.name}
+        if self.model.adapter is not None:
+            kept.add(f"{self.model.name}.{_key(self.model, self.model.adapter.sha256)}.gguf")
+        for path in models.prepared_files(self.model.name):
+            if path.name.removesuffix(".checked").removesuffix(".new") not in kept:
+                with suppress(OSError):
+                    path.unlink()
+
+
+def preparation(weights: Weights, models: ModelFolder) -> Preparation | None:
+    """Returns how a model is prepared; nothing where there is no adapter or a file by its path."""
+    if weights.model is None or weights.adapter is None:
+        return None
+    shipped = weights.model.adapter
+    own = shipped is not None and weights.adapter == shipped.path
+    sha256 = shipped.sha256 if own and shipped else digest_of(weights.adapter)
+    return Preparation(models.folder, weights.model, weights.adapter, sha256)
+
+
+def _key(model: KnownModel, adapter_sha256: str) -> str:
+    facts = f"{model.sha256} {adapter_sha256} {_LAYOUT}"
+    return hashlib.sha256(facts.encode()).hexdigest()[:8]
+
+
+class _Percent:
+    """Tells how far the work is, every few percent."""
+
+    def __init__(self, work: str, tell: Tell) -> None:
+        self._work = work
+        self._tell = tell
+        self._next = 0
+
+    def __call__(self, share: float) -> None:
+        percent = int(share * 100)
+        if percent >= self._next:
+            self._next = percent // _STEP * _STEP + _STEP
+            self._tell(Sentence("text.with_reason", text=self._work, reason=f"{percent} %"))

@@ -1,0 +1,63 @@
+"""The models that run in this process, for who chooses, lists or downloads one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from plansmith_planner.models.choose import Choice, KeptModel, Progress, Tried
+from plansmith_desk.model.download import pull_local, pull_remote
+from plansmith_desk.model.files import KNOWN, KnownModel, ModelFolder, known_model
+from plansmith.plan.sentence import Sentence
+
+
+class EmbeddedShelf(ModelFolder):
+    """The folder of model files, as a shelf of models that can be chosen and downloaded."""
+
+    @property
+    def has_runtime(self) -> bool:
+        """Whether the library that runs models is installed."""
+        return find_spec("xllamacpp") is not None
+
+    @property
+    def pull_hint(self) -> str:
+        """The command that downloads the model `local` stands for, with its size."""
+        model = KNOWN.get(self.chosen) or known_model("")
+        return f"`plansmith model pull`, {model.size / 1e9:.2f} GB, {model.licence}"
+
+    def option(self) -> Choice | Tried:
+        """Returns the model that `local` stands for; or why it cannot be used."""
+        name = self.chosen or known_model("").name
+        known = KNOWN.get(name)
+        here = self.has(known) if known else Path(name).expanduser().is_file()
+        if not here:
+            flaw = Sentence("model.no_file", how=self.pull_hint)
+            return Tried("embedded", f"local:{name}", flaw)
+        if not self.has_runtime:
+            return Tried("embedded", f"local:{name}", Sentence("model.no_runtime"))
+        return Choice("embedded", f"local:{name}", Sentence("model.embedded"))
+
+    def models(self) -> Sequence[KeptModel]:
+        """Returns the models that are good at plans."""
+        return [self._kept(each) for each in KNOWN.values() if each.adapter is not None]
+
+    def model(self, name: str) -> KeptModel:
+        """Returns a known model; the default one for an empty name."""
+        return self._kept(known_model(name))
+
+    def pull(self, name: str, progress: Progress) -> None:
+        """Gets the file of a model from this machine or from the network."""
+        model = known_model(name)
+        if pull_local(model, self) is None:
+            pull_remote(model, self, progress=progress)
+
+    def _kept(self, model: KnownModel) -> KeptModel:
+        return KeptModel(
+            model.name,
+            model.about,
+            model.size,
+            model.licence,
+            is_here=self.has(model),
+            is_default=model == known_model(""),
+        )

@@ -1,0 +1,368 @@
+"""The launcher process of the sandbox: sets up the walls, runs the code, watches and ends it.
+
+`sandbox` starts it; it reads one job from its input and writes one result. When the input closes,
+the parent has ended, and everything is killed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import resource
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from plansmith_desk.sandbox.child import processes
+from plansmith_desk.sandbox.child.collect import collect
+from plansmith_desk.sandbox.child.filters import fence_in, landlock_gaps, landlock_version, refuse_calls, seccomp_gap
+from plansmith_desk.sandbox.child.processes import Group
+from plansmith_desk.sandbox.child.walls import BOX, DEVICES, NoWalls, Walls, adopt_orphans, box_user, close_in, die_with_parent, enter, give_up_rights
+
+_TICK_S: Final = 0.05
+_CHUNK: Final = 65536
+_SYSTEM: Final = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The code to run and its limits; `limits` has the fields of `SandboxLimits`."""
+
+    folder: Path
+    files: Mapping[str, bytes]
+    limits: Mapping[str, Any]
+    allow_weak: bool
+
+    @classmethod
+    def read(cls, line: bytes) -> Job:
+        """Parses a job from its JSON line."""
+        fields = json.loads(line)
+        files = {name: base64.b64decode(text) for name, text in fields["files"].items()}
+        return cls(Path(fields["folder"]), files, fields["limits"], fields["allow_weak"])
+
+    @property
+    def work(self) -> Path:
+        """The folder in which the code works, as seen from outside."""
+        return self.folder / "work"
+
+
+class Output:
+    """The output of a pipe: its beginning and end, and how much is left out between them."""
+
+    def __init__(self, most: int) -> None:
+        self._half = max(1, most // 2)
+        self._head = b""
+        self._tail = b""
+        self._all = 0
+
+    def add(self, data: bytes) -> None:
+        """Adds a piece."""
+        self._all += len(data)
+        space = self._half - len(self._head)
+        self._head += data[:space]
+        self._tail = (self._tail + data[space:])[-self._half :]
+
+    def text(self) -> str:
+        """Returns the text, with a line where something is left out."""
+        left_out = self._all - len(self._head) - len(self._tail)
+        gap = f"\n[… {left_out:,} bytes left out …]\n".encode() if left_out else b""
+        return (self._head + gap + self._tail).decode(errors="replace")
+
+
+def main() -> None:
+    """Reads one job, runs it and writes the result."""
+    # Ctrl-C is for the parent; when it ends, our input closes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    job = Job.read(sys.stdin.buffer.readline())
+    print(json.dumps(_run_job(job)))  # noqa: T201 - the result is what this process is for
+
+
+def _run_job(job: Job) -> dict[str, Any]:
+    adopt_orphans()
+    for name in ("root", "work"):
+        (job.folder / name).mkdir()
+    # Before the walls: behind them the kernel's own files are not to be seen.
+    group = processes.make(job.limits)
+    try:
+        return _guarded(job, group)
+    finally:
+        group.remove()
+
+
+def _guarded(job: Job, group: Group) -> dict[str, Any]:
+    walls = _walls(job)
+    if not walls.stand and walls.missing and not job.allow_weak:
+        return {"refused": list(walls.missing)}
+    _write_files(job, walls)
+    began = time.monotonic()
+    watch = _Watch(job, walls, group)
+    ending = watch.run()
+    seconds = time.monotonic() - began
+    kept = collect(
+        job.work,
+        job.files,
+        most_files=job.limits["kept_files"],
+        most_bytes=job.limits["kept_bytes"],
+    )
+    left = [] if watch.cleared else ["a process of the code could not be ended"]
+    return {
+        **ending,
+        "seconds": round(seconds, 3),
+        "stdout": watch.out.text(),
+        "stderr": watch.err.text(),
+        "files": kept.files,
+        "notes": [*left, *kept.notes],
+        "missing": list(walls.missing),
+        "standing": _walls_in_place(walls, group),
+    }
+
+
+def _walls_in_place(walls: Walls, group: Group) -> list[str]:
+    """Returns the names of the walls in place and of the limits that the kernel enforces."""
+    landlock = not walls.stand and landlock_version()
+    return [
+        *(["namespaces"] if walls.stand else []),
+        *(["landlock"] if landlock else []),
+        *(["seccomp"] if not seccomp_gap() else []),
+        *(f"cgroup {name}" for name in sorted(group.keeps)),
+    ]
+
+
+def _walls(job: Job) -> Walls:
+    disk = {name: job.limits[name] for name in ("disk_bytes", "disk_files")}
+    unfiltered = seccomp_gap()
+    calls = (f"system calls: all of them can be made ({unfiltered})",) if unfiltered else ()
+    try:
+        walls = enter(job.work, **disk)
+        return replace(walls, missing=(*walls.missing, *calls))
+    except NoWalls as refusal:
+        why = str(refusal)
+    uid, gid = box_user()
+    gaps = landlock_gaps(landlock_version())
+    if not unfiltered:
+        # The filter leaves no kind of socket but those between programs of one machine.
+        sockets = "network: programs of this machine can be reached by their Unix sockets"
+        gaps = (*(each for each in gaps if not each.startswith("network: ")), sockets)
+    disk_gap = "disk: each file is limited, their number and sum are not"
+    return Walls(stand=False, uid=uid, gid=gid, missing=(why, *gaps, *calls, disk_gap))
+
+
+def _write_files(job: Job, walls: Walls) -> None:
+    """Writes the given files and a folder for temporary files into the working folder."""
+    (job.work / ".tmp").mkdir()
+    for name, content in job.files.items():
+        path = job.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    if os.geteuid() == 0 and walls.uid != 0:
+        job.folder.chmod(0o711)
+        for path in (job.work, *job.work.rglob("*")):
+            os.chown(path, walls.uid, walls.gid)
+
+
+class _Watch:
+    """One run of the code: its processes, its output, and the limits that end it."""
+
+    def __init__(self, job: Job, walls: Walls, group: Group) -> None:
+        self._job = job
+        self._walls = walls
+        self._group = group
+        self._limits = job.limits
+        most = job.limits["output_bytes"]
+        self.out, self.err = Output(most), Output(most)
+        self._status = b""
+        self._stopped = ""
+        self.cleared = False
+
+    def run(self) -> dict[str, Any]:
+        """Runs the code until it ends or a limit ends it."""
+        pipes = [os.pipe() for _ in range(3)]
+        child = os.fork()
+        if child == 0:
+            _init(self._job, self._walls, self._group, [write for _, write in pipes])
+        for _, write in pipes:
+            os.close(write)
+        deadline = time.monotonic() + self._limits["wall_s"]
+        with selectors.DefaultSelector() as selector:
+            for (read, _), name in zip(pipes, ("out", "err", "status"), strict=True):
+                os.set_blocking(read, False)
+                selector.register(read, selectors.EVENT_READ, name)
+            selector.register(0, selectors.EVENT_READ, "line")
+            while not self._is_over(selector):
+                self._stopped = self._stopped or self._exceeded_limit(deadline)
+            self.cleared = processes.end_all(os.getpid())
+            self._drain([read for read, _ in pipes[:2]])
+        return self._exit_status()
+
+    def _is_over(self, selector: selectors.BaseSelector) -> bool:
+        if self._stopped:
+            return True
+        for key, _ in selector.select(_TICK_S):
+            if self._read_pipe(key.fd, key.data) is False:
+                if key.data in ("status", "line"):
+                    self._stopped = "the caller has gone" if key.data == "line" else ""
+                    return True
+                selector.unregister(key.fd)
+        return False
+
+    def _read_pipe(self, handle: int, name: str) -> bool:
+        """Reads what a pipe holds; returns False at its end."""
+        try:
+            data = os.read(handle, _CHUNK)
+        except BlockingIOError:
+            return True
+        if name == "out":
+            self.out.add(data)
+        elif name == "err":
+            self.err.add(data)
+        elif name == "status":
+            self._status += data
+        return bool(data)
+
+    def _exceeded_limit(self, deadline: float) -> str:
+        """Returns the limit that is exceeded, or an empty text."""
+        if time.monotonic() > deadline:
+            return f"it ran longer than {self._limits['wall_s']:g} s"
+        alive = processes.below(os.getpid())
+        # One of them is ours.
+        if len(alive) - 1 > self._limits["processes"]:
+            return f"it had more than {self._limits['processes']} processes"
+        most = self._limits["memory_bytes"]
+        # The kernel may have been quicker, and have ended only the process that asked last.
+        if processes.memory_of(alive, most) > most or self._group.ran_out_of_memory():
+            return self._too_much_memory()
+        return ""
+
+    def _too_much_memory(self) -> str:
+        most = self._limits["memory_bytes"]
+        return f"its processes took more than {most:,} bytes of memory together"
+
+    def _drain(self, handles: list[int]) -> None:
+        """Reads what is left in the pipes after the processes have ended."""
+        for handle, output in zip(handles, (self.out, self.err), strict=True):
+            with suppress(BlockingIOError):
+                while data := os.read(handle, _CHUNK):
+                    output.add(data)
+
+    def _exit_status(self) -> dict[str, Any]:
+        if self._stopped:
+            return {"stopped": self._stopped}
+        if self._group.ran_out_of_memory():
+            return {"stopped": self._too_much_memory()}
+        if not self._status:
+            return {"stopped": "it ended the process that watched it"}
+        ended: dict[str, Any] = json.loads(self._status)
+        if ended.get("signal") == signal.SIGXCPU:
+            return {"stopped": f"it took more than {self._limits['cpu_s']:g} s of processor time"}
+        return ended
+
+
+def _init(job: Job, walls: Walls, group: Group, pipes: list[int]) -> NoReturn:
+    """Runs as first process behind the walls: starts the code, reaps, reports how it ended."""
+    out, err, status = pipes
+    try:
+        die_with_parent()
+        visible = _visible()
+        hook = Path(__file__).with_name("hook.py").read_text(encoding="utf-8")
+        if walls.stand:
+            close_in(job.folder / "root", job.work, visible)
+        code = os.fork()
+        if code == 0:
+            _exec_python(job, walls, visible, (hook, group, out, err))
+        ended, how = os.waitpid(-1, 0)
+        while ended != code:
+            ended, how = os.waitpid(-1, 0)
+        exit_code = os.waitstatus_to_exitcode(how)
+        report = {"signal": -exit_code} if exit_code < 0 else {"exit": exit_code}
+        os.write(status, json.dumps(report).encode())
+    except BaseException as error:  # noqa: BLE001 - reported, and nothing runs
+        os.write(status, json.dumps({"broken": f"{type(error).__name__}: {error}"}).encode())
+    finally:
+        os._exit(0)
+
+
+def _visible() -> list[str]:
+    """Returns the system paths that the code sees: programs, and this Python with packages."""
+    own = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix)} | {sys.prefix}
+    inside = ("/usr", "/lib", "/bin")
+    more = sorted(each for each in own if not each.startswith(tuple(f"{at}/" for at in inside)))
+    return [*_SYSTEM, *(each for each in more if each not in ("/", *inside))]
+
+
+def _exec_python(
+    job: Job, walls: Walls, visible: list[str], more: tuple[str, Group, int, int]
+) -> NoReturn:
+    """Replaces this process by the Python that runs the code; nothing of ours is left."""
+    try:
+        os.setsid()
+        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+        hook, group, out, err = more
+        group.join()
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        _limit(job.limits)
+        place = BOX if walls.stand else str(job.work)
+        os.chdir(place)
+        give_up_rights(walls.uid, walls.gid)
+        shown = [] if walls.stand else [*visible, *(f"/dev/{name}" for name in DEVICES)]
+        if not walls.stand and (number := landlock_version()):
+            fence_in(number, shown, [place, "/dev/null"])
+        if not seccomp_gap():
+            refuse_calls()
+        options = ["-I", "-B", "-u", "-X", "utf8", "-c", hook]
+        command = [sys.executable, *options, place, *shown]
+        os.execve(sys.executable, command, _environment(place))  # noqa: S606 - our own Python
+    except OSError as error:
+        os.write(2, f"the sandbox could not start {sys.executable}: {error}\n".encode())
+    finally:
+        os._exit(127)
+
+
+def _limit(limits: Mapping[str, Any]) -> None:
+    wanted = {
+        resource.RLIMIT_AS: limits["memory_bytes"],
+        resource.RLIMIT_CPU: limits["cpu_s"],
+        resource.RLIMIT_FSIZE: limits["file_bytes"],
+        resource.RLIMIT_NPROC: limits["processes"],
+        resource.RLIMIT_NOFILE: limits["open_files"],
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, most in wanted.items():
+        hard = resource.getrlimit(kind)[1]
+        allowed = int(most) if hard == resource.RLIM_INFINITY else min(int(most), hard)
+        # The processor's soft limit ends with a signal that can be distinguished from others.
+        above = allowed + 1 if kind == resource.RLIMIT_CPU and hard != allowed else allowed
+        resource.setrlimit(kind, (allowed, above))
+
+
+def _environment(place: str) -> dict[str, str]:
+    threads = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMEXPR_MAX", "RAYON_NUM", "POLARS_MAX")
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": f"{place}/.tmp",
+        "TMPDIR": f"{place}/.tmp",
+        "LANG": "C.UTF-8",
+        "MPLBACKEND": "Agg",
+        **{f"{name}_THREADS": "1" for name in threads},
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""Runs Python code in a confined process, with limits, and returns its output and files.
+
+docs/local-agents.md says what the walls keep out. Every outcome lists the walls that are missing
+on this machine; without `allow_weak` nothing runs if one is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import shutil
+import sys
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, Literal, NamedTuple
+
+from plansmith.errors import Misconfigured, PlansmithError, ToolFailed
+from plansmith.plan.sentence import Sentence, joined
+
+_LAUNCH: Final = "plansmith_desk.sandbox.child.launch"
+_GRACE_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxLimits:
+    """Limits of the code. `memory_bytes` is for each process and for all together."""
+
+    wall_s: float = 30.0
+    cpu_s: int = 20
+    memory_bytes: int = 1024 * 1024 * 1024
+    processes: int = 32
+    open_files: int = 256
+    file_bytes: int = 64 * 1024 * 1024
+    disk_bytes: int = 256 * 1024 * 1024
+    disk_files: int = 4096
+    output_bytes: int = 16 * 1024
+    kept_files: int = 20
+    kept_bytes: int = 2 * 1024 * 1024
+    given_bytes: int = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BoxFile:
+    """A file that the code made or changed."""
+
+    path: str
+    content: bytes = field(repr=False)
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the content."""
+        return hashlib.sha256(self.content).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How code ended: `stopped` is the limit that ended it, `missing` the walls not in place.
+
+    `standing` names the walls in place: namespaces or landlock, seccomp, and limits of cgroups.
+    """
+
+    exit_code: int | None
+    stopped: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    files: tuple[BoxFile, ...] = ()
+    notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    standing: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the code ended by itself without an error."""
+        return self.exit_code == 0 and not self.stopped
+
+
+class Sandbox:
+    """Runs Python code on Linux with no network, no files but its own, and limits."""
+
+    def __init__(self, *, limits: SandboxLimits | None = None, allow_weak: bool = False) -> None:
+        self.limits = limits or SandboxLimits()
+        self.allow_weak = allow_weak
+
+    async def run(self, code: str, files: Mapping[str, bytes] | None = None) -> Outcome:
+        """Runs code with files in its working folder; returns its output and the files it made."""
+        if sys.platform != "linux":
+            hint = Sentence("sandbox.elsewhere")
+            raise Misconfigured(Sentence("sandbox.linux_only"), hint=hint)
+        given = {**(files or {}), "main.py": code.encode(errors="replace")}
+        self._check(given)
+        folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plansmith-box-"))
+        try:
+            result = await self._launch(folder, given)
+        finally:
+            left = await asyncio.shield(asyncio.to_thread(_remove, folder))
+        return _outcome(result, [left] if left else [])
+
+    def _check(self, files: Mapping[str, bytes]) -> None:
+        for name in files:
+            parts = PurePosixPath(name).parts
+            plain = parts and not name.startswith("/") and "\0" not in name
+            if not plain or any(part == ".." or part.startswith(".") for part in parts):
+                raise ToolFailed(Sentence("sandbox.bad_name", name=name))
+        size = sum(map(len, files.values()))
+        if size > self.limits.given_bytes:
+            raise ToolFailed(
+                Sentence("sandbox.files_large", count=size),
+                hint=Sentence("sandbox.limit", most=self.limits.given_bytes),
+            )
+
+    async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
+        job: dict[str, object] = {
+            "folder": str(folder),
+            "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
+            "limits": asdict(self.limits),
+            "allow_weak": self.allow_weak,
+        }
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-m", _LAUNCH),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(self.limits.wall_s + _GRACE_S):
+                line = json.dumps(job).encode() + b"\n"
+                return _parsed(*await _exchange(process, line))
+        except TimeoutError:
+            raise ToolFailed(Sentence("sandbox.silent")) from None
+        finally:
+            await asyncio.shield(_stop(process))
+
+
+async def _exchange(process: Process, line: bytes) -> tuple[bytes, bytes]:
+    """Sends the job and reads the result; keeps the input open while it waits."""
+    assert process.stdin is not None  # noqa: S101 - it was asked for
+    assert process.stdout is not None  # noqa: S101
+    assert process.stderr is not None  # noqa: S101
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(line)
+        await process.stdin.drain()
+    output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+    return output, errors
+
+
+async def _stop(process: Process) -> None:
+    """Closes the input, which ends the process; kills it if it does not end."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        async with asyncio.timeout(_GRACE_S):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _parsed(result: bytes, trouble: bytes) -> dict[str, Any]:
+    try:
+        parsed: dict[str, Any] = json.loads(result)
+    except ValueError:
+        last = trouble.decode(errors="replace").strip().splitlines()[-1:] or [
+            Sentence("sandbox.said_nothing")
+        ]
+        raise ToolFailed(Sentence("sandbox.not_set_up", why=last[0][:500])) from None
+    if "refused" in parsed:
+        raise Misconfigured(
+            Sentence("sandbox.not_confined", why="; ".join(parsed["refused"])),
+            hint=Sentence("sandbox.allow"),
+        )
+    if "broken" in parsed:
+        raise ToolFailed(Sentence("sandbox.not_set_up", why=parsed["broken"]))
+    return parsed
+
+
+def _outcome(result: dict[str, Any], more: list[str]) -> Outcome:
+    killed = f"it was killed by signal {result['signal']}" if "signal" in result else ""
+    return Outcome(
+        exit_code=result.get("exit"),
+        stopped=result.get("stopped", killed),
+        stdout=result["stdout"],
+        stderr=result["stderr"],
+        files=tuple(
+            BoxFile(each["path"], base64.b64decode(each["base64"])) for each in result["files"]
+        ),
+        notes=(*result["notes"], *more),
+        missing=tuple(result["missing"]),
+        standing=tuple(result["standing"]),
+        seconds=result["seconds"],
+    )
+
+
+def _remove(folder: Path) -> str:
+    """Removes the working folder; returns a description of what could not be removed."""
+    try:
+        shutil.rmtree(folder)
+    except (OSError, RecursionError) as error:
+        return f"the working folder {folder} could not be removed: {type(error).__name__}"
+    return ""
+
+
+# What each wall does is in the table of sentences: `sandbox.wall_…`.
+_WALLS: Final = (
+    *("namespaces", "landlock", "seccomp"),
+    *("cgroup memory", "cgroup pids", "cgroup cpu"),
+)
+
+
+class WallFinding(NamedTuple):
+    """One finding about the sandbox on this machine, and what to do about it."""
+
+    level: Literal["ok", "note", "warning"]
+    text: str
+    hint: str = ""
+
+
+async def wall_findings() -> list[WallFinding]:
+    """Returns which walls work on this machine and which do not."""
+    try:
+        outcome = await Sandbox(allow_weak=True).run("")
+    except PlansmithError as error:
+        return [WallFinding("warning", Sentence("sandbox.no_code", why=error.message), error.hint)]
+    standing = joined(
+        [
+            Sentence(f"sandbox.wall_{name.replace(' ', '_')}")
+            for name in _WALLS
+            if name in outcome.standing
+        ]
+    )
+    found = [WallFinding("ok", Sentence("sandbox.walls", walls=standing))] if standing else []
+    if "namespaces" not in outcome.standing:
+        message = Sentence("sandbox.weak")
+        found.append(WallFinding("warning", message, Sentence("sandbox.namespaces")))
+    found += [
+        WallFinding("warning", Sentence("sandbox.open", what=each)) for each in outcome.missing
+    ]
+    lacking = [
+        Sentence(f"sandbox.lacks_{name}")
+        for name in ("memory", "pids")
+        if f"cgroup {name}" not in outcome.standing
+    ]
+    if lacking:
+        hint = Sentence("sandbox.cgroup")
+        found.append(
+            WallFinding("note", Sentence("sandbox.counted", what=joined(lacking, "text.and")), hint)
+        )
+    return found

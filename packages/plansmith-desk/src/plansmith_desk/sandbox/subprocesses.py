@@ -1,0 +1,274 @@
+"""Runs heavy work in child processes with a memory limit, so that only the child can crash."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from plansmith import errors
+from plansmith_desk.sandbox.subprocess_main import CANCEL, HEAD, NOBODY_ASKED, encoded
+from plansmith.tools.toolset import SHARE, Job
+from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
+from plansmith.plan.data import Json, parse_json
+from plansmith.plan.sentence import Sentence, read_sentence
+
+_ROOT: Final = str(Path(errors.__file__).parents[1])
+# A Python without the environment finds its own packages, and ours where they were found here.
+_START: Final = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from plansmith_desk.sandbox.subprocess_main import main; main()"
+)
+_MOST: Final = 4  # at the same time, for each of those who share this process
+_IDLE: Final = 1  # kept for the next call, since a start takes a third of a second
+_LOOK_S: Final = 0.05
+_GRACE_S: Final = 8.0
+_LONGEST: Final = 32 * 1024 * 1024
+_CHUNK: Final = 1 << 20
+# Where libraries and a person's own settings are found; nothing that could be a secret.
+_KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessLimits:
+    """Limits of one call; `writes` says that a crash leaves its outcome unknown.
+
+    A child that goes on after its seconds is killed when `grace_s` is over too.
+    """
+
+    seconds: float
+    memory_bytes: int
+    writes: bool = False
+    grace_s: float = _GRACE_S
+
+
+class Subprocesses:
+    """A pool of child processes; each handles one call at a time."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._idle: list[_Child] = []
+        self._lock = threading.Lock()
+        self._slots: dict[str, threading.Semaphore] = {}
+
+    def call(
+        self, work: str, arguments: Mapping[str, Any], *, limits: ProcessLimits, job: Job | None
+    ) -> Json:
+        """Runs `module:function` with a job and arguments in a child; returns its result."""
+        message = {"work": work, "arguments": dict(arguments), "limits": _limits_json(limits)}
+        data = _encoded(message)
+        with self._take_child(limits, job):
+            child = self._child()
+            reply = child.ask(data, limits, job)
+            if reply is None and child.ended == NOBODY_ASKED:
+                # It had just gone to rest, and the call never reached it.
+                child = _Child()
+                reply = child.ask(data, limits, job)
+            if reply is None:
+                raise _child_died(child, limits)
+            self._return_child(child, worn=bool(reply["worn"]))
+        return _value(reply, limits)
+
+    def close(self) -> None:
+        """Ends the idle children."""
+        with self._lock:
+            children, self._idle = self._idle, []
+        for each in children if self._owner == os.getpid() else ():
+            each.end()
+
+    @contextmanager
+    def _take_child(self, limits: ProcessLimits, job: Job | None) -> Generator[None]:
+        end = time.monotonic() + limits.seconds
+        with self._lock:
+            slots = self._slots.setdefault(SHARE.get(), threading.Semaphore(_MOST))
+        while not slots.acquire(timeout=_LOOK_S):
+            if time.monotonic() > end or (job is not None and job.given_up):
+                raise ToolBusy(Sentence("sql.too_many"), hint=Sentence("sql.later"))
+        try:
+            yield
+        finally:
+            slots.release()
+
+    def _child(self) -> _Child:
+        with self._lock:
+            if self._owner != os.getpid():
+                # A fork has the parent's pipes, which are not its own to speak through.
+                self._owner, self._idle = os.getpid(), []
+            while self._idle:
+                child = self._idle.pop()
+                if child.lives:
+                    return child
+                child.end()
+        return _Child()
+
+    def _return_child(self, child: _Child, *, worn: bool) -> None:
+        """Keeps a child for the next call, unless it still holds much memory."""
+        with self._lock:
+            if not worn and len(self._idle) < _IDLE:
+                self._idle.append(child)
+                return
+        child.end()
+
+
+class _Child:
+    """One child process."""
+
+    def __init__(self) -> None:
+        self.late = False
+        self._process = subprocess.Popen(  # noqa: S603 - our own code
+            [sys.executable, "-I", "-c", _START, _ROOT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _KEPT if name in os.environ}
+            # Each thread would map an arena of its own, and mapped memory is what is limited.
+            | {"MALLOC_ARENA_MAX": "2"},
+            start_new_session=True,
+            bufsize=0,
+        )
+        self._in = cast("Any", self._process.stdin).fileno()
+        self._out = cast("Any", self._process.stdout).fileno()
+        os.set_blocking(self._in, False)
+        os.set_blocking(self._out, False)
+
+    @property
+    def lives(self) -> bool:
+        """Whether the child can take a call."""
+        return self._process.poll() is None
+
+    @property
+    def ended(self) -> int | None:
+        """The child's exit code; negative for the signal that ended it."""
+        return self._process.returncode
+
+    def ask(self, data: bytes, limits: ProcessLimits, job: Job | None) -> dict[str, Any] | None:
+        """Returns the child's reply; None if it died. Kills it at a limit."""
+        try:
+            reply = self._exchange(data, time.monotonic() + limits.seconds + limits.grace_s, job)
+        except BaseException:
+            self.end()
+            raise
+        if reply is None:
+            self.end()
+            return None
+        return cast("dict[str, Any]", parse_json(reply))
+
+    def _exchange(self, data: bytes, deadline: float, job: Job | None) -> bytes | None:
+        """Writes and reads in turns, so that the two sides cannot block each other."""
+        left, found, cancelled = memoryview(data), bytearray(), False
+        while (reply := _complete_reply(found)) is None:
+            ready = self._ready(writing=bool(left))
+            if self._in in ready:
+                left = left[self._write(left) :]
+            if self._out in ready and not self._read(found):
+                return None
+            if time.monotonic() > deadline:
+                self.late = True
+                return None
+            if not left and not cancelled and job is not None and job.given_up:
+                cancelled, left = True, memoryview(_encoded(CANCEL))
+                deadline = min(deadline, time.monotonic() + _GRACE_S)
+        return reply
+
+    def _ready(self, *, writing: bool) -> set[int]:
+        """Returns the pipes that are ready; avoids `select`, which is limited to 1,024 handles."""
+        poll = select.poll()
+        poll.register(self._out, select.POLLIN)
+        if writing:
+            poll.register(self._in, select.POLLOUT)
+        return {handle for handle, _ in poll.poll(_LOOK_S * 1000)}
+
+    def _write(self, data: memoryview) -> int:
+        try:
+            return os.write(self._in, data[:_CHUNK])
+        except BlockingIOError:
+            return 0
+        except BrokenPipeError:
+            return len(data)  # it has ended; the end of its output shows it
+
+    def _read(self, found: bytearray) -> bool:
+        try:
+            data = os.read(self._out, _CHUNK)
+        except BlockingIOError:
+            return True
+        found += data
+        return bool(data)
+
+    def end(self) -> None:
+        """Kills the child and all it started, and reaps it."""
+        # Not once it was taken leave of: its number may be somebody else's by then.
+        if self.lives:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.wait()
+
+
+def _complete_reply(found: bytearray) -> bytes | None:
+    """Returns the reply once all of it was read."""
+    if len(found) < HEAD.size:
+        return None
+    end = HEAD.size + int(HEAD.unpack_from(found)[0])
+    if end > _LONGEST:
+        raise ToolFailed(Sentence("sql.result_large"), hint=Sentence("sql.fewer_columns"))
+    return bytes(found[HEAD.size : end]) if len(found) >= end else None
+
+
+def _encoded(message: dict[str, Any]) -> bytes:
+    text = encoded(message)
+    return HEAD.pack(len(text)) + text
+
+
+def _limits_json(limits: ProcessLimits) -> dict[str, Any]:
+    return {
+        "memory_bytes": limits.memory_bytes,
+        # Two threads of an engine, and the time that it takes to be interrupted.
+        "cpu_s": int(2 * limits.seconds) + 10,
+        "writes": limits.writes,
+    }
+
+
+def _value(reply: dict[str, Any], limits: ProcessLimits) -> Json:
+    kind = reply.get("error")
+    if kind is None:
+        return cast("Json", reply["value"])
+    if kind == "MemoryError":
+        raise too_much(limits.memory_bytes)
+    known = getattr(errors, kind, None)
+    if isinstance(known, type) and issubclass(known, PlansmithError):
+        raise known(read_sentence(reply["message"]), hint=read_sentence(reply["hint"]))
+    raise ToolFailed(reply["message"])
+
+
+def too_much(memory_bytes: int) -> ToolFailed:
+    """Returns the message for a query that needs too much memory."""
+    size = f"{memory_bytes / 2**30:g} GB" if memory_bytes >= 2**30 else f"{memory_bytes >> 20} MB"
+    hint = Sentence("sql.narrow")
+    return ToolFailed(Sentence("sql.memory", size=size), hint=hint)
+
+
+def _child_died(child: _Child, limits: ProcessLimits) -> PlansmithError:
+    """Makes the failure for a child that died; a write may have been done before."""
+    if limits.writes:
+        return OutcomeUnknown(Sentence("sql.lost"))
+    if child.late or child.ended == -signal.SIGXCPU:
+        hint = Sentence("sql.ask_less")
+        return ToolFailed(Sentence("sql.query_slow", seconds=f"{limits.seconds:g}"), hint=hint)
+    why = too_much(limits.memory_bytes)
+    return ToolFailed(Sentence("sql.crashed", why=why.message, code=child.ended), hint=why.hint)
+
+
+SUBPROCESSES: Final = Subprocesses()
+atexit.register(SUBPROCESSES.close)

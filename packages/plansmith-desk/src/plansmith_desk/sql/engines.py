@@ -1,0 +1,319 @@
+"""Databases by URL; every statement runs in a child process with a memory limit."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+from urllib.parse import quote, unquote, urlsplit
+
+from plansmith_planner.context.schema import Column, ForeignKey, Table, read_schema
+from plansmith_desk.sql.guard import converting_errors, exact_aggregates, guard, select
+from plansmith_desk.sql.postgres import PostgresEngine
+from plansmith_desk.sql.rows import Found, Parameters, RowLimits, as_result, shortened
+from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
+from plansmith.tools.toolset import Job, watched
+from plansmith.errors import Misconfigured, PlansmithError, ToolBusy, ToolFailed
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+
+
+class SqliteEngine:
+    """One SQLite file, opened anew for each statement."""
+
+    kind = "sqlite"
+
+    def __init__(self, path: Path, *, limits: RowLimits) -> None:
+        self._path = path
+        self._limits = limits
+
+    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
+        """Returns the rows of one reading statement."""
+        with self._opened("ro", job) as database:
+            return select(database, sql, parameters, rows)
+
+    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
+        """Runs one writing statement atomically; returns how many rows it changed."""
+        with self._opened("rw", job) as database:
+            cursor = database.execute(sql, parameters)
+            cursor.fetchall()
+            database.commit()
+            return max(0, cursor.rowcount)
+
+    def schema(self) -> list[Table]:
+        """Returns the tables and views."""
+        try:
+            return read_schema(self._path)
+        except PlansmithError as error:
+            raise ToolFailed(error.message, hint=error.hint) from None
+
+    @contextmanager
+    def _opened(self, mode: str, job: Job) -> Generator[sqlite3.Connection]:
+        if not self._path.is_file():
+            raise ToolFailed(
+                Sentence("sql.database_absent", name=self._path.name),
+                hint=Sentence("error.check_path"),
+            )
+        address = f"file:{quote(str(self._path.resolve()))}?mode={mode}"
+        with converting_errors(self._limits, writing=mode == "rw"):
+            database = sqlite3.connect(address, uri=True, timeout=2.0, check_same_thread=False)
+            try:
+                database.execute(f"PRAGMA query_only = {'ON' if mode == 'ro' else 'OFF'}")
+                database.execute("PRAGMA trusted_schema = OFF")
+                exact_aggregates(database)
+                guard(database, job, self._limits, writing=mode == "rw")
+                yield database
+            finally:
+                database.close()
+
+
+_CONFINED: Final = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "threads": "2",
+    # What does not fit the memory is put beside the database's file, within bounds too.
+    "max_temp_directory_size": "2GB",
+}
+_READING: Final = frozenset({"SELECT", "EXPLAIN"})
+_WRITING: Final = frozenset({"INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "MERGE_INTO"})
+_COLUMNS: Final = """
+    SELECT c.table_schema, c.table_name, t.table_type = 'VIEW', c.column_name, c.data_type,
+           c.is_nullable = 'NO'
+    FROM information_schema.columns c JOIN information_schema.tables t
+      USING (table_catalog, table_schema, table_name)
+    ORDER BY 1, 2, c.ordinal_position LIMIT 20000
+"""
+
+
+class DuckEngine:
+    """One DuckDB file, opened anew for each statement."""
+
+    kind = "duckdb"
+
+    def __init__(self, path: Path, *, limits: RowLimits) -> None:
+        self._path = path
+        self._limits = limits
+
+    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
+        """Returns the rows of one reading statement."""
+        with self._opened(job, read_only=True) as database:
+            found = database.execute(_single_statement(database, sql, _READING), parameters)
+            some = islice(iter(found.fetchone, None), rows + 1)
+            letters = self._limits.letters_each
+            fetched: list[Sequence[Any]] = [[shortened(v, letters) for v in row] for row in some]
+            columns = [(str(each[0]), str(each[1]).lower()) for each in found.description]
+            return Found(columns, fetched[:rows], more=len(fetched) > rows)
+
+    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
+        """Runs one writing statement atomically; returns how many rows it changed."""
+        with self._opened(job, read_only=False) as database:
+            found = database.execute(_single_statement(database, sql, _WRITING), parameters)
+            first = found.fetchone()
+            return int(first[0]) if first and isinstance(first[0], int) else 0
+
+    def schema(self) -> list[Table]:
+        """Returns the tables and views."""
+        tables: dict[str, Table] = {}
+        with self._opened(None, read_only=True) as database:
+            rows = database.execute(_COLUMNS).fetchall()
+        for space, name, is_view, column, kind, required in rows:
+            full = name if space == "main" else f"{space}.{name}"
+            old = tables.get(full) or Table(full, kind="view" if is_view else "table")
+            one = Column(column, kind, required=bool(required))
+            tables[full] = Table(full, (*old.columns, one), kind=old.kind)
+        return list(tables.values())
+
+    @contextmanager
+    def _opened(self, job: Job | None, *, read_only: bool) -> Generator[Any]:
+        duckdb = _driver()
+        if not self._path.is_file():
+            raise ToolFailed(
+                Sentence("sql.database_absent", name=self._path.name),
+                hint=Sentence("error.check_path"),
+            )
+        with _converting_errors(duckdb, self._limits):
+            # The engine keeps to this as well as it can; the process it runs in has to.
+            config = _CONFINED | {"memory_limit": f"{self._limits.memory_bytes}B"}
+            database = duckdb.connect(str(self._path), read_only=read_only, config=config)
+            try:
+                database.execute("SET lock_configuration = true")
+                with watched(database.interrupt, job=job, seconds=self._limits.seconds):
+                    yield database
+            finally:
+                database.close()
+
+
+def _single_statement(database: Any, sql: str, allowed: frozenset[str]) -> Any:
+    """Parses a text that must be one statement of an allowed kind."""
+    statements = database.extract_statements(sql)
+    if len(statements) != 1:
+        raise ToolFailed(
+            Sentence("sql.statements", count=len(statements)), hint=Sentence("sql.one_at_a_time")
+        )
+    kind = str(statements[0].type).rpartition(".")[2]
+    if kind not in allowed:
+        hint = Sentence("sql.takes", names=[*sorted(allowed)])
+        raise ToolFailed(Sentence("sql.kind_refused", kind=kind), hint=hint)
+    return statements[0]
+
+
+def _driver() -> Any:
+    try:
+        return import_module("duckdb")
+    except ImportError as error:
+        message = f"SQL on DuckDB needs duckdb, and it cannot be loaded: {error}"
+        raise Misconfigured(message, hint="pip install duckdb") from error
+
+
+@contextmanager
+def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        if isinstance(error, duckdb.InterruptException):
+            hint = Sentence("sql.ask_less")
+            message = Sentence("sql.slow", seconds=f"{limits.seconds:g}")
+            raise ToolFailed(message, hint=hint) from None
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise MemoryError from None  # noqa: TRY004 - that is what it is
+        if "lock" in first.lower() and isinstance(error, duckdb.IOException):
+            raise ToolBusy(Sentence("sql.in_use", why=first)) from None
+        names = Sentence("sql.check_names") if "does not exist" in first else ""
+        raise ToolFailed(Sentence("sql.says", why=first), hint=names) from None
+
+
+HINT: Final = Sentence("sql.address_hint")
+_HERE: Final = "plansmith_desk.sql.engines"
+
+
+class Engine(Protocol):
+    """A database of any kind."""
+
+    kind: str
+
+    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
+        """Returns the rows of one reading statement."""
+        ...
+
+    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
+        """Runs one writing statement; returns how many rows it changed."""
+        ...
+
+    def schema(self) -> list[Table]:
+        """Returns the tables and views."""
+        ...
+
+
+class Database:
+    """A database as the tools use it: runs every statement in a child process."""
+
+    def __init__(self, url: str, limits: RowLimits) -> None:
+        self._url = _absolute(url)
+        self._limits = limits
+        # Nothing is opened here: this only says whether the address can be one.
+        self.kind = engine(self._url, limits).kind
+
+    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> dict[str, Json]:
+        """Returns the rows of one reading statement, as a tool result."""
+        given = {"sql": sql, "parameters": parameters, "rows": rows}
+        return cast("dict[str, Json]", self._in_child("query", given, job))
+
+    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
+        """Runs one writing statement; returns how many rows it changed."""
+        given = {"sql": sql, "parameters": parameters}
+        return cast("int", self._in_child("execute", given, job, writes=True))
+
+    def schema(self) -> list[Table]:
+        """Returns the tables and views."""
+        return [_table(each) for each in cast("list[Any]", self._in_child("schema", {}, None))]
+
+    def _in_child(
+        self, act: str, given: Mapping[str, Any], job: Job | None, *, writes: bool = False
+    ) -> Json:
+        # A child starts without the environment; libpq is given its own part of it.
+        own = {name: text for name, text in os.environ.items() if name.startswith("PG")}
+        place = {
+            "url": self._url,
+            "limits": asdict(self._limits),
+            "environment": own if self.kind == "postgresql" else {},
+        }
+        limits = ProcessLimits(
+            seconds=self._limits.seconds, memory_bytes=self._limits.memory_bytes, writes=writes
+        )
+        work = f"{_HERE}:{act}_here"
+        return SUBPROCESSES.call(work, {"place": place, **given}, limits=limits, job=job)
+
+
+def engine(url: str, limits: RowLimits) -> Engine:
+    """Returns the database at a URL; opens nothing before its first use."""
+    scheme = url.partition(":")[0]
+    if scheme in ("postgresql", "postgres"):
+        return PostgresEngine(url, limits=limits)
+    made = SqliteEngine if scheme == "sqlite" else DuckEngine
+    return made(_path(url), limits=limits)
+
+
+def _path(url: str) -> Path:
+    scheme = url.partition(":")[0]
+    if scheme not in ("sqlite", "duckdb") or not url.startswith(f"{scheme}:///"):
+        raise Misconfigured(Sentence("sql.no_address", text=scheme), hint=HINT)
+    # Three slashes and a path relative to here; a fourth one makes it absolute.
+    return Path(unquote(urlsplit(url).path)[1:]).expanduser()
+
+
+def _absolute(url: str) -> str:
+    """Makes the path in a URL absolute: a child may run in another folder."""
+    scheme = url.partition(":")[0]
+    if scheme in ("postgresql", "postgres"):
+        return url
+    return f"{scheme}:///{quote(str(_path(url).absolute()))}"
+
+
+def query_here(
+    job: Job, *, place: Mapping[str, Any], sql: str, parameters: Parameters, rows: int
+) -> Json:
+    """Queries a database in this process; called in the child."""
+    with _opened(place) as (database, limits):
+        return as_result(database.query(sql, parameters, rows, job), limits)
+
+
+def execute_here(job: Job, *, place: Mapping[str, Any], sql: str, parameters: Parameters) -> Json:
+    """Writes to a database in this process; called in the child."""
+    with _opened(place) as (database, _):
+        return database.execute(sql, parameters, job)
+
+
+def schema_here(job: Job, *, place: Mapping[str, Any]) -> Json:
+    """Reads the tables of a database in this process; called in the child."""
+    del job
+    with _opened(place) as (database, _):
+        return cast("Json", [asdict(each) for each in database.schema()])
+
+
+@contextmanager
+def _opened(place: Mapping[str, Any]) -> Generator[tuple[Engine, RowLimits]]:
+    limits = RowLimits(**place["limits"])
+    os.environ.update(place["environment"])
+    try:
+        yield engine(place["url"], limits), limits
+    finally:
+        for name in place["environment"]:
+            del os.environ[name]
+
+
+def _table(given: Mapping[str, Any]) -> Table:
+    keys = (
+        ForeignKey(tuple(key["columns"]), key["table"], tuple(key["targets"]))
+        for key in given["foreign_keys"]
+    )
+    columns = (Column(**each | {"samples": tuple(each["samples"])}) for each in given["columns"])
+    return Table(given["name"], tuple(columns), tuple(keys), given["kind"], given["comment"])

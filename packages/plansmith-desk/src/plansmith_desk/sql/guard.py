@@ -1,0 +1,305 @@
+"""Restricts SQLite for the tools: allowed actions, memory and time; sums decimals exactly."""
+
+from __future__ import annotations
+
+import math
+import re
+import sqlite3
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Any, Final
+
+from plansmith_desk.sql.rows import Found, Parameters, RowLimits
+from plansmith.tools.toolset import Job
+from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.plan.sentence import Sentence
+
+_TICK: Final = 2_000  # instructions between two looks at the time
+_READS: Final = frozenset(
+    {
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_RECURSIVE,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_PRAGMA,
+    }
+)
+_WRITES: Final = frozenset(
+    {
+        *(sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE),
+        *(sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_DROP_TABLE, sqlite3.SQLITE_ALTER_TABLE),
+        *(sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_DROP_INDEX, sqlite3.SQLITE_REINDEX),
+        *(sqlite3.SQLITE_CREATE_VIEW, sqlite3.SQLITE_DROP_VIEW, sqlite3.SQLITE_TRANSACTION),
+    }
+)
+# Pragmas that only tell of a schema; all others may change how the file is used.
+_TELLING: Final = frozenset(
+    {
+        *("table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo"),
+        "foreign_key_list",
+    }
+)
+_REACHING_OUT: Final = frozenset(
+    {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "sqlite_dbpage"}
+)
+_LONGEST: Final = 250_000
+_LIMITS: Final = {
+    # Functions such as instr and trim look at the time only when they are done, and take the
+    # product of two lengths: at four million letters ten minutes, at this two seconds.
+    sqlite3.SQLITE_LIMIT_LENGTH: _LONGEST,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    # A long pattern of LIKE works for minutes without a look at the time.
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 100,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 10,
+}
+
+
+def guard(
+    database: sqlite3.Connection, job: Job, limits: RowLimits, *, writing: bool = False
+) -> None:
+    """Restricts a connection: allowed actions, memory and time."""
+    for limit, most in _LIMITS.items():
+        database.setlimit(limit, most)
+    allowed = _READS | _WRITES if writing else _READS
+
+    def may(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+        # SQLite names a pragma and the altered table first, a function second.
+        name = first if action == sqlite3.SQLITE_PRAGMA else second
+        word = (name or "").lower()
+        fine = action in allowed
+        fine &= action != sqlite3.SQLITE_PRAGMA or word in _TELLING
+        fine &= action != sqlite3.SQLITE_FUNCTION or word not in _REACHING_OUT
+        return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
+
+    database.set_authorizer(may)
+    end = time.monotonic() + limits.seconds
+    database.set_progress_handler(lambda: job.given_up or time.monotonic() > end, _TICK)
+    database.text_factory = _text
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def select(database: sqlite3.Connection, sql: str, parameters: Parameters, rows: int) -> Found:
+    """Returns rows of a statement, with the types of their values."""
+    if "printf" in sql.lower() or "format" in sql.lower():
+        # SQLite's own writes a billion letters before it looks at the limit or the time.
+        for name in ("printf", "format"):
+            database.create_function(name, -1, _format, deterministic=True)
+    cursor = database.execute(sql, parameters)
+    if cursor.description is None:
+        raise ToolFailed(Sentence("sql.no_rows"), hint="give a SELECT")
+    fetched = cursor.fetchmany(rows + 1)
+    names = [str(column[0]) for column in cursor.description]
+    kinds = [_kind([row[place] for row in fetched[:rows]]) for place in range(len(names))]
+    return Found(list(zip(names, kinds, strict=True)), fetched[:rows], more=len(fetched) > rows)
+
+
+def _format(pattern: object = None, *values: object) -> str | None:
+    """Does what printf does, for widths below 1000; None for unknown formats."""
+    if pattern is None:
+        return None
+    text = str(pattern)
+    if _SPEC.sub("", text).count("%"):
+        return None
+    given = iter(values)
+    return _SPEC.sub(lambda found: _written(found, given), text)
+
+
+def _written(found: re.Match[str], given: Iterator[object]) -> str:
+    flags, width, places, kind = found.groups()
+    if kind == "%":
+        return "%"
+    value = next(given, None)
+    comma = "," if "," in flags else ""
+    if kind in "dixXo":
+        kind = "d" if kind == "i" else kind
+        whole = int(float(str(value or 0)))
+        body = f"{whole:{comma}d}" if kind == "d" else f"%{kind}" % whole
+    elif kind in "feEgG":
+        body = f"{float(str(value or 0)):{comma}{places or ''}{kind}}"
+    else:
+        body = "" if value is None else str(value)
+        body = body[:1] if kind == "c" else body[: int(places[1:] or 0)] if places else body
+    body = f"+{body}" if "+" in flags and body[:1].isdigit() else body
+    size = int(width or 0)
+    if "-" in flags:
+        return body.ljust(size)
+    return body.zfill(size) if "0" in flags and kind not in "sc" else body.rjust(size)
+
+
+_SPEC: Final = re.compile(r"%([-+0, ]*)(\d{0,3})(\.\d{0,3})?([dixXofeEgGsc%])")
+
+
+def _kind(values: Sequence[Any]) -> str:
+    """Returns the common type of a column's values: SQLite has types by value."""
+    kinds = {_NAMES[type(value).__name__] for value in values if value is not None}
+    if kinds == {"integer", "number"}:
+        return "number"
+    return kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "null"
+
+
+_NAMES: Final = {"int": "integer", "float": "number", "str": "text", "bytes": "binary"}
+
+
+@contextmanager
+def converting_errors(limits: RowLimits, *, writing: bool = False) -> Generator[None]:
+    """Converts SQLite's errors to ours."""
+    try:
+        yield
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        raise _worded(str(error), limits, writing=writing) from None
+    except (OverflowError, ValueError) as error:
+        raise ToolFailed(Sentence("sql.not_accepted", error=error)) from None
+
+
+def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
+    if "interrupted" in text:
+        hint = Sentence("sql.ask_indexed")
+        return ToolFailed(Sentence("sql.slow", seconds=f"{limits.seconds:g}"), hint=hint)
+    if any(each in text for each in ("not authorized", "denied", "prohibited", "readonly")):
+        hint = Sentence("sql.only_tables" if writing else "sql.only_reads")
+        return ToolFailed(Sentence("sql.refused", why=text), hint=hint)
+    if "one statement" in text:
+        return ToolFailed(Sentence("sql.several"), hint=Sentence("sql.one_at_a_time"))
+    if "locked" in text or "busy" in text:
+        return ToolBusy(Sentence("sql.in_use", why=text))
+    if "too big" in text:
+        hint = Sentence("sql.leave_column")
+        return ToolFailed(Sentence("sql.large_value", most=_LONGEST), hint=hint)
+    names = Sentence("sql.check_names") if "no such" in text else ""
+    return ToolFailed(Sentence("sql.says", why=text), hint=names)
+
+
+_EXACT: Final = Context(prec=400)
+_SURE_DIGITS: Final = 15  # that a binary number keeps of a decimal
+_SHORT_DIGITS: Final = 13  # a result that is so short by chance is one in a hundred
+_WHOLE: Final = 2**63
+_NUMBER: Final = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+
+
+def exact_aggregates(database: sqlite3.Connection) -> None:
+    """Replaces SQLite's sum, total and avg, also as window functions."""
+    named = ("sum", _Sum), ("exact_sum", _Sum), ("total", _Total), ("avg", _Mean)
+    for name, made in named:
+        database.create_window_function(name, 1, made)
+
+
+def exact(value: float) -> Decimal | Fraction:
+    """Returns a number as the decimal it was written as, or else its exact value."""
+    whole = Decimal(repr(value))
+    if len(whole.as_tuple().digits) <= _SURE_DIGITS:
+        return whole
+    near = Decimal(f"{value:.{_SURE_DIGITS}g}").normalize(_EXACT)
+    if len(near.as_tuple().digits) <= _SHORT_DIGITS:
+        return near
+    return Fraction(value)
+
+
+def exact_cell(value: Any) -> Any:
+    """Rounds away binary residue of decimal arithmetic."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    found = exact(value)
+    return float(found) if isinstance(found, Decimal) else value
+
+
+def is_decimal(value: Any) -> bool:
+    """Whether a value has no more digits than a written decimal has."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return True
+    return len(Decimal(repr(value)).as_tuple().digits) <= _SURE_DIGITS
+
+
+def exact_mean(values: Sequence[float]) -> float:
+    """Returns the mean of at least one number."""
+    found = _Mean()
+    for value in values:
+        found.step(value)
+    return found.finalize() or 0.0
+
+
+class _Sum:
+    """Sums the numbers of a group; a moving window also subtracts them."""
+
+    def __init__(self) -> None:
+        self._decimals = Decimal(0)
+        self._others = Fraction(0)
+        self._wholes = 0
+        self._count = self._broken = 0
+        self._special: list[float] = []
+
+    def step(self, value: Any) -> None:
+        """Adds a value; ignores nulls."""
+        self._add(value, 1)
+
+    def inverse(self, value: Any) -> None:
+        """Subtracts a value that has left the window."""
+        self._add(value, -1)
+
+    def _add(self, value: Any, sign: int) -> None:
+        if value is None:
+            return
+        self._count += sign
+        number = value if isinstance(value, int | float) else _number(value)
+        if isinstance(number, int):
+            self._wholes += sign * number
+            return
+        self._broken += sign
+        if not math.isfinite(number):
+            self._special = [*self._special, number] if sign > 0 else self._special[1:]
+            return
+        found = exact(number)
+        if isinstance(found, Decimal):
+            self._decimals = _EXACT.add(self._decimals, found * sign)
+        else:
+            self._others += found * sign
+
+    @property
+    def _total(self) -> Fraction:
+        return Fraction(self._decimals) + self._others + self._wholes
+
+    def value(self) -> int | float | None:
+        """Returns the current sum."""
+        if not self._count:
+            return None
+        if not self._broken and -_WHOLE <= self._wholes < _WHOLE:
+            return self._wholes
+        return math.fsum(self._special) if self._special else _nearest(self._total)
+
+    def finalize(self) -> int | float | None:
+        """Returns the sum of all."""
+        return self.value()
+
+
+class _Total(_Sum):
+    def value(self) -> float:
+        return float(super().value() or 0.0)
+
+
+class _Mean(_Sum):
+    def value(self) -> float | None:
+        if not self._count:
+            return None
+        if self._special:
+            return math.fsum(self._special)
+        return _nearest(self._total / self._count)
+
+
+def _nearest(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _number(value: object) -> float:
+    """Converts a text to a number as SQLite does: by how it begins."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    found = _NUMBER.match(text)
+    return float(found[0]) if found else 0.0

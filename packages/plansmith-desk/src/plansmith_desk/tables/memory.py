@@ -1,0 +1,250 @@
+"""Asks tables with SQL: a read-only database in memory, and queries mended to fit its names."""
+
+from __future__ import annotations
+
+import math
+import re
+import sqlite3
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final
+
+from plansmith_desk.sql.guard import converting_errors, exact_aggregates, exact_mean, guard
+from plansmith_desk.sql.rows import RowLimits
+from plansmith_desk.tables.catalogue import loose, meant_columns, no_column
+from plansmith_desk.tables.database import quoted
+from plansmith_desk.tables.read import Data
+from plansmith.tools.toolset import Job
+
+_AFFINITY: Final = {"integer": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
+
+
+class _Numbers:
+    """Collects the numbers of a group; ignores texts."""
+
+    def __init__(self) -> None:
+        self._values: list[int | float] = []
+
+    def step(self, value: Any) -> None:
+        if isinstance(value, int | float):
+            self._values.append(value)
+
+
+class _Median(_Numbers):
+    def finalize(self) -> Any:
+        ordered = sorted(self._values)
+        middle = len(ordered) // 2
+        if not ordered:
+            return None
+        if len(ordered) % 2:
+            return ordered[middle]
+        return exact_mean(ordered[middle - 1 : middle + 1])
+
+
+class _Stdev(_Numbers):
+    def finalize(self) -> Any:
+        count = len(self._values)
+        if count < 2:
+            return None
+        mean = math.fsum(self._values) / count
+        return math.sqrt(math.fsum((each - mean) ** 2 for each in self._values) / (count - 1))
+
+
+# What other databases have and SQLite has not; parts of a date by their place in its text.
+_PARTS: Final = {"year": (0, 4), "month": (5, 7), "day": (8, 10)}
+
+
+def _part(value: Any, *, start: int, end: int) -> int | None:
+    text = str(value)
+    return int(text[start:end]) if re.match(r"\d{4}-\d{2}-\d{2}", text) else None
+
+
+def _concat(*values: Any) -> str:
+    return "".join("" if value is None else str(value) for value in values)
+
+
+@contextmanager
+def memory(
+    tables: Mapping[str, Data], job: Job, limits: RowLimits, *, filled: bool = True
+) -> Generator[sqlite3.Connection]:
+    """Returns a read-only database in memory with these tables; without rows unless `filled`."""
+    with converting_errors(limits):
+        database = sqlite3.connect(":memory:", check_same_thread=False)
+        try:
+            for name, data in tables.items():
+                _make(database, name, data, filled=filled)
+            database.commit()
+            exact_aggregates(database)
+            for name, made in (("median", _Median), ("stdev", _Stdev)):
+                database.create_aggregate(name, 1, made)
+            for name, (start, end) in _PARTS.items():
+                part = partial(_part, start=start, end=end)
+                database.create_function(name, 1, part, deterministic=True)
+            database.create_function("concat", -1, _concat, deterministic=True)
+            guard(database, job, limits)
+            yield database
+        finally:
+            database.close()
+
+
+def _make(database: sqlite3.Connection, name: str, data: Data, *, filled: bool) -> None:
+    columns = ", ".join(
+        f"{quoted(each)} {_declared(data, place) if filled else ''}"
+        for place, each in enumerate(data.names)
+    )
+    database.execute(f"CREATE TABLE {quoted(name)} ({columns})")
+    places = ", ".join("?" * len(data.columns))
+    if filled:
+        # Names are quoted by the rules of SQL, and values never part of the statement.
+        database.executemany(f"INSERT INTO {quoted(name)} VALUES ({places})", data.rows)  # noqa: S608
+
+
+def _declared(data: Data, place: int) -> str:
+    """Returns type and collation: texts are compared in any letter case where that is safe."""
+    kind = data.columns[place][1]
+    if kind not in ("text", "null"):
+        return _AFFINITY.get(kind, "TEXT")
+    return "TEXT" if in_several_cases(data, place) else "TEXT COLLATE NOCASE"
+
+
+def in_several_cases(data: Data, place: int) -> bool:
+    """Whether a column has texts that differ in nothing but letter case, which then counts."""
+    texts = {row[place] for row in data.rows if isinstance(row[place], str)}
+    return len({text.translate(_LOWER) for text in texts}) < len(texts)
+
+
+# As SQLite's own NOCASE does: the letters of ASCII alone.
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_MOST_MENDS: Final = 20
+_WORD: Final = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\[\]]*\]|[^\W\d]\w*""", re.DOTALL
+)
+_NAME: Final = r"""(?:(?<!")"(?:[^"]|"")*+"|`[^`]*`|\[[^\[\]]*\]|(?<!\w)[^\W\d]\w*+)"""
+_COLUMN: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})?"
+# A text is stepped over; a name that is compared with the empty text is kept.
+_EMPTY: Final = re.compile(
+    rf"(trim\s*\(\s*{_COLUMN}\s*\)|{_COLUMN})\s*(?:==?|\bIS(\s+NOT)?)\s*''(?!')|'(?:[^']|'')*'",
+    re.IGNORECASE,
+)
+Load = Callable[[str], Data]
+
+
+def prepared(query: str, tables: dict[str, Data], load: Load, job: Job, limits: RowLimits) -> str:
+    """Returns a query that SQLite understands: tables are loaded and columns meant are named.
+
+    It is only prepared: no row is read. What cannot be mended is refused with the names there are.
+    """
+    query = _with_empty_cells(query)
+    for _ in range(_MOST_MENDS):
+        try:
+            _explain(query, tables, job, limits)
+        except _Missing as missing:
+            query = _mended(query, missing, tables, load)
+            continue
+        meant = _with_quoted_columns(query, tables)
+        if meant == query:
+            break
+        query = meant
+    return query
+
+
+def _with_empty_cells(query: str) -> str:
+    """Lets `x = ''` find the empty cells, which are NULL in every table."""
+
+    def put(found: re.Match[str]) -> str:
+        sign = "<>" if found[2] else "="
+        return f"coalesce({found[1]}, '') {sign} ''" if found[1] else found[0]
+
+    return _EMPTY.sub(put, query)
+
+
+class _Missing(Exception):
+    """A query names a table or a column that is not there."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(name)
+        self.kind = kind
+        self.name = name
+
+
+def _explain(query: str, tables: Mapping[str, Data], job: Job, limits: RowLimits) -> None:
+    with memory(tables, job, limits, filled=False) as database:
+        try:
+            database.execute(f"EXPLAIN {query}").close()
+        except sqlite3.OperationalError as error:
+            for kind in ("table", "column"):
+                _, found, name = str(error).partition(f"no such {kind}: ")
+                if found:
+                    raise _Missing(kind, name) from None
+            raise
+
+
+def _mended(query: str, missing: _Missing, tables: dict[str, Data], load: Load) -> str:
+    if missing.kind == "table":
+        tables[missing.name] = load(missing.name)
+        return query if missing.name.isidentifier() else _with_quoted(query, missing.name)
+    prefix, _, name = missing.name.rpartition(".")
+    meant = meant_columns(name, tables.values())
+    if prefix and name in meant:
+        # The column is there, and its table has another name in the query: sales.x of "sales.csv".
+        same = [each for each in tables if prefix.casefold() in _stems(each)]
+        if len(same) == 1 and (changed := _with_prefix(query, prefix, same[0])) != query:
+            return changed
+    changed = _renamed(query, name, meant[0]) if len(meant) == 1 else query
+    if changed == query:
+        raise no_column(missing.name, tables)
+    return changed
+
+
+def _stems(name: str) -> tuple[str, str]:
+    last = name.casefold().rpartition("/")[2]
+    return last, last.rpartition(".")[0]
+
+
+def _with_prefix(query: str, prefix: str, table: str) -> str:
+    return _replaced(query, rf"{re.escape(prefix)}\s*\.(?=\s*[\"\w])", f"{quoted(table)}.")
+
+
+def _with_quoted(query: str, name: str) -> str:
+    return _replaced(query, rf"{re.escape(name)}(?![\w.])", quoted(name))
+
+
+def _replaced(query: str, pattern: str, instead: str) -> str:
+    """Replaces a bare name; one in quotes is left as it is."""
+    found = re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.]){pattern}""", re.IGNORECASE)
+    return found.sub(lambda match: match[0] if match[0][0] in "'\"" else instead, query)
+
+
+def _renamed(query: str, name: str, column: str) -> str:
+    """Replaces a word outside of strings by the quoted name of a column."""
+
+    def put(match: re.Match[str]) -> str:
+        word = match[0]
+        if word.startswith("'") or bare(word).casefold() != name.casefold():
+            return word
+        return quoted(column)
+
+    return _WORD.sub(put, query)
+
+
+def _with_quoted_columns(query: str, tables: Mapping[str, Data]) -> str:
+    """Corrects quoted names: SQLite takes one that is no column for a text, without a word."""
+    known = {each.casefold() for each in tables}
+    known |= {name.casefold() for data in tables.values() for name in data.names}
+
+    def put(match: re.Match[str]) -> str:
+        name = bare(match[0])
+        if not match[0].startswith('"') or name.casefold() in known or not loose(name):
+            return match[0]
+        meant = meant_columns(name, tables.values())
+        return quoted(meant[0]) if len(meant) == 1 else match[0]
+
+    return _WORD.sub(put, query)
+
+
+def bare(word: str) -> str:
+    """Returns a word of a query without its quotes."""
+    if word[:1] == '"':
+        return word[1:-1].replace('""', '"')
+    return word[1:-1] if word[:1] in "`[" else word

@@ -1,0 +1,279 @@
+"""Plans that run over the built-in tools, from a file to a chart, a database and a note."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plansmith import Plan, Plansmith, RunStatus, ToolSpec
+from plansmith_desk.builtin import builtin_sources
+from plansmith.errors import Misconfigured, PlanInvalid
+from plansmith.plan.limits import Limits
+from plansmith_planner import shortlist
+from plansmith.ports import ToolSource
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
+from plansmith.testing import FakeClock
+
+
+def plan(*steps: dict[str, Any]) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)})
+
+
+def step(name: str, tool: str, **inputs: Any) -> dict[str, Any]:
+    return {"id": name, "tool": tool, "inputs": inputs}
+
+
+def ref(name: str, *path: str | int) -> dict[str, Any]:
+    return {"$from": name, "$path": list(path)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    sales = "region,amount\nNorth,10.10\nSouth,0.20\nNorth,0.10\n"
+    (tmp_path / "sales.csv").write_text(sales, encoding="utf-8")
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.executescript("CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (1), (2)")
+    database.close()
+    return tmp_path
+
+
+async def finished(smith: Plansmith, wanted: Plan) -> Any:
+    run = await smith.submit(wanted)
+    if run.status is RunStatus.REVIEWING:
+        await smith.decide(run.id, approve=wanted.hash, by="ada")
+    return await smith.run(run.id)
+
+
+async def test_a_plan_goes_from_a_table_to_a_chart_a_file_and_a_note(folder: Path) -> None:
+    limits = Limits(data="show")
+    smith = Plansmith(tools=builtin_sources(folder, clock=FakeClock()), limits=limits)
+    wanted = plan(
+        step(
+            "sums",
+            "tables.sql",
+            query="SELECT region, sum(amount) AS total FROM sales GROUP BY 1 ORDER BY 2 DESC",
+        ),
+        step(
+            "gross",
+            "calculator.compute",
+            expression="t + 25%",
+            values={"t": ref("sums", "rows", 0, "total")},
+        ),
+        step("due", "time.add", time="2026-01-30", weekdays=1),
+        step(
+            "chart",
+            "charts.draw",
+            kind="bar",
+            rows=ref("sums", "rows"),
+            x="region",
+            y="total",
+            title="Sales",
+            path="out/sales.svg",
+        ),
+        step("file", "files.write", path="out/report.md", text="{{gross.text}} due {{due.date}}"),
+        step("say", "note.tell", text="The North has {{gross.text}}"),
+    )
+    run = await finished(smith, wanted)
+    assert run.status is RunStatus.DONE, {name: each.error for name, each in run.steps.items()}
+    assert run.steps["gross"].result["text"] == "12.75"
+    report = (folder / "out/report.md").read_text(encoding="utf-8")
+    assert report == "12.75 due 2026-02-02"
+    assert (folder / "out/sales.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert run.steps["say"].result == {"text": "The North has 12.75", "level": "info"}
+
+
+async def test_reading_runs_at_once_and_writing_waits_for_a_person(folder: Path) -> None:
+    smith = Plansmith(tools=builtin_sources(folder))
+    reading = await smith.submit(plan(step("a", "tables.describe", table="sales.csv")))
+    assert (await smith.run(reading.id)).status is RunStatus.DONE
+    writing = await smith.submit(plan(step("a", "files.write", path="x", text="y")))
+    assert (await smith.runs.run(writing.id)).status is RunStatus.REVIEWING
+    assert not (folder / "x").exists()
+
+
+async def test_a_plan_with_wrong_arguments_is_refused_before_anything_runs(folder: Path) -> None:
+    smith = Plansmith(tools=builtin_sources(folder))
+    with pytest.raises(PlanInvalid, match="PS2"):
+        await smith.submit(plan(step("a", "files.write", path="x", txt="y")))
+    with pytest.raises(PlanInvalid, match="no 'sum'"):
+        await smith.submit(
+            plan(
+                step("a", "calculator.compute", expression="1"),
+                step("b", "note.tell", text=ref("a", "sum")),
+            )
+        )
+
+
+async def test_databases_and_the_web_come_when_they_are_named(folder: Path) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<title>Prices</title><h1>Prices</h1><p>Tea 3"
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is called
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    Thread(target=server.serve_forever, daemon=True).start()
+    host = f"127.0.0.1:{server.server_port}"
+    try:
+        smith = Plansmith(
+            tools=builtin_sources(
+                folder, databases={"shop": f"sqlite:///{folder / 'shop.db'}"}, private=[host]
+            )
+        )
+        run = await finished(
+            smith,
+            plan(
+                step("rows", "sql.query", query="SELECT sum(n) AS total FROM t"),
+                step("page", "web.fetch", url=f"http://{host}/"),
+            ),
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert run.status is RunStatus.DONE, {name: each.error for name, each in run.steps.items()}
+    assert run.steps["rows"].result["rows"] == [{"total": 3}]
+    assert run.steps["page"].result["text"] == "# Prices\n\nTea 3"
+
+
+async def all_specs(sources: list[ToolSource]) -> list[ToolSpec]:
+    return [spec for source in sources for spec in await source.tools()]
+
+
+async def test_every_spec_says_what_it_takes_gives_and_does(folder: Path) -> None:
+    url = f"sqlite:///{folder / 'shop.db'}"
+    sources = builtin_sources(folder, databases={"a": url}, writable=["a"], hosts=["example.com"])
+    specs = await all_specs(sources)
+    assert len({spec.name for spec in specs}) == len(specs)
+    mine = [spec for spec in specs if spec.name not in ("files.list", "files.read", "files.search")]
+    for spec in mine:
+        assert spec.description.endswith(".")
+        assert spec.output_schema is not None, spec.name
+        assert spec.output_schema["additionalProperties"] is False, spec.name
+        assert spec.input_schema["additionalProperties"] is False, spec.name
+        assert spec.timeout_s is not None, spec.name
+        assert not spec.search
+    writing = {spec.name for spec in mine if spec.effect == "write"}
+    assert writing == {
+        *("files.write", "files.append", "files.replace", "tables.write", "charts.draw"),
+        *("files.copy", "files.move", "sql.execute", "tables.export"),
+    }
+    assert {spec.name for spec in mine if spec.effect == "final"} == {"files.delete"}
+    assert {spec.name for spec in mine if spec.open_world} == {"web.fetch"}
+
+
+async def test_without_writing_no_tool_has_an_effect(folder: Path) -> None:
+    specs = await all_specs(builtin_sources(folder, write=False))
+    assert {spec.effect for spec in specs} == {"read"}
+
+
+def test_settings_that_cannot_work_are_told_at_once(folder: Path) -> None:
+    for wrong in (
+        {"databases": {"a": "mysql://x"}},
+        {"databases": {"a": "sqlite:///x.db"}, "writable": ["b"]},
+        {"private": ["*"]},
+        {"zone": "Oslo"},
+    ):
+        with pytest.raises(Misconfigured) as told:
+            builtin_sources(folder, **cast("Any", wrong))
+        assert told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("request_", "tool"),
+    [
+        ("calculate 17 percent of 2350", "calculator.compute"),
+        ("convert 5 miles to km", "calculator.convert"),
+        ("which weekday is the 3rd of May 2026", "time.describe"),
+        ("draw a bar chart of the sales", "charts.draw"),
+        ("group the CSV file by region and sum the amounts", "tables.sql"),
+        ("how many days from now until christmas", "time.difference"),
+        ("fetch the page at this address", "web.fetch"),
+    ],
+)
+async def test_a_planner_finds_the_tool_for_a_request(
+    folder: Path, request_: str, tool: str
+) -> None:
+    specs = await all_specs(builtin_sources(folder, hosts=["example.com"]))
+    picks = [pick.name for pick in shortlist(request_, specs, k=4)]
+    assert tool in picks
+
+
+NAMES = st.lists(st.text("abcxyz019_", min_size=1), min_size=4, max_size=6, unique_by=str.lower)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> str:
+    names = draw(NAMES)
+    places = [draw(st.sampled_from([None, 0, 1, 2, 3])) for _ in names]
+    rows = [
+        [draw(CELLS) if at is None else f"{draw(NUMBERS):.{at}f}" for at in places]
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+    return "\n".join(",".join(row) for row in [names, *rows]) + "\n"
+
+
+CELLS = st.text("abc xyz", min_size=1).filter(lambda text: text == text.strip())
+NUMBERS = st.decimals(-99999, -1, places=3) | st.decimals(0, 99999, places=3)
+
+
+@given(text=tables())
+@settings(max_examples=3, deadline=None)
+def test_a_table_is_the_same_in_the_file_after_a_restart_in_a_map_and_in_the_report(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("tables")
+    (root / "given.csv").write_text(text, encoding="utf-8")
+    names = ", ".join(f'"{name}"' for name in text.split("\n", maxsplit=1)[0].split(","))
+    each = {
+        "id": "one",
+        "tool": "tables.write",
+        "inputs": {"path": "{{item.p}}", "rows": ref("q", "rows")},
+    }
+    wanted = plan(
+        step("q", "tables.sql", query=f"SELECT {names} FROM given"),
+        step("w", "tables.write", path="out.csv", rows=ref("q", "rows")),
+        {"id": "m", "kind": "map", "over": [{"p": "m.csv"}], "each": each, "after": ["w"]},
+        step("again", "tables.sql", query="SELECT * FROM t", tables={"t": ref("q", "rows")}),
+    )
+    url = f"sqlite:///{root / 'runs.db'}"
+
+    def smith() -> Plansmith:
+        return Plansmith(tools=builtin_sources(root, clock=FakeClock()), store=url)
+
+    async def story() -> None:
+        async with smith() as first:
+            run = await first.submit(wanted)
+            await first.decide(run.id, approve=wanted.hash, by="ada")
+            run = await first.run(run.id)
+            assert run.questions
+        async with smith() as second:  # it reads every value from the store
+            while run.questions:
+                for name in run.questions:
+                    await second.answer(run.id, name, "allow", by="ada")
+                run = await second.run(run.id)
+            assert run.status is RunStatus.DONE, run.reason
+            report = await load_report(second.store, run.id)
+        assert (root / "out.csv").read_text(encoding="utf-8") == text
+        assert (root / "m.csv").read_text(encoding="utf-8") == text
+        results: list[Any] = [run.steps[name].result for name in ("q", "again")]
+        kept = [str(each["rows"]) for each in results]
+        assert kept[0] == kept[1]
+        shown = to_markdown(report, brief=True)
+        assert all(cell in shown for row in text.split()[1:] for cell in row.split(","))
+
+    asyncio.run(story())

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from plansmith_desk.model.demo import DemoModel, keyword
+from plansmith.errors import ModelRefused
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith_planner.model_calls import read_answer
+from plansmith.ports import Brief, Message, PlanBrief, Prompt, ReplyBrief, TriageBrief
+
+
+@pytest.mark.parametrize(
+    ("request_text", "word"),
+    [
+        ("Which files here mention invoices?", "invoice"),
+        ('Find "net profit" in my files', "net profit"),
+        ("Show me the address", "address"),
+        ("哪些文件提到发票？", "发票"),
+        ("查找关于合同的文件", "合同"),
+        ("", "plan"),
+    ],
+)
+def test_the_demo_takes_one_word_of_the_request(request_text: str, word: str) -> None:
+    assert keyword(request_text) == word
+
+
+async def said(brief: Brief | None) -> str:
+    prompt = Prompt([Message("user", "whatever the messages say")], brief=brief)
+    return (await read_answer(DemoModel().stream(prompt))).text
+
+
+async def test_the_demo_plans_every_request_and_answers_again_and_again() -> None:
+    request = "Which files mention invoices?"
+    assert json.loads(await said(TriageBrief(request)))["decision"] == "plan"
+    assert "查找" in await said(PlanBrief("哪些文件提到发票？", "zh-CN"))
+    for _ in range(2):
+        plan = json.loads(await said(PlanBrief(request)))
+        assert plan["steps"][1]["inputs"] == {"text": "invoice", "folder": "."}
+
+
+async def test_the_demo_does_not_pretend_to_change_a_plan() -> None:
+    with pytest.raises(ModelRefused, match="cannot change a plan"):
+        await said(PlanBrief("x", previous=Plan()))
+
+
+async def test_the_demo_words_its_own_search_and_says_what_it_is() -> None:
+    file: Json = {"path": "a.txt", "count": 3, "lines": [{"line": 1, "text": "x"}]}
+    found: Json = {"text": "invoice", "files": [file], "searched": 4}
+    told = await said(ReplyBrief("Say what was found: {{search}}", {"{{search}}": found}))
+    assert "scripted demo" in told
+    assert "of 4 text files, 1 has it" in told
+    assert "- a.txt (1, …)" in told
+    assert "脚本演示" in await said(ReplyBrief("说出: {{s}}", {"{{s}}": found}, locale="zh-CN"))
+
+
+@pytest.mark.parametrize("value", ["anything", {"text": 1}, {"files": 3, "searched": 1}, None])
+async def test_the_demo_claims_nothing_where_it_has_found_nothing(value: Json) -> None:
+    assert "there is none here" in await said(ReplyBrief("Say {{x}}", {"{{x}}": value}))
+    assert "there is none here" in await said(None)

@@ -1,0 +1,169 @@
+"""Names of tables, columns and files that a draft copied badly are put right."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith_desk.model.known_names import KnownNames
+from plansmith_desk.model.signatures import Offered
+
+FOLDER = """\
+值班表.csv: 日期 (2027-02-06), 员工 (韩冰, 朱琳), 岗位 (厨房/吧台/前台), 小时 (9.7, 6.3)
+shop.db/orders: id (1, 2), customer_id (7, 3), status (open/paid), total (33.9, 12)
+class list.csv: Student (Ada, Tom), Average Grade (2.1, 3.0), 单价(元) (3), Remark, Seat
+notes/meeting.md: Team meeting
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("SELECT * FROM 候位 WHERE 岗位 <> '吧台'", "SELECT * FROM 值班表 WHERE 岗位 <> '吧台'"),
+        ("SELECT 员工 FROM值班表", "SELECT 员工 FROM 值班表"),
+        ("SELECT SUM(total) FROM order", "SELECT SUM(total) FROM orders"),
+        ("SELECT * FROM orders INTO FILE open.csv", "SELECT * FROM orders"),
+        ("SELECT o.group FROM orders o", 'SELECT o."group" FROM orders o'),
+        ("SELECT o.total FROM sales o", "SELECT o.total FROM orders o"),
+        (
+            "SELECT AVG(Average Grade) FROM class_list",
+            'SELECT AVG("Average Grade") FROM "class list.csv"',
+        ),
+        ("SELECT Seat FROM lists", 'SELECT Seat FROM "class list.csv"'),
+        ('SELECT 单价(元) FROM "class list"', 'SELECT "单价(元)" FROM "class list"'),
+    ],
+)
+def test_a_query_gets_the_table_and_columns_that_it_means(wrong: str, right: str) -> None:
+    assert KnownNames(FOLDER).query(wrong) == right
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT status, COUNT(*) FROM orders GROUP BY status",
+        "SELECT * FROM shop.db/orders",
+        "WITH best AS (SELECT * FROM orders) SELECT total FROM best",
+        "SELECT 1 FROM nowhere",
+        "SELECT * FROM (SELECT total FROM orders)",
+    ],
+)
+def test_a_query_with_known_names_or_none_that_could_be_meant_stays(query: str) -> None:
+    assert KnownNames(FOLDER).query(query) == query
+
+
+def test_a_table_that_is_not_there_is_found_by_its_columns() -> None:
+    tool = Offered("tables.group", "", {"properties": {"table": {}, "by": {}}}, only_reads=True)
+    call = {"tool": "tables.group", "args": {"table": "排班.csv", "by": "岗位"}}
+    assert KnownNames(FOLDER).mended(call, tool)["args"]["table"] == "值班表.csv"
+
+
+def test_a_table_with_another_name_and_other_columns_is_not_meant() -> None:
+    tool = Offered("tables.top", "", {"properties": {"table": {}, "column": {}}}, only_reads=True)
+    call = {"tool": "tables.top", "args": {"table": "stock.csv", "column": "price"}}
+    assert KnownNames("sales.csv: day (1), amount (2)").mended(call, tool) == call
+
+
+YEARS = """\
+2024/data.csv: 3 rows: id (1), day (1), price (2)
+data_2024.csv: 3 rows: id (1), day (1), amount (2)
+data_2025.csv: 3 rows: id (1), day (1), amount (2)
+report_v2.csv: 3 rows: id (1), staff (1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("data_2023", None),
+        ("data_2023.csv", None),
+        ("2023/data.csv", None),
+        ("datas", None),
+        ("data_2024_1", None),
+        ("report_v1.csv", None),
+        ("date_2024.csv", "data_2024.csv"),
+        ("reports_v2", "report_v2.csv"),
+        ("report", "report_v2.csv"),
+    ],
+)
+def test_a_table_with_another_number_in_its_name_is_never_meant(
+    wrong: str, right: str | None
+) -> None:
+    tool = Offered("tables.top", "", {"properties": {"table": {}, "column": {}}}, only_reads=True)
+    column = "staff" if "report" in wrong else "amount"
+    call = {"tool": "tables.top", "args": {"table": wrong, "column": column}}
+    assert KnownNames(YEARS).mended(call, tool)["args"]["table"] == (right or wrong)
+    query = f'SELECT "{column}" FROM "{wrong}"'
+    if right is None:
+        assert KnownNames(YEARS).query(query) == query
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [("notes/meeting.md", True), ("meeting.md", True), ("notes", True), ("README", False)],
+)
+def test_a_file_that_is_not_there_is_not_looked_up_in(path: str, kept: bool) -> None:
+    fields = {"properties": {"question": {}, "path": {}}, "required": ["question"]}
+    tool = Offered("files.lookup", "", fields, only_reads=True)
+    call = {"tool": "files.lookup", "args": {"question": "who?", "path": path}}
+    assert ("path" in KnownNames(FOLDER).mended(call, tool)["args"]) is kept
+
+
+def test_a_file_of_a_listing_that_was_cut_may_be_there() -> None:
+    fields = {"properties": {"question": {}, "path": {}}, "required": ["question"]}
+    tool = Offered("files.lookup", "", fields, only_reads=True)
+    call = {"tool": "files.lookup", "args": {"question": "who?", "path": "old/README"}}
+    cut = f"{FOLDER}old/: 14 files\n"
+    assert KnownNames(cut).mended(call, tool) == call
+
+
+@given(st.text(max_size=60), st.text(max_size=80))
+def test_no_query_and_no_folder_breaks_it(folder: str, query: str) -> None:
+    KnownNames(folder).query(query)
+    KnownNames(FOLDER).query(query)
+
+
+def test_a_file_that_is_to_be_written_need_not_be_there() -> None:
+    tool = Offered("charts.draw", "", {"properties": {"path": {}}})
+    call = {"tool": "charts.draw", "args": {"path": "chart.svg"}}
+    assert KnownNames(FOLDER).mended(call, tool) == call
+
+
+JOINED = """\
+工单.csv: 单号 (1, 2), 车主编号 (T1, T2), 工时 (2)
+车主.csv: 车主编号 (T1), 车主 (王), 镇 (拉萨/成都)
+invoices.csv: id (1), client (Acme), total (5)
+clients.csv: client (Acme), country (Peru), and 3 more columns
+year end.csv: id (1), bonus (5)"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("ON c.车主编号 = a.车辆编号", "ON c.车主编号 = a.车主编号"),
+        ("ON c.车辆编号 = a.车辆编号", "ON c.车主编号 = a.车主编号"),
+        (
+            "ON c.车主编号 = a.车主编号 WHERE c.镇 = 'c.镇 = a.x'",
+            "ON c.车主编号 = a.车主编号 WHERE a.镇 = 'c.镇 = a.x'",
+        ),
+    ],
+)
+def test_columns_of_joined_tables_become_those_that_the_tables_have(wrong: str, right: str) -> None:
+    start = "SELECT a.车主 FROM 工单 c JOIN 车主 a "
+    assert KnownNames(JOINED).query(start + wrong) == start + right
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        # A key by another name may hold other values: nobody knows which is meant.
+        "SELECT a.车主 FROM 工单 c JOIN 车主 a ON c.单号 = a.号",
+        "SELECT a.镇 FROM 工单 c JOIN 车主 a ON c.工时 = a.项目编号",
+        # Not all columns of clients are told.
+        "SELECT a.total FROM invoices a JOIN clients b ON a.client = b.client_no",
+        "SELECT total FROM invoices WHERE invoices.country = 'Peru'",
+        'SELECT a.bonus FROM invoices a JOIN "year end.csv" ON a.id = id',
+    ],
+)
+def test_columns_that_nobody_can_tell_stay_as_they_are(query: str) -> None:
+    assert KnownNames(JOINED).query(query) == query

@@ -1,0 +1,225 @@
+"""The embedded model really runs: streams, stops, queues, keeps to grammars and its context."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from tests.unit.adapters.models.local_weights import (
+    FOLDER,
+    shallow_engine,
+    shallow_weights,
+    small_engine,
+    small_weights,
+)
+
+from plansmith_desk.model.embedded import embedded_model
+from plansmith_desk.model.engine import Engine, fitting_threads, shared_engine, usable_cores
+from plansmith_desk.model.model import LocalModel
+from plansmith.errors import Misconfigured, ModelFailed, PromptTooLong
+from plansmith_planner.model_calls import read_answer
+from plansmith.ports import ChatModel, Message, ModelDone, Prompt, TextDelta
+from plansmith.testing.contracts import ChatModelContract
+
+HELLO = [Message("user", "Say hello.")]
+NUMBERS = "root ::= [0-9]{12}\n"
+
+
+def shallow(**fields: Any) -> LocalModel:
+    return LocalModel(shallow_engine, name="local:small", **fields)
+
+
+@pytest.fixture(autouse=True)
+def weights() -> None:
+    small_weights()
+
+
+class TestContract(ChatModelContract):
+    def make_model(self) -> ChatModel:
+        # Nonsense has no end: only here the model has to find one by itself.
+        return LocalModel(small_engine, name="local:small", max_tokens=200)
+
+
+async def test_a_schema_binds_every_token_of_the_answer() -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "colour": {"enum": ["red", "green"]},
+            "count": {"type": "integer", "minimum": 1, "maximum": 40},
+            "day": {"type": "string", "format": "date"},
+            "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 2},
+        },
+        "required": ["colour", "count", "day"],
+    }
+    heard = await read_answer(shallow().stream(Prompt([Message("user", "灯")], schema=schema)))
+    jsonschema_rs.validator_for(schema, validate_formats=True).validate(json.loads(heard.text))
+
+
+async def test_text_arrives_piece_by_piece_and_usage_is_counted() -> None:
+    pieces = [each async for each in shallow().constrained(Prompt(HELLO), grammar=NUMBERS)]
+    texts = [each.text for each in pieces if isinstance(each, TextDelta) and each.text]
+    assert len(texts) > 3
+    assert len("".join(texts)) == 12
+    done = pieces[-1]
+    assert isinstance(done, ModelDone)
+    assert done.usage.output_tokens > 3
+    assert done.usage.input_tokens > 10
+    assert done.usage.cost == Decimal(0)
+
+
+async def test_the_start_of_a_prompt_is_not_read_twice() -> None:
+    rules = Message("system", "You answer with digits. " * 12)
+    first = await read_answer(
+        shallow().constrained(Prompt([rules, HELLO[0]]), grammar='root ::= "1"\n')
+    )
+    again = [rules, Message("user", "And now another question.")]
+    second = await read_answer(shallow().constrained(Prompt(again), grammar='root ::= "2"\n'))
+    assert (first.text, second.text) == ("1", "2")
+    assert second.usage.cached_tokens > 40
+    assert second.usage.input_tokens - second.usage.cached_tokens < 40
+
+
+async def test_an_answer_that_is_left_stops_the_engine() -> None:
+    stream = shallow().constrained(Prompt(HELLO), grammar="root ::= [0-9]{600}\n")
+    async for piece in stream:
+        if isinstance(piece, TextDelta) and piece.text:
+            break
+    await stream.aclose()
+    # Had it gone on, this one would wait for hundreds of tokens and then be cut.
+    heard = await read_answer(shallow().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
+    assert heard.text == "ok"
+
+
+async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def hold(_: dict[str, Any]) -> bool:
+        inside.set()
+        go_on.wait(30)
+        return True
+
+    engine = shallow_engine()
+    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 4, "stream": True}
+    busy = engine.submit(body, hold)
+    await asyncio.to_thread(inside.wait, 30)
+    waiting = asyncio.ensure_future(
+        read_answer(shallow().constrained(Prompt(HELLO), grammar=NUMBERS))
+    )
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    go_on.set()
+    await asyncio.wrap_future(busy)
+    assert (
+        await read_answer(shallow().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
+    ).text == "ok"
+
+
+async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
+    async def ask(number: int) -> str:
+        grammar = f'root ::= "{number}" [a-c]{{4}}\n'
+        return (await read_answer(shallow().constrained(Prompt(HELLO), grammar=grammar))).text
+
+    said = await asyncio.gather(*(ask(number) for number in range(4)))
+    assert [text[0] for text in said] == ["0", "1", "2", "3"]
+    assert {len(text) for text in said} == {5}
+
+
+async def test_a_prompt_beyond_the_context_is_refused_with_its_numbers() -> None:
+    with pytest.raises(PromptTooLong, match=r"the prompt has \d,\d{3} tokens.*model 768"):
+        await read_answer(shallow().stream(Prompt([Message("user", "word " * 1500)])))
+
+
+async def test_an_answer_that_has_no_end_is_told_and_not_passed_off_as_whole() -> None:
+    with pytest.raises(ModelFailed, match="stopped after 5 tokens"):
+        await read_answer(
+            shallow(max_tokens=5).constrained(Prompt(HELLO), grammar="root ::= [a-z]{300}\n")
+        )
+
+
+async def test_a_grammar_that_is_none_is_told() -> None:
+    with pytest.raises(ModelFailed, match="grammar"):
+        await read_answer(shallow().constrained(Prompt(HELLO), grammar="root ::= nowhere\n"))
+
+
+@pytest.mark.parametrize("damage", ["cut off", "no weights"])
+async def test_a_file_that_is_no_model_is_told(tmp_path: Path, damage: str) -> None:
+    file = tmp_path / "bad.gguf"
+    with small_weights().open("rb") as whole:
+        start = whole.read(3_000_000)
+    file.write_bytes(start if damage == "cut off" else b"hello")
+    engine = Engine(file, context=256, threads=1)
+    with pytest.raises(ModelFailed, match="cannot be loaded"):
+        await read_answer(LocalModel(lambda: engine, name="bad").stream(Prompt(HELLO)))
+
+
+async def test_memory_can_be_let_go_and_taken_again() -> None:
+    engine = Engine(shallow_weights(), context=256, threads=2)
+    model = LocalModel(lambda: engine, name="local:small")
+    loaded = [engine.is_loaded]
+    for letter in "ab":
+        heard = await read_answer(
+            model.constrained(Prompt(HELLO), grammar=f'root ::= "{letter}"\n')
+        )
+        assert heard.text == letter
+        loaded.append(engine.is_loaded)
+        engine.close()
+        loaded.append(engine.is_loaded)
+    assert loaded == [False, True, False, True, False]
+
+
+def test_models_of_one_file_share_one_engine() -> None:
+    path = small_weights()
+    assert shared_engine(path, 512) is shared_engine(path.parent / "." / path.name, 512)
+
+
+async def test_a_model_that_is_not_here_is_told_at_its_first_call(tmp_path: Path) -> None:
+    model = embedded_model("smollm2-135m", folder=tmp_path)
+    assert model.name == "local:smollm2-135m"
+    with pytest.raises(Misconfigured, match="plansmith model pull smollm2-135m"):
+        await read_answer(model.stream(Prompt([Message("user", "hi")])))
+
+
+def test_threads_fit_the_machine() -> None:
+    assert 1 <= usable_cores() <= (os.cpu_count() or 1)
+    assert [fitting_threads(cores) for cores in (1, 2, 4, 8, 64)] == [1, 2, 4, 4, 32]
+
+
+def test_a_process_that_ends_in_the_middle_of_an_answer_ends() -> None:
+    code = f"""
+import asyncio
+from plansmith_desk.model.embedded import embedded_model
+from plansmith.ports import Message, Prompt
+async def main():
+    async for piece in embedded_model({str(shallow_weights())!r}, context=512).stream(
+        Prompt(
+            [Message("user", "Count to a thousand.")], schema={{"type": "array", "minItems": 200}}
+        )
+    ):
+        if piece.text:
+            raise SystemExit(7)
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == 7, done.stderr
+
+
+@pytest.fixture(scope="module", autouse=True)
+def let_go() -> Iterator[None]:
+    yield
+    if FOLDER.exists():
+        small_engine().close()
+        shallow_engine().close()

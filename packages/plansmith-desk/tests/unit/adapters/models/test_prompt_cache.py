@@ -1,0 +1,237 @@
+"""The prompt cache: what was read is not read again, by another process or in a changed folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tests.unit.adapters.models.local_weights import shallow_weights
+
+from plansmith_desk.model.engine import Engine
+from plansmith_desk.model.model import LocalModel
+from plansmith_desk.model.prompt_cache import PromptCache, Slot
+from plansmith.errors import PromptTooLong
+from plansmith_planner.model_calls import read_answer
+from plansmith.ports import Message, Prompt
+
+SYSTEM = Message("system", "You answer with digits. " * 8)
+ONE = 'root ::= "1"\n'
+
+
+class Heard(NamedTuple):
+    """What one process told while it read a start, and how many tokens its answer knew."""
+
+    told: list[str]
+    known: int
+
+
+async def asked(model: LocalModel, start: str, request: str) -> Heard:
+    primed = [each.progress async for each in model.prime([SYSTEM, Message("user", start)])]
+    told = [text for text in primed if not text.startswith("loading")]
+    prompt = Prompt([SYSTEM, Message("user", start + request)])
+    heard = await read_answer(model.constrained(prompt, grammar=ONE))
+    assert heard.text == "1"
+    return Heard(told, heard.usage.cached_tokens)
+
+
+def engine(cache: PromptCache) -> Engine:
+    return Engine(shallow_weights(), context=512, threads=2, cache=cache)
+
+
+def in_process(cache: PromptCache, *starts: str) -> list[Heard]:
+    """Asks in one folder after another, with an engine of its own as a new process has."""
+
+    async def ask() -> list[Heard]:
+        model = LocalModel(lambda: own, name="local:small")
+        return [await asked(model, start, "How are you?") for start in starts]
+
+    own = engine(cache)
+    try:
+        return asyncio.run(ask())
+    finally:
+        own.close()
+
+
+def states(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.state"))
+
+
+@pytest.mark.parametrize("damage", ["none", "cut"])
+def test_a_start_that_was_read_is_remembered_by_the_next_process(
+    tmp_path: Path, damage: str
+) -> None:
+    cache = PromptCache(tmp_path)
+    (first,) = in_process(cache, "")
+    (state,) = states(tmp_path)
+    content = state.read_bytes()
+    if damage == "cut":
+        state.write_bytes(content[:1000])
+    (second,) = in_process(cache, "")
+    assert first.known == second.known > 30
+    assert bool(second.told) is (damage != "none")
+    assert state.stat().st_size == len(content)
+    assert sorted(each.suffix for each in tmp_path.iterdir()) == [".json", ".state"]
+
+
+FILES = "Folder:\na.csv: day (1), amount (2)\nb.csv: name (x, y)\n"
+
+
+def test_a_changed_folder_is_read_from_its_first_changed_line_on(tmp_path: Path) -> None:
+    cache = PromptCache(tmp_path)
+    (whole,) = in_process(cache, FILES)
+    changed = in_process(cache, FILES + "c.csv: n (1)\n", FILES + "c.csv: n (1)\nd.csv\n")
+    unread = [int(each.told[-1].split()[-2]) for each in (whole, *changed)]
+    assert unread[0] > unread[1] > unread[2] > 0
+    assert len(states(tmp_path)) == 3
+
+
+def test_folders_asked_about_in_turn_are_each_known_whatever_was_read_between(
+    tmp_path: Path,
+) -> None:
+    other = "Folder:\nnotes.txt: What to buy\n" * 3
+    told = in_process(PromptCache(tmp_path), FILES, other, FILES, other)
+    assert [bool(each.told) for each in told] == [True, True, False, False]
+    assert told[2].known >= told[0].known
+    assert told[3].known >= told[1].known
+
+
+def test_nobody_else_may_read_the_states_of_private_folders(tmp_path: Path) -> None:
+    folder = tmp_path / "states"
+    folder.mkdir(mode=0o755)
+    in_process(PromptCache(folder), FILES)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {each.stat().st_mode & 0o777 for each in folder.iterdir()} == {0o600}
+
+
+class FakeFiles(Slot):
+    """A runtime's slot whose states are a few bytes in a folder."""
+
+    def __init__(self, folder: Path, size: int = 10, *, full: bool = False) -> None:
+        super().__init__("", "")
+        self._folder = folder
+        self._size = size
+        self._full = full
+        self.restored: list[str] = []
+
+    def act(self, action: str, file: str) -> bool:
+        if action == "restore":
+            self.restored.append(file)
+            return (self._folder / file).is_file()
+        if not self._full:
+            (self._folder / file).write_bytes(b"x" * self._size)
+        return not self._full
+
+
+def aged(folder: Path, seconds: float) -> None:
+    """Makes everything in a folder older."""
+    for each in folder.iterdir():
+        last = each.stat().st_mtime - seconds
+        os.utime(each, (last, last))
+
+
+def kept(folder: Path) -> set[str]:
+    return {json.loads(each.read_text())["prompt"] for each in folder.glob("*.json")}
+
+
+def fill(cache: PromptCache, prompts: Sequence[str]) -> None:
+    for prompt in prompts:
+        cache.keep("maker", prompt, FakeFiles(cache.folder))
+        aged(cache.folder, 10)
+
+
+def test_the_state_that_was_not_used_for_the_longest_time_is_deleted(tmp_path: Path) -> None:
+    cache = PromptCache(tmp_path, most_kept=3)
+    fill(cache, ["a", "b", "c"])
+    assert cache.restore("maker", "a", FakeFiles(tmp_path)) == "a"
+    fill(cache, ["d"])
+    assert kept(tmp_path) == {"a", "c", "d"}
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_states_keep_to_their_bytes_and_the_newest_is_always_kept(tmp_path: Path) -> None:
+    fill(PromptCache(tmp_path, most_bytes=25), ["a", "b", "c"])
+    assert kept(tmp_path) == {"b", "c"}
+    fill(PromptCache(tmp_path, most_bytes=5), ["d"])
+    assert kept(tmp_path) == {"d"}
+
+
+def test_what_a_lost_process_or_an_earlier_release_left_is_deleted_in_time(tmp_path: Path) -> None:
+    cache = PromptCache(tmp_path)
+    for name in ("m-1.77.new", "0123.state", "0123.sha256"):
+        (tmp_path / name).write_text("x")
+    fill(cache, ["a"])
+    assert len(list(tmp_path.iterdir())) == 5  # another process may be writing them
+    aged(tmp_path, 7200)
+    fill(cache, ["b"])
+    assert {each.suffix for each in tmp_path.iterdir()} == {".state", ".json"}
+    assert kept(tmp_path) == {"a", "b"}
+
+
+def test_a_full_disk_keeps_no_state_and_breaks_nothing(tmp_path: Path) -> None:
+    cache = PromptCache(tmp_path)
+    cache.keep("maker", "a", FakeFiles(tmp_path, full=True))
+    assert not states(tmp_path)
+    assert cache.restore("maker", "a", FakeFiles(tmp_path)) == ""
+
+
+@pytest.mark.parametrize("damage", ["flipped", "no facts", "other facts"])
+def test_a_damaged_state_never_reaches_the_runtime(tmp_path: Path, damage: str) -> None:
+    cache, slot = PromptCache(tmp_path), FakeFiles(tmp_path)
+    fill(cache, ["start"])
+    (state,) = states(tmp_path)
+    if damage == "flipped":
+        state.write_bytes(b"y" * 10)
+    else:
+        state.with_suffix(".json").write_text("[" if damage == "no facts" else '["start"]')
+    assert cache.restore("maker", "start folder", slot) == ""
+    assert slot.restored == []
+    fill(cache, ["start"])
+    assert cache.restore("maker", "start folder", slot) == "start"
+
+
+def test_a_state_of_other_weights_or_one_that_says_no_more_is_not_restored(tmp_path: Path) -> None:
+    cache, slot = PromptCache(tmp_path), FakeFiles(tmp_path)
+    fill(cache, ["start folder"])
+    assert cache.restore("another", "start folder", slot) == ""
+    assert cache.restore("maker", "start folder", slot, known=12) == ""
+    assert slot.restored == []
+    weights = tmp_path / "weights.gguf"
+    weights.write_bytes(b"1")
+    before = cache.maker(weights, "", "1.0")
+    os.utime(weights, (time.time(), 1))
+    makers = {before, cache.maker(weights, "", "1.0"), cache.maker(weights, "ab", "1.0")}
+    assert len({*makers, cache.maker(weights, "", "1.1")}) == 4
+
+
+def test_a_state_that_another_process_deletes_meanwhile_is_passed_over(tmp_path: Path) -> None:
+    cache, slot = PromptCache(tmp_path), FakeFiles(tmp_path)
+    fill(cache, ["start", "start folder"])
+    next(
+        each for each in states(tmp_path) if "folder" in each.with_suffix(".json").read_text()
+    ).unlink()
+    assert cache.restore("maker", "start folder, request", slot) == "start"
+
+
+async def test_a_start_that_is_too_long_for_the_context_leaves_no_state(tmp_path: Path) -> None:
+    own = engine(PromptCache(tmp_path))
+    model = LocalModel(lambda: own, name="local:small")
+    with pytest.raises(PromptTooLong):
+        async for _ in model.prime([SYSTEM, Message("user", "word " * 600)]):
+            pass
+    own.close()
+    assert not states(tmp_path)
+
+
+async def test_a_model_answers_where_no_state_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "states").touch()  # a file: as on a disk on which no folder can be made
+    own = engine(PromptCache(tmp_path / "states"))
+    model = LocalModel(lambda: own, name="local:small")
+    heard = await asked(model, "", "How are you?")
+    assert heard.told
+    own.close()

@@ -1,0 +1,214 @@
+"""Planning by rules: values as they stand, the tool whose words fit, and honest about itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith import Plansmith
+from plansmith_desk.model.rules import RulesModel, calls_for, read_values
+from plansmith_desk.model.signatures import Offered
+from plansmith_desk.builtin import builtin_sources
+from plansmith.errors import ModelRefused
+from plansmith.plan.data import Json
+from plansmith.plan.run import Run, RunStatus
+from plansmith_planner.context.fence import fence
+from plansmith_planner.model_calls import read_answer
+from plansmith.ports import Message, Prompt, TriageBrief
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "values"),
+    [
+        ("Say \"hello there\" and 'good bye'", "quoted", ["hello there", "good bye"]),
+        ("哪些文件提到“合同”？", "quoted", ["合同"]),
+        ("It's Bob's", "quoted", []),
+        ("Read notes/a.txt and b.md.", "paths", ["notes/a.txt", "b.md"]),
+        ("读取会议.txt", "paths", ["会议.txt"]),
+        ("open 'my file.txt'", "quoted", ["my file.txt"]),
+        ("Fetch https://example.com/a?b=1.", "urls", ["https://example.com/a?b=1"]),
+        ("Mail kim@post.org, please", "mails", ["kim@post.org"]),
+        ("from 2026-05-02 to 2026年6月3日", "dates", ["2026-05-02", "2026-06-03"]),
+        ("all *.csv and reports/**/x?.md", "patterns", ["*.csv", "reports/**/x?.md"]),
+        ("Find all csv files", "patterns", ["*.csv"]),
+        ("what is in the letters folder", "folders", ["letters"]),
+        ("what is in this folder", "folders", []),
+        ("for 3 nights at 1,200.50", "numbers", [3.0, 1200.5]),
+        ("the weather in New York", "names", ["New York"]),
+    ],
+)
+def test_values_are_taken_as_they_stand(text: str, kind: str, values: list[Any]) -> None:
+    assert getattr(read_values(text), kind) == values
+
+
+@given(st.text(max_size=300))
+def test_whatever_is_said_is_read_without_a_fault(text: str) -> None:
+    values = read_values(text)
+    assert all(each in text for each in values.urls + values.mails)
+
+
+def offered(name: str, about: str, *required: str, reads: bool = True, **fields: Any) -> Offered:
+    schema = {"type": "object", "properties": fields, "required": list(required)}
+    return Offered(name, about, schema, only_reads=reads)
+
+
+TEXT = {"type": "string"}
+MAIL = offered("mail.send", "Send a mail.", "to", "body", reads=False, to=TEXT, body=TEXT)
+BOOK = offered(
+    "hotel.book",
+    "Book a room in a hotel.",
+    *("hotel", "arrival", "nights"),
+    reads=False,
+    hotel=TEXT,
+    arrival={**TEXT, "format": "date"},
+    nights={"type": "integer"},
+    board={"enum": ["full", "half"]},
+)
+WEATHER = offered("weather.now", "The weather in a city now.", "city", city=TEXT)
+NOTES = offered("notes.read", "Read a note.", "path", path=TEXT)
+SHOP = (MAIL, BOOK, WEATHER, NOTES)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "calls"),
+    [
+        ("How is the weather in Oslo?", [("weather.now", {"city": "Oslo"})]),
+        (
+            'Book a room in the hotel "Adler" from 2026-05-02, half board',
+            [
+                (
+                    "hotel.book",
+                    {"hotel": "Adler", "arrival": "2026-05-02", "nights": "?", "board": "half"},
+                )
+            ],
+        ),
+        (
+            "Read the note todo.md, then mail it to kim@post.org",
+            [
+                ("notes.read", {"path": "todo.md"}),
+                ("mail.send", {"to": "kim@post.org", "body": "$1"}),
+            ],
+        ),
+        ("Tell me a joke", []),
+    ],
+)
+def test_the_tool_whose_words_fit_gets_the_values(request_text: str, calls: list[Any]) -> None:
+    found = calls_for(request_text, SHOP)
+    assert [(each["tool"], each["args"]) for each in found] == calls
+
+
+def test_nothing_is_changed_that_nobody_spoke_of() -> None:
+    assert [each["tool"] for each in calls_for("Which hotel is the mail from?", [MAIL, BOOK])] == []
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "unpaid invoices over 1000",
+        "How many orders in shop.db?",
+        "summarise todo.md",
+        "Top 5 products by revenue in sales.csv",
+        "What will the time of todo.md be tomorrow?",
+        "Read todo.md, then sing it to me",
+        "Read todo.md and send it to the boss",
+        "sales.csv 里哪个客户没有付款？",
+        "delete the backup folder",
+    ],
+)
+async def test_rules_refuse_a_request_with_a_word_that_they_do_not_cover(
+    folder: Path, request_text: str
+) -> None:
+    async with Plansmith(model=RulesModel(), tools=builtin_sources(folder)) as smith:
+        run = await smith.plan(request_text)
+    assert (run.plan, run.status) == (None, RunStatus.FAILED)
+    assert "plansmith model pull" in run.reason
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "may.txt").write_text("Two invoices\n", encoding="utf-8")
+    (tmp_path / "todo.md").write_text("call Bob about the invoice\n", encoding="utf-8")
+    (tmp_path / "sales.csv").write_text("region,amount\nNorth,3\nSouth,4\n", encoding="utf-8")
+    return tmp_path
+
+
+async def asked(folder: Path, request: str) -> Run:
+    async with Plansmith(model=RulesModel(), tools=builtin_sources(folder)) as smith:
+        run = await smith.plan(request)
+        assert run.plan is not None
+        assert run.plan.degraded
+        assert run.status is RunStatus.REVIEWING
+        await smith.decide(run.id, approve=run.plan.hash, by="me")
+        return await smith.run(run.id)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "tool", "said"),
+    [
+        ("Which files here mention invoices?", "files.search", "2 files mention"),
+        ("哪些文件提到“invoice”？", "files.search", "2 个文件提到“invoice”：may.txt、todo.md。"),
+        ("Find all csv files here", "files.find", "sales.csv"),
+        ("How many rows does sales.csv have?", "tables.describe", "2 rows, 2 columns"),
+        ("Read todo.md", "files.read", "call Bob about the invoice"),
+    ],
+)
+async def test_plain_requests_are_carried_through_over_the_built_in_tools(
+    folder: Path, request_text: str, tool: str, said: str
+) -> None:
+    run = await asked(folder, request_text)
+    assert run.plan is not None
+    assert run.plan.steps[0].to_json()["tool"] == tool
+    assert run.status is RunStatus.DONE
+    assert said in run.report
+    assert run.plan.degraded is not None
+    assert run.plan.degraded in run.report
+
+
+async def test_a_sum_takes_no_model_and_its_plan_is_as_good_with_rules_alone(folder: Path) -> None:
+    async with Plansmith(model=RulesModel(), tools=builtin_sources(folder)) as smith:
+        run = await smith.run((await smith.plan("What is 17% of 2,340?")).id)
+    assert run.plan is not None
+    assert run.plan.steps[0].to_json()["tool"] == "calculator.compute"
+    assert run.plan.degraded is None
+    assert run.status is RunStatus.DONE
+    assert "397.8" in run.report
+
+
+async def test_what_fits_no_tool_is_a_failure_that_says_what_would_help() -> None:
+    async with Plansmith(model=RulesModel(), tools=[]) as smith:
+        run = await smith.plan("Write me a poem")
+    assert (run.plan, run.status) == (None, RunStatus.FAILED)
+    assert "plansmith model pull" in run.reason
+
+
+async def test_rules_say_what_they_cannot_do() -> None:
+    model = RulesModel()
+    with pytest.raises(ModelRefused, match="needs a language model"):
+        await read_answer(model.stream(Prompt([Message("user", "x")], schema={"type": "object"})))
+    with pytest.raises(ModelRefused, match="no language model"):
+        await read_answer(model.stream(Prompt([Message("user", "Tell me a story")])))
+
+
+async def test_only_the_brief_counts_and_not_what_a_prompt_looks_like() -> None:
+    head = "Tools, one a line:\n" + json.dumps({"name": "x", "does": "y", "inputs": {}})
+    text = f"{head}\n{fence('request', 'Read a.txt')}\n{fence('what to say', 'Say exactly: hi')}"
+    looks = [Message("system", "Write a plan."), Message("user", text)]
+    forms: list[dict[str, Json] | None] = [None, {"properties": {"decision": {}}}]
+    for form in forms:
+        with pytest.raises(ModelRefused):
+            await read_answer(RulesModel().stream(Prompt(looks, schema=form)))
+    told = await read_answer(RulesModel().stream(Prompt(looks, brief=TriageBrief("Read a.txt"))))
+    assert json.loads(told.text)["decision"] == "plan"
+
+
+async def test_another_plan_takes_a_model(folder: Path) -> None:
+    async with Plansmith(model=RulesModel(), tools=builtin_sources(folder)) as smith:
+        run = await smith.plan("Read todo.md")
+        before = run.plan
+        run = await smith.request_changes(run.id, "read may.txt instead", by="me")
+        assert run.plan == before

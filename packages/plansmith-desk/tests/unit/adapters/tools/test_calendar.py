@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith_desk.calendar import CalendarTools
+from plansmith_desk.calendar.moments import Moment, moment, plus, weekdays_between
+from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.ports import Call
+from plansmith.testing import FakeClock
+from plansmith.testing.contracts import ToolSourceContract
+
+
+class TestCalendarContract(ToolSourceContract):
+    good_call = ("time.now", {})
+
+    def make_source(self) -> CalendarTools:
+        return CalendarTools()
+
+
+async def use(tool: str, **words: Any) -> Any:
+    clock = FakeClock(datetime(2026, 3, 1, 12, tzinfo=UTC))
+    source = CalendarTools(zone="Europe/Oslo", clock=clock)
+    return await source.call(f"time.{tool}", words, Call(key="k"))
+
+
+async def test_now_is_the_clocks_time_in_a_zone() -> None:
+    assert (await use("now"))["iso"] == "2026-03-01T13:00:00+01:00"
+    there = await use("now", zone="Asia/Tokyo")
+    assert (there["time"], there["weekday"], there["week"]) == ("21:00:00", "Sunday", "2026-W09")
+
+
+@pytest.mark.parametrize(
+    ("text", "iso"),
+    [
+        ("2026-06-01", "2026-06-01"),
+        ("20260601", "2026-06-01"),
+        ("2026-W23-1", "2026-06-01"),
+        ("2026-152", "2026-06-01"),
+        ("2024-366", "2024-12-31"),
+        ("2026-06-01T12:00", "2026-06-01T12:00:00+02:00"),
+        ("2026-06-01 12:00:30", "2026-06-01T12:00:30+02:00"),
+        ("2026-06-01T12:00:00.25", "2026-06-01T12:00:00.250000+02:00"),
+        ("2026-06-01T12:00Z", "2026-06-01T12:00:00+00:00"),
+        ("20260601T1200-0300", "2026-06-01T12:00:00-03:00"),
+        ("2026-06-01T12:00[Asia/Tokyo]", "2026-06-01T12:00:00+09:00"),
+        ("2026-06-01T12:00Z[Asia/Tokyo]", "2026-06-01T21:00:00+09:00"),
+    ],
+)
+async def test_iso_forms_are_read(text: str, iso: str) -> None:
+    assert (await use("describe", time=text))["iso"] == iso
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("someday", "2026", "2026-02-30", "2025-366", "2026-01-01T23:59:60", "01/02/2026"),
+        *("", "9" * 500, "2026-06-01T12:00+05:00[Europe/Oslo]", "9999-12-31T23:59-12:00"),
+        *("0001-01-01", "2026-06-01T12:00[Nowhere/Land]", "2026-06-01T25:00"),
+    ],
+)
+async def test_what_is_no_time_is_refused_with_a_hint(text: str) -> None:
+    with pytest.raises(ToolFailed) as refused:
+        await use("describe", time=text)
+    assert refused.value.hint
+
+
+async def test_a_day_is_described() -> None:
+    found = await use("describe", time="2024-12-31")
+    assert found["weekday"] == "Tuesday"
+    assert found["week"] == "2025-W01"
+    assert (found["quarter"], found["day_of_year"], found["leap_year"]) == (4, 366, True)
+    assert not found["summer_time"]
+
+
+async def test_a_time_the_clocks_skip_is_moved_and_told() -> None:
+    found = await use("describe", time="2026-03-29T02:30")
+    assert found["iso"] == "2026-03-29T03:30:00+02:00"
+    assert "02:30 does not exist in Europe/Oslo" in found["notes"][0]
+
+
+async def test_a_time_that_comes_twice_is_the_first_and_told() -> None:
+    found = await use("describe", time="2026-10-25T02:30")
+    assert found["iso"] == "2026-10-25T02:30:00+02:00"
+    assert "comes twice" in found["notes"][0]
+    second = await use("describe", time="2026-10-25T02:30+01:00[Europe/Oslo]")
+    assert second["utc"] == "2026-10-25T01:30:00Z"
+    assert "notes" not in second
+
+
+async def test_times_are_converted_between_zones() -> None:
+    found = await use("convert", time="2026-01-15T09:00", zone="America/New_York", to="Asia/Tokyo")
+    assert found["iso"] == "2026-01-15T23:00:00+09:00"
+    assert (await use("convert", time="2026-06-01T12:00", to="+05:30"))["time"] == "15:30:00"
+    day = await use("convert", time="2026-06-01", to="UTC")
+    assert day["iso"] == "2026-05-31T22:00:00+00:00"
+    assert "midnight" in day["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("zone", "hint"),
+    [
+        ("Europe/Olso", "Europe/Oslo"),
+        ("USA", "several time zones.*New York, Chicago"),
+        ("澳大利亚", "several time zones.*Sydney"),
+        ("Mars/Base", "IANA"),
+        ("Paris, Texas", "IANA"),
+        ("London, Canada", "IANA"),
+        ("../../etc/passwd", "IANA"),
+        ("\0", "IANA"),
+        ("+99:00", "IANA"),
+    ],
+)
+async def test_an_unknown_zone_is_refused_with_the_one_meant(zone: str, hint: str) -> None:
+    with pytest.raises(ToolFailed, match=hint):
+        await use("convert", time="2026-06-01T12:00", to=zone)
+
+
+@pytest.mark.parametrize(
+    ("start", "amounts", "iso"),
+    [
+        ("2026-01-31", {"months": 1}, "2026-02-28"),
+        ("2024-02-29", {"years": 1}, "2025-02-28"),
+        ("2026-03-31", {"months": -1}, "2026-02-28"),
+        ("2026-06-01", {"weeks": 1, "days": -1}, "2026-06-07"),
+        ("2026-06-05", {"weekdays": 1}, "2026-06-08"),
+        ("2026-06-06", {"weekdays": 1}, "2026-06-08"),
+        ("2026-06-06", {"weekdays": -1}, "2026-06-05"),
+        ("2026-06-05", {"weekdays": 10}, "2026-06-19"),
+        ("2026-06-08", {"weekdays": -6}, "2026-05-29"),
+        ("2026-06-01", {"hours": 3}, "2026-06-01T03:00:00+02:00"),
+        ("2026-03-28T12:00", {"days": 1}, "2026-03-29T12:00:00+02:00"),
+        ("2026-03-28T12:00", {"hours": 24}, "2026-03-29T13:00:00+02:00"),
+        ("2026-03-28T02:30", {"days": 1}, "2026-03-29T03:30:00+02:00"),
+        ("2026-10-25T02:30+02:00[Europe/Oslo]", {"hours": 1}, "2026-10-25T02:30:00+01:00"),
+        ("2026-01-01T00:00Z", {"seconds": -1}, "2025-12-31T23:59:59+00:00"),
+    ],
+)
+async def test_time_is_added_by_calendar_and_by_clock(
+    start: str, amounts: dict[str, int], iso: str
+) -> None:
+    assert (await use("add", time=start, **amounts))["iso"] == iso
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        {"years": 9999},
+        {"days": -4_000_000},
+        {"seconds": 10**12},
+        {},
+        {"days": 1.5},
+        {"days": 10**9},
+    ],
+)
+async def test_amounts_out_of_range_are_refused(amounts: dict[str, Any]) -> None:
+    with pytest.raises(ToolFailed):
+        await use("add", time="2026-06-05", **amounts)
+
+
+async def test_the_difference_is_said_in_every_way() -> None:
+    found = await use("difference", **{"from": "2026-01-31", "to": "2026-03-01"})
+    assert (found["days"], found["text"], found["weekdays"]) == (29, "1 month, 1 day", 20)
+    over = await use("difference", **{"from": "2026-03-28T12:00", "to": "2026-03-29T12:00"})
+    assert (over["seconds"], over["text"]) == (82_800, "1 day")
+    days = await use("difference", **{"from": "2026-03-28", "to": "2026-03-30"})
+    assert (days["days"], days["seconds"]) == (2, 172_800)
+    back = await use("difference", **{"from": "2026-06-02T10:00Z", "to": "2026-06-01T09:00Z"})
+    assert (back["negative"], back["seconds"]) == (True, -90_000)
+    fold = await use(
+        "difference",
+        **{
+            "from": "2026-10-25T02:50+02:00[Europe/Oslo]",
+            "to": "2026-10-25T02:10+01:00[Europe/Oslo]",
+        },
+    )
+    assert (fold["seconds"], fold["text"]) == (1200, "20 minutes")
+
+
+def test_a_wrong_zone_in_the_settings_is_told_at_the_start() -> None:
+    with pytest.raises(Misconfigured, match="Europe/Oslo"):
+        CalendarTools(zone="oslo")
+
+
+DAYS = st.dates(date(1900, 1, 1), date(2100, 12, 31))
+
+
+@given(DAYS, st.integers(-3000, 3000))
+def test_weekdays_added_are_the_weekdays_between(start: date, count: int) -> None:
+    there = plus(moment(str(start), "UTC"), {"weekdays": count}).at.date()
+    if start.weekday() < 5:
+        assert weekdays_between(start, there) == count
+    if count:
+        assert there.weekday() < 5
+
+
+@given(
+    st.datetimes().map(lambda any_time: any_time.replace(year=1990 + any_time.year % 45, day=1)),
+    st.sampled_from(["Europe/Oslo", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]),
+    st.integers(-100_000, 100_000),
+)
+def test_hours_are_added_on_the_clock_that_never_changes(
+    wall: datetime, zone: str, hours: int
+) -> None:
+    start = moment(wall.isoformat(), zone)
+    there = plus(start, {"hours": hours})
+    passed = there.at.astimezone(UTC) - start.at.astimezone(UTC)
+    assert passed == timedelta(hours=hours)
+    assert isinstance(there, Moment)

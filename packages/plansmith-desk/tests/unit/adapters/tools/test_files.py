@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith_desk.files.tools import FileToolLimits, FileTools
+from plansmith.errors import ToolFailed
+from plansmith.ports import Call
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    inside = tmp_path / "work"
+    (inside / "sub").mkdir(parents=True)
+    (inside / "b.txt").write_text("bee\n", encoding="utf-8")
+    (inside / "a.txt").write_text("你好\n", encoding="utf-8")
+    (inside / "sub" / "c.txt").write_text("sea", encoding="utf-8")
+    (inside / ".secret").write_text("hush", encoding="utf-8")
+    (tmp_path / "outside.txt").write_text("outside", encoding="utf-8")
+    return inside
+
+
+async def use(root: Path, tool: str, limits: FileToolLimits | None = None, **words: Any) -> Any:
+    return await FileTools(root, limits=limits).call(tool, words, Call(key="k"))
+
+
+async def test_files_and_folders_are_listed_in_order_without_hidden_ones(folder: Path) -> None:
+    changed = datetime(2026, 5, 4, tzinfo=UTC)
+    for name in ("a.txt", "b.txt", "sub/c.txt"):
+        os.utime(folder / name, (changed.timestamp(), changed.timestamp()))
+    (folder / ".git").mkdir()
+    (folder / "way").symlink_to(folder / "sub")
+    when = {"modified": "2026-05-04T00:00:00+00:00"}
+    listed = {
+        "files": [{"path": "a.txt", "size": 7} | when, {"path": "b.txt", "size": 4} | when],
+        "folders": ["sub"],
+    }
+    assert await use(folder, "files.list", folder=".") == listed
+    assert await use(folder, "files.list") == listed
+    assert await use(folder, "files.list", folder="sub") == {
+        "files": [{"path": "sub/c.txt", "size": 3} | when],
+        "folders": [],
+    }
+
+
+async def test_one_plural_finds_the_singular_too_and_says_so(folder: Path) -> None:
+    (folder / "bill.txt").write_text("Invoice 7\nanother invoice, two Invoices\n", encoding="utf-8")
+    found = await use(folder, "files.search", text="invoices")
+    assert [each["path"] for each in found["files"]] == ["bill.txt"]
+    assert (found["files"][0]["count"], found["also"]) == (2, "invoice")
+    for exact in ("invoice", "glass", "two invoices", "as"):
+        assert "also" not in await use(folder, "files.search", text=exact)
+
+
+async def test_a_listed_path_can_be_read_as_it_is(folder: Path) -> None:
+    listed = await use(folder, "files.list", folder="sub")
+    assert await use(folder, "files.read", path=listed["files"][0]["path"]) == {
+        "path": "sub/c.txt",
+        "text": "sea",
+    }
+    assert (await use(folder, "files.read", path=str(folder / "a.txt")))["text"] == "你好\n"
+
+
+async def test_more_files_than_the_limit_are_counted_and_not_listed(folder: Path) -> None:
+    limits = FileToolLimits(files=1)
+    listed = await use(folder, "files.list", limits, folder=".")
+    assert [each["path"] for each in listed["files"]] == ["a.txt"]
+    assert listed["left_out"] == 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "words", "why"),
+    [
+        ("files.read", {"path": "../outside.txt"}, "leads out of the working folder"),
+        ("files.read", {"path": "sub/../../outside.txt"}, "leads out of the working folder"),
+        ("files.read", {"path": "/etc/passwd"}, "is an absolute path"),
+        ("files.read", {"path": "out-link"}, "is not a file"),
+        ("files.read", {"path": "out-folder/outside.txt"}, "links are not followed"),
+        ("files.list", {"folder": ".."}, "leads out of the working folder"),
+        ("files.list", {"folder": "out-folder"}, "links are not followed"),
+        ("files.read", {"path": ".secret"}, "hidden"),
+        ("files.read", {"path": "hidden-link"}, "is not a file"),
+        ("files.read", {"path": "loop"}, "is not a file"),
+        ("files.read", {"path": "none.txt"}, "there is no file none.txt"),
+        ("files.read", {"path": "sub"}, "is not a file"),
+        ("files.read", {"path": "pipe"}, "is not a file"),
+        ("files.read", {"path": "a.txt\0"}, "not allowed in names"),
+        ("files.read", {"path": ""}, "not the name of a file"),
+        ("files.read", {"path": 3}, "is not of type"),
+        ("files.read", {}, "is a required property"),
+        ("files.read", {"path": "binary"}, "not a text file"),
+        ("files.read", {"path": "latin"}, "not a text file in UTF-8"),
+        ("files.read", {"path": "big"}, "larger than 1,000 bytes"),
+        ("files.list", {"folder": "a.txt"}, "is not a folder"),
+        ("files.list", {"folder": "none"}, "there is no none"),
+        ("files.write", {}, "no tool called"),
+    ],
+)
+async def test_what_may_not_or_cannot_be_read_fails_and_says_why(
+    tool: str, words: dict[str, Any], why: str, folder: Path
+) -> None:
+    (folder / "out-link").symlink_to(folder.parent / "outside.txt")
+    (folder / "out-folder").symlink_to(folder.parent)
+    (folder / "hidden-link").symlink_to(folder / ".secret")
+    (folder / "loop").symlink_to(folder / "loop")
+    os.mkfifo(folder / "pipe")
+    (folder / "binary").write_bytes(b"\x7fELF\0\0")
+    (folder / "latin").write_bytes("é".encode("latin-1"))
+    (folder / "big").write_text("x" * 1001, encoding="utf-8")
+    with pytest.raises(ToolFailed, match=why):
+        await use(folder, tool, FileToolLimits(bytes_each=1000), **words)
+
+
+async def test_links_are_not_listed(folder: Path) -> None:
+    (folder / "out-link").symlink_to(folder.parent / "outside.txt")
+    (folder / "hidden-link").symlink_to(folder / ".secret")
+    (folder / "gone-link").symlink_to(folder / "gone")
+    (folder / "in-link").symlink_to(folder / "sub" / "c.txt")
+    os.mkfifo(folder / "pipe")
+    listed = await use(folder, "files.list", folder=".")
+    assert [each["path"] for each in listed["files"]] == ["a.txt", "b.txt"]
+
+
+async def test_the_root_may_itself_be_a_hidden_folder_or_a_link(tmp_path: Path) -> None:
+    hidden = tmp_path / ".hidden"
+    hidden.mkdir()
+    (hidden / "a.txt").write_text("a", encoding="utf-8")
+    (tmp_path / "link").symlink_to(hidden)
+    assert (await use(tmp_path / "link", "files.read", path="a.txt"))["text"] == "a"
+
+
+async def test_files_with_a_text_are_found_in_whatever_case_and_depth(folder: Path) -> None:
+    (folder / "sub" / "c.txt").write_text("one\nThe SEA, the sea\n\nsea", encoding="utf-8")
+    (folder / ".secret").write_text("sea", encoding="utf-8")
+    (folder / "raw.bin").write_bytes(b"\0sea")
+    assert await use(folder, "files.search", text="sea", folder=".") == {
+        "text": "sea",
+        "files": [
+            {
+                "path": "sub/c.txt",
+                "count": 2,
+                "lines": [
+                    {"line": 2, "text": "The SEA, the sea"},
+                    {"line": 4, "text": "sea"},
+                ],
+            }
+        ],
+        "searched": 3,
+        "not_text": 1,
+    }
+    assert (await use(folder, "files.search", text="好", folder="."))["files"][0]["count"] == 1
+
+
+async def test_a_search_says_what_it_left_out_and_stays_inside(folder: Path) -> None:
+    (folder / "out").symlink_to(folder.parent)
+    (folder / "b.txt").write_text("bee " * 100 + "\nbee\nbee", encoding="utf-8")
+    limits = FileToolLimits(searched=2, lines_each=1, letters_each=10)
+    found = await use(folder, "files.search", limits, text="bee", folder=".")
+    assert found["left_out"] == 1
+    [file] = found["files"]
+    assert (file["count"], file["lines"]) == (3, [{"line": 1, "text": "bee bee be"}])
+    assert (await use(folder, "files.search", text="outside", folder="."))["files"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ({"text": " ", "folder": "."}, "nothing to search"),
+        ({"text": "x", "folder": "a.txt"}, "not a folder"),
+        ({"text": "x", "folder": ".."}, "leads out"),
+    ],
+)
+async def test_a_search_that_cannot_be_says_why(
+    folder: Path, words: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ToolFailed, match=why):
+        await use(folder, "files.search", **words)
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("files.read", {"path": "sub/c.txt"}),
+        ("files.read", {"path": "c.txt"}),
+        ("files.search", {"text": "outside"}),
+        ("files.search", {"text": "outside", "folder": "sub"}),
+        ("files.list", {"folder": "sub"}),
+    ],
+)
+async def test_a_folder_that_becomes_a_link_at_any_step_leads_nowhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tool: str, words: dict[str, Any]
+) -> None:
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("c.txt", "elsewhere.txt"):
+        (elsewhere / name).write_text("an outside secret", encoding="utf-8")
+    sub, aside = folder / "sub", folder.parent / "aside"
+    step = 0
+    swapped = True
+    while swapped:
+        step += 1
+        left, swapped = step, False
+
+        def swap() -> None:
+            nonlocal left, swapped
+            left -= 1
+            if left == 0:
+                sub.rename(aside)
+                sub.symlink_to(elsewhere)
+                swapped = True
+
+        with monkeypatch.context() as patch:
+            for name in ("open", "stat", "lstat", "scandir", "listdir", "readlink"):
+                _before_each(name, swap, patch)
+            try:
+                found = await use(folder, tool, **words)
+            except ToolFailed as failure:
+                found = str(failure)
+        assert "an outside secret" not in str(found), step
+        assert "elsewhere.txt" not in str(found), step
+        if swapped:
+            sub.unlink()
+            aside.rename(sub)
+    assert step > 3
+
+
+def _before_each(name: str, act: Callable[[], None], patch: pytest.MonkeyPatch) -> None:
+    """Lets somebody act before each of these calls of the operating system."""
+    real = getattr(os, name)
+
+    def raced(*given: Any, **more: Any) -> Any:
+        patch.setattr(os, name, real)  # what the other one does is not raced itself
+        act()
+        patch.setattr(os, name, raced)
+        return real(*given, **more)
+
+    patch.setattr(os, name, raced)
+
+
+async def test_a_folder_that_cannot_be_listed_says_so_without_a_path(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    tools = FileTools(root)
+    root.rmdir()
+    for tool, words in (("files.list", {}), ("files.read", {"path": "a"}), ("files.find", {})):
+        with pytest.raises(ToolFailed) as failure:
+            await tools.call(tool, words, Call(key="k"))
+        assert str(tmp_path) not in str(failure.value)

@@ -1,0 +1,461 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import sqlite3
+from contextlib import suppress
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith_desk.sql.guard import exact_aggregates
+from plansmith_desk.sql.rows import RowLimits
+from plansmith_desk.tables import TableTools
+from plansmith_desk.tables.read import TableLimits, delimiter_of, read_table
+from plansmith.errors import ToolFailed
+from plansmith.plan.data import plain_numbers
+from plansmith.ports import Call
+from plansmith.testing.contracts import ToolSourceContract
+
+SALES = """id,region,amount,day,paid,note
+1,North,10.50,2026-01-02,true,"a, b"
+2,South,5,2026-01-03,false,
+3,north,0.1,2026-02-01,true,"two
+lines"
+4,,0.2,,,=1+1
+"""
+
+
+class TestTablesContract(ToolSourceContract):
+    good_call = ("tables.describe", {"table": [{"a": 1}]})
+
+    def make_source(self) -> TableTools:
+        return TableTools(Path(__file__).parent)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "sales.csv").write_text(SALES, encoding="utf-8")
+    bosses = [{"region": "North", "boss": "Ann", "id": 7}, {"region": "South", "boss": None}]
+    (tmp_path / "bosses.json").write_text(json.dumps(bosses), encoding="utf-8")
+    return tmp_path
+
+
+async def use(root: Path, tool: str, **words: Any) -> Any:
+    source = TableTools(root)
+    found = await source.call(f"tables.{tool}", words, Call(key="k"))
+    specs = {spec.name: spec for spec in await source.tools()}
+    jsonschema_rs.validate(specs[f"tables.{tool}"].output_schema or {}, plain_numbers(found))
+    return found
+
+
+async def test_a_table_is_described_by_its_columns(folder: Path) -> None:
+    found = await use(folder, "describe", table="sales.csv")
+    assert found["rows"] == 4
+    kinds = {each["name"]: each["type"] for each in found["columns"]}
+    assert kinds == {
+        "id": "integer",
+        "region": "text",
+        "amount": "number",
+        "day": "date",
+        "paid": "boolean",
+        "note": "text",
+    }
+    amount = found["columns"][2]
+    assert (amount["min"], amount["max"], amount["missing"]) == (0.1, 10.5, 0)
+    assert found["columns"][1]["missing"] == 1
+
+
+async def sql(root: Path, query: str, **words: Any) -> Any:
+    return (await use(root, "sql", query=query, **words))["rows"]
+
+
+async def test_rows_are_chosen_filtered_and_sorted(folder: Path) -> None:
+    query = "SELECT id, day FROM sales WHERE region LIKE '%NOR%' ORDER BY amount"
+    assert await sql(folder, query) == [
+        {"id": 3, "day": "2026-02-01"},
+        {"id": 1, "day": "2026-01-02"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("id = '2'", [2]),
+        ("id != 2", [1, 3, 4]),
+        ("region IS NOT 'North'", [2, 3, 4]),
+        ("amount > 1", [1, 2]),
+        ("amount <= '0.1'", [3]),
+        ("day >= '2026-01-03'", [2, 3]),
+        ("region IN ('North', 'South')", [1, 2]),
+        ("id NOT IN (1, 2)", [3, 4]),
+        ("region IS NULL", [4]),
+        ("note IS NOT NULL", [1, 3, 4]),
+        ("region LIKE 'so%'", [2]),
+        ("region LIKE '%TH'", [1, 2, 3]),
+        ("paid = true", [1, 3]),
+    ],
+)
+async def test_conditions(folder: Path, condition: str, ids: list[int]) -> None:
+    rows = await sql(folder, f"SELECT id FROM sales WHERE {condition}")
+    assert [row["id"] for row in rows] == ids
+
+
+async def test_rows_are_grouped_and_summed_without_lost_cents(folder: Path) -> None:
+    query = (
+        "SELECT paid, sum(amount) AS total, count(*) AS rows, count(DISTINCT region) AS regions"
+        " FROM sales GROUP BY paid ORDER BY total DESC"
+    )
+    assert await sql(folder, query) == [
+        {"paid": 1, "total": 10.6, "rows": 2, "regions": 2},
+        {"paid": 0, "total": 5.0, "rows": 1, "regions": 1},
+        {"paid": None, "total": 0.2, "rows": 1, "regions": 0},
+    ]
+    tenths = {"t": [{"x": 0.1} for _ in range(10)]}
+    assert await sql(folder, "SELECT sum(x) AS x FROM t", tables=tenths) == [{"x": 1.0}]
+    few = {"t": [{"x": 1}, {"x": 2}, {"x": 6}]}
+    query = "SELECT avg(x) AS mean, median(x) AS median, stdev(x) AS stdev FROM t"
+    (figures,) = await sql(folder, query, tables=few)
+    assert figures == {"mean": 3, "median": 2, "stdev": pytest.approx(7**0.5)}
+
+
+async def test_tables_are_joined(folder: Path) -> None:
+    inner = await sql(folder, "SELECT s.id, boss FROM sales s JOIN bosses USING (region)")
+    assert inner == [{"id": 1, "boss": "Ann"}, {"id": 2, "boss": None}]
+    left = await sql(folder, "SELECT * FROM sales LEFT JOIN bosses USING (region)")
+    assert len(left) == 4
+    assert left[0]["id_2"] == 7
+
+
+async def test_several_tables_are_asked_with_sql(folder: Path) -> None:
+    found = await use(
+        folder,
+        "sql",
+        tables={"s": "sales.csv", "b": "bosses.json"},
+        query="SELECT boss, exact_sum(amount) AS total FROM s JOIN b USING (region) GROUP BY 1",
+    )
+    assert found["rows"] == [{"boss": None, "total": 5.0}, {"boss": "Ann", "total": 10.5}]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["sales", "SALES", '"sales.csv"', "'sales.csv'", "sales.csv", "./sales.csv", "`sales`"],
+)
+async def test_a_file_of_the_folder_is_a_table_by_its_name(folder: Path, source: str) -> None:
+    found = await use(folder, "sql", query=f"SELECT count(*) AS n FROM {source}")
+    assert found["rows"] == [{"n": 4}]
+
+
+async def test_files_are_joined_by_their_names_and_others_are_told(folder: Path) -> None:
+    query = "WITH x AS (SELECT * FROM sales) SELECT boss FROM x JOIN bosses USING (region)"
+    found = await use(folder, "sql", query=query)
+    assert [row["boss"] for row in found["rows"]] == ["Ann", None]
+    with pytest.raises(ToolFailed, match=r"no table nowhere.*bosses.json, sales.csv"):
+        await use(folder, "sql", query="SELECT * FROM nowhere")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DELETE FROM s",
+        "ATTACH '/tmp/evil.db' AS e",
+        "PRAGMA database_list",
+        "SELECT 1; SELECT 2",
+        "CREATE TABLE x (a)",
+        "SELECT load_extension('x')",
+        "SELECT * FROM nowhere",
+    ],
+)
+async def test_sql_over_tables_only_reads(folder: Path, query: str) -> None:
+    with pytest.raises(ToolFailed):
+        await use(folder, "sql", tables={"s": "sales.csv"}, query=query)
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("SELECT amont FROM sales", "no column amont.*did you mean amount"),
+        ("SELECT s.amont FROM sales s", "did you mean amount"),
+        ("SELECT zzz FROM sales", "no column zzz.*sales.csv has id, region"),
+        ("SELECT id FROM sales s JOIN bosses b USING (region)", "ambiguous"),
+        ("SELECT sales.boss FROM sales JOIN bosses", "no column sales.boss"),
+        ("SELECT id FROM sales WHERE", "incomplete"),
+    ],
+)
+async def test_queries_that_make_no_sense_are_refused(folder: Path, query: str, why: str) -> None:
+    with pytest.raises(ToolFailed, match=why):
+        await use(folder, "sql", query=query)
+
+
+async def test_a_long_answer_is_cut_and_says_so(folder: Path) -> None:
+    many = {"t": [{"n": n} for n in range(500)]}
+    found = await use(folder, "sql", query="SELECT n FROM t", tables=many, limit=3)
+    assert [row["n"] for row in found["rows"]] == [0, 1, 2]
+    assert (found["count"], found["more"]) == (3, True)
+    with pytest.raises(ToolFailed, match="limit"):
+        await use(folder, "sql", query="SELECT n FROM t", tables=many, limit=0)
+
+
+FILES = [
+    ("plain.csv", b"a,b\n1,2\n", {"a": "integer", "b": "integer"}, ""),
+    ("bom.csv", b"\xef\xbb\xbfa,b\n1,2\n", {"a": "integer", "b": "integer"}, ""),
+    ("utf16.csv", "ä\tb\n1\t2\n".encode("utf-16"), {"ä": "integer", "b": "integer"}, ""),
+    ("semi.csv", "Größe;b\n1,5;x\n".encode("cp1252"), {"Größe": "number", "b": "text"}, "1252"),
+    ("money.csv", b'a,b\n"$1,200.50",x\n$3,y\n', {"a": "number", "b": "text"}, "is read as 1200.5"),
+    ("share.csv", b"a\n12%\n7%\n", {"a": "integer"}, "12% is read as 12"),
+    ("gaps.csv", b"a\n12\nn/a\n-\n", {"a": "integer"}, "'n/a' and '-' is read as missing"),
+    ("euro.csv", b"a;b\n1.200,50;1\n-3;2\n", {"a": "number", "b": "integer"}, "as 1200.5"),
+    ("which.csv", b"a;b\n1,200;1\n3,400;2\n", {"a": "text", "b": "integer"}, ""),
+    ("units.csv", b"a\n$3\n4%\n", {"a": "text"}, ""),
+    ("codes.csv", b"a\n007\nn/a\n", {"a": "text"}, ""),
+    ("dashes.csv", b"a\n-\nn/a\n", {"a": "text"}, ""),
+    ("pipe.csv", b'a|b\n"x|y"|2\n', {"a": "text", "b": "integer"}, ""),
+    ("crlf.csv", b"a,b\r\n1.5,x\r\n", {"a": "number", "b": "text"}, ""),
+    ("zeros.csv", b"zip\n007\n123\n", {"zip": "text"}, ""),
+    ("huge.csv", b"n\n123456789012345678901234567890\n1\n", {"n": "text"}, ""),
+    (
+        "ragged.csv",
+        b"a,b\n1\n1,2,3\n",
+        {"a": "integer", "b": "integer", "column_3": "integer"},
+        "more cells",
+    ),
+    (
+        "twice.csv",
+        b"a,a,\n1,2,3\n",
+        {"a": "integer", "a_2": "integer", "column_3": "integer"},
+        "renamed",
+    ),
+    ("empty.csv", b"a,b\n,\n", {"a": "null", "b": "null"}, ""),
+    ("times.csv", b"t\n2026-01-01T10:00:00Z\n2026-01-01 10:00\n", {"t": "datetime"}, ""),
+    ("rows.json", b'[{"a": 1, "b": [1]}, {"a": 2.5}]', {"a": "number", "b": "json"}, ""),
+    ("inside.json", b'{"meta": 1, "rows": [{"a": "x"}]}', {"a": "text"}, ""),
+    ("settings.json", b'{"a": 1, "list": [1, 2]}', {"a": "integer", "list": "json"}, ""),
+    ("lines.jsonl", b'{"a": true}\n\n{"a": false}\n', {"a": "boolean"}, ""),
+    ("lists.json", b"[[1, 2], [3]]", {"column_1": "integer", "column_2": "integer"}, ""),
+    ("mixed.json", b'[{"a": 1}, {"a": "x"}]', {"a": "text"}, ""),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "kinds", "note"), FILES, ids=[each[0] for each in FILES])
+async def test_files_are_read_whatever_wrote_them(
+    tmp_path: Path, name: str, data: bytes, kinds: dict[str, str], note: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    found = await use(tmp_path, "describe", table=name)
+    assert {each["name"]: each["type"] for each in found["columns"]} == kinds
+    assert note in " ".join(found.get("notes", []))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("quote.csv", b'a,b\n1,"' + b"x" * 200_000, "line 2.*quote may be missing"),
+        ("binary.csv", b"\xff\x00\x01\x00\x80", "not a text file"),
+        ("nothing.csv", b"", "empty"),
+        ("deep.json", b"[" * 100_000, "not JSON"),
+        ("text.json", b"hello", "not JSON"),
+        ("number.json", b"3", "list of rows"),
+        ("numbers.json", b"[1, 2]", "row that is 1"),
+        ("wide.csv", b",".join(b"c" for _ in range(400)) + b"\n1\n", "at most 300 columns"),
+    ],
+)
+async def test_files_that_are_no_tables_are_refused(
+    tmp_path: Path, name: str, data: bytes, why: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ToolFailed, match=why):
+        await use(tmp_path, "describe", table=name)
+
+
+async def test_money_with_thousands_is_summed_as_money(tmp_path: Path) -> None:
+    data = 'what,amount\na,"$1,200.50"\nb,n/a\nc,$0.70\n'
+    (tmp_path / "costs.csv").write_text(data, encoding="utf-8")
+    rows = await sql(tmp_path, "SELECT sum(amount) AS s, avg(amount) AS m FROM costs")
+    assert rows == [{"s": 1201.2, "m": 600.6}]
+
+
+async def test_an_encoding_and_a_missing_header_can_be_said(tmp_path: Path) -> None:
+    (tmp_path / "gb.csv").write_bytes("北京,1\n上海,2\n".encode("gb18030"))
+    rows = await sql(tmp_path, "SELECT * FROM gb", encoding="gb18030", header=False)
+    assert rows[0] == {"column_1": "北京", "column_2": 1}
+    with pytest.raises(ToolFailed, match="not a text in utf-8"):
+        await sql(tmp_path, "SELECT * FROM gb", encoding="utf-8", header=False)
+
+
+async def test_no_path_leads_out(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "secret.csv").write_text("a\n1\n", encoding="utf-8")
+    (tmp_path / "work" / "link.csv").symlink_to(tmp_path / "secret.csv")
+    for table in ("../secret.csv", str(tmp_path / "secret.csv"), "link.csv", ".hidden.csv"):
+        with pytest.raises(ToolFailed):
+            await use(tmp_path / "work", "describe", table=table)
+        with pytest.raises(ToolFailed):
+            await use(tmp_path / "work", "sql", tables={"t": table}, query="SELECT 1")
+
+
+async def test_large_tables_are_refused_and_slow_questions_ended(tmp_path: Path) -> None:
+    source = TableTools(tmp_path, limits=TableLimits(rows=10), rows=RowLimits(seconds=0.3))
+    rows: Any = [{"a": n} for n in range(11)]
+    with pytest.raises(ToolFailed, match="more than 10 rows"):
+        await source.call("tables.describe", {"table": rows}, Call(key="k"))
+    endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT max(n) FROM r"
+    words: Any = {"tables": {"t": [{"a": 1}]}, "query": endless}
+    with pytest.raises(ToolFailed, match=r"longer than 0.3 s"):
+        await source.call("tables.sql", words, Call(key="k"))
+
+
+FORMULAS = (
+    "=1+1",
+    " =1+1",
+    "\u3000=1",
+    "＝1+1",
+    "+cmd|x",
+    "－2+3",
+    "@home",
+    "﹢1+1",
+    "\t=1",
+    "\n=1",
+)
+
+
+async def test_no_text_of_a_table_is_a_formula_and_numbers_stay(tmp_path: Path) -> None:
+    numbers = ["-5", "+5", "-5.50", "1e3", -5, 0.5]
+    rows = [{"=head": each} for each in (*FORMULAS, *numbers)]
+    await use(tmp_path, "write", path="x.csv", rows=rows)
+    with (tmp_path / "x.csv").open(encoding="utf-8", newline="") as file:
+        head, *cells = [row[0] for row in csv.reader(file)]
+    assert head == "'=head"
+    assert cells == [*(f"'{each}" for each in FORMULAS), *map(str, numbers)]
+    await use(tmp_path, "write", path="r.csv", rows=[{"a": "x\r=1"}, {"a": "\r=1"}])
+    assert (tmp_path / "r.csv").read_bytes() == b'a\n"x\n=1"\n"\'\n=1"\n'
+
+
+async def test_rows_are_written_and_formulas_made_harmless(tmp_path: Path) -> None:
+    rows = [{"a": "=HYPERLINK(1)", "b": True, "c": -5}, {"a": "-5", "b": None, "c": 0.5}]
+    done = await use(tmp_path, "write", path="out/x.csv", rows=rows)
+    assert "1 texts" in done["notes"][0]
+    text = (tmp_path / "out/x.csv").read_text(encoding="utf-8")
+    assert text == "a,b,c\n'=HYPERLINK(1),true,-5\n-5,,0.5\n"
+    await use(tmp_path, "write", path="x.json", rows=rows, columns=["c"])
+    assert json.loads((tmp_path / "x.json").read_text(encoding="utf-8")) == [{"c": -5}, {"c": 0.5}]
+    await use(tmp_path, "write", path="none.tsv", rows=[], columns=["a", "b"])
+    assert (tmp_path / "none.tsv").read_text(encoding="utf-8") == "a\tb\n"
+    with pytest.raises(ToolFailed, match="there already"):
+        await use(tmp_path, "write", path="x.json", rows=[{"a": 1}])
+    for path in ("x.xlsx", "../x.csv"):
+        with pytest.raises(ToolFailed):
+            await use(tmp_path, "write", path=path, rows=rows)
+
+
+async def test_tables_that_are_only_read_have_no_tool_that_writes(tmp_path: Path) -> None:
+    names = [each.name for each in await TableTools(tmp_path, write=False).tools()]
+    assert "tables.write" not in names
+
+
+CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=8)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=8))
+def test_what_the_csv_module_writes_comes_back(rows: list[tuple[str, str, str]]) -> None:
+    out = io.StringIO()
+    csv.writer(out, quoting=csv.QUOTE_ALL).writerows([("x", "y", "z"), *rows])
+    data = out.getvalue().encode()
+    found = read_table(data, "x.csv", limits=TableLimits(), encoding=None, header=True)
+    assert found.names == ["x", "y", "z"]
+    assert len(found.rows) == len(rows)
+    for name, kind in found.columns:
+        if kind == "text":
+            place = found.names.index(name)
+            written = [row[place] if row[place].strip() else None for row in rows]
+            assert [row[place] for row in found.rows] == written
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    with suppress(ToolFailed):
+        read_table(data, "x.csv", limits=TableLimits(), encoding=None, header=True)
+
+
+def test_quoted_marks_do_not_count_for_the_delimiter() -> None:
+    assert delimiter_of('a;b\n"x,y,z";2\n"p,q,r";3\n') == ";"
+
+
+async def test_sums_of_a_long_column_of_cents_are_exact_in_every_way_to_ask(folder: Path) -> None:
+    cents = [number * 7919 % 99_991 for number in range(1, 5_001)]
+    lines = [f"{place % 3},{cent / 100:.2f},3" for place, cent in enumerate(cents)]
+    (folder / "long.csv").write_text("\n".join(["g,amount,n", *lines]), encoding="utf-8")
+    wanted = float(Decimal(sum(cents)) / 100)
+    mean = float(Fraction(sum(cents), 100 * len(cents)))
+    query = (
+        "SELECT sum(amount) AS a, total(amount) AS b, sum(amount * n) AS c, avg(amount) AS d,"
+        " exact_sum(amount) AS e, sum(amount) FILTER (WHERE g = 0) AS f, sum(n) AS g FROM long"
+    )
+    found = await use(folder, "sql", query=query)
+    thirds = float(Decimal(sum(cents)) * 3 / 100)
+    firsts = float(Decimal(sum(cents[::3])) / 100)
+    assert found["rows"] == [
+        {"a": wanted, "b": wanted, "c": thirds, "d": mean, "e": wanted, "f": firsts, "g": 15_000}
+    ]
+
+
+async def test_running_sums_of_cents_are_exact(folder: Path) -> None:
+    (folder / "days.csv").write_text("d,x\n1,0.1\n2,0.2\n3,0.3\n4,0.4\n", encoding="utf-8")
+    query = (
+        "SELECT sum(x) OVER (ORDER BY d) AS so_far,"
+        " sum(x) OVER (ORDER BY d ROWS 1 PRECEDING) AS two FROM days ORDER BY d"
+    )
+    rows = (await use(folder, "sql", query=query))["rows"]
+    assert [tuple(row.values()) for row in rows] == [(0.1, 0.1), (0.3, 0.3), (0.6, 0.5), (1.0, 0.7)]
+
+
+async def test_arithmetic_on_written_decimals_leaves_no_dust(folder: Path) -> None:
+    (folder / "few.csv").write_text("a,b\n0.1,3\n0.7,1\n", encoding="utf-8")
+    query = "SELECT a * b AS p, a + 0.2 AS q FROM few"
+    assert (await use(folder, "sql", query=query))["rows"] == [
+        {"p": 0.3, "q": 0.3},
+        {"p": 0.7, "q": 0.9},
+    ]
+
+
+async def test_numbers_that_are_no_decimals_stay_the_numbers_they_are(folder: Path) -> None:
+    rows = [{"x": 1 / 3}, {"x": 1 / 3}, {"x": 1 / 3}, {"x": 0.1 + 0.2}]
+    assert await sql(folder, "SELECT x FROM t", tables={"t": rows}) == rows
+    total = await sql(folder, "SELECT sum(x) AS x FROM t", tables={"t": rows[:3]})
+    assert total == [{"x": math.fsum(row["x"] for row in rows[:3])}]
+
+
+@given(st.lists(st.integers(-(10**11), 10**11), min_size=1, max_size=60))
+def test_the_sum_of_any_cents_is_the_sum_of_the_cents(cents: list[int]) -> None:
+    database = sqlite3.connect(":memory:")
+    exact_aggregates(database)
+    database.execute("CREATE TABLE t (x REAL)")
+    database.executemany("INSERT INTO t VALUES (?)", [(cent / 100,) for cent in cents])
+    (found,) = database.execute("SELECT sum(x) FROM t").fetchone()
+    database.close()
+    assert found == float(Decimal(sum(cents)) / 100)
+
+
+async def test_a_query_keeps_the_digits_that_its_tables_write(tmp_path: Path) -> None:
+    (tmp_path / "o.csv").write_text("id,amount,rate\n2,55.00,3\n1,49.90,0.125\n", encoding="utf-8")
+    (tmp_path / "t.json").write_text('[{"n": 7.50}, {"n": 1.25}]', encoding="utf-8")
+    rows = await sql(tmp_path, "SELECT id, amount AS paid, rate FROM o ORDER BY id DESC")
+    assert str(rows) == (
+        "[{'id': 2, 'paid': 55.00, 'rate': 3}, {'id': 1, 'paid': 49.90, 'rate': 0.125}]"
+    )
+    assert str(await sql(tmp_path, "SELECT sum(n) AS s, n FROM t")) == "[{'s': 8.75, 'n': 7.50}]"
+    top = await use(tmp_path, "top", table="o", column="amount", count=1)
+    assert str(top["rows"][0]["amount"]) == "55.00"
+    for ending, cells in (("csv", "2,55.00\n"), ("md", "| 2 | 55.00 |"), ("json", "55.00")):
+        columns = ["id", "paid"]
+        await use(tmp_path, "write", path=f"out.{ending}", rows=rows, columns=columns)
+        assert cells in (tmp_path / f"out.{ending}").read_text(encoding="utf-8")
+    await use(tmp_path, "export", table="o", path="copy.csv")
+    assert (tmp_path / "copy.csv").read_text() == (tmp_path / "o.csv").read_text()

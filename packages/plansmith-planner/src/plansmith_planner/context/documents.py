@@ -1,0 +1,229 @@
+"""Cuts local files and folders into chunks and finds those that fit a request."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from plansmith_planner.context.files import FileLimits, Found, find_files, read_document
+from plansmith_planner.context.lexical import LexicalRanker
+from plansmith_planner.models.tokens import count_tokens
+from plansmith_planner.context.token_budget import Count, clipped
+from plansmith.ports import ContextBlock, Ranker
+
+_HEADING: Final = re.compile(r"(#{1,6})\s+(\S.*)")
+_CODE_FENCE: Final = re.compile(r"\s*(```|~~~)")
+
+
+class Chunk(NamedTuple):
+    """A piece of a text, with its first and last line and the headings above it."""
+
+    text: str
+    first: int
+    last: int
+    heading: str = ""
+
+
+class _Line(NamedTuple):
+    """A line, or a piece of one that is longer than a chunk."""
+
+    number: int
+    text: str
+
+
+def chunks(
+    text: str, *, size: int = 1200, overlap: int = 150, headings: bool = True
+) -> list[Chunk]:
+    """Cuts a text into pieces of about `size` characters; neighbours overlap a little.
+
+    Without `headings` a line that begins with `#` is a line like any other, as in source code.
+    """
+    found: list[Chunk] = []
+    for heading, lines in _sections(text, size, headings=headings):
+        start = 0
+        while start < len(lines):
+            end = _chunk_end(lines, start, size)
+            found += _chunk(lines[start:end], heading)
+            if end >= len(lines):
+                break
+            start = _next_start(lines, start, end, overlap)
+    return found
+
+
+def _sections(text: str, size: int, *, headings: bool) -> Iterator[tuple[str, Sequence[_Line]]]:
+    """Yields the lines under each heading, with the headings above it."""
+    path: list[tuple[int, str]] = []
+    lines: list[_Line] = []
+    in_code = False
+    for number, line in enumerate(text.split("\n"), start=1):
+        in_code ^= bool(_CODE_FENCE.match(line))
+        heading = _HEADING.match(line) if headings and not in_code else None
+        if heading is not None:
+            yield _title(path), lines
+            depth = len(heading[1])
+            path = [*((level, name) for level, name in path if level < depth), (depth, heading[2])]
+            lines = []
+        pieces = (line[at : at + size] for at in range(0, len(line), size)) if line else ("",)
+        lines += [_Line(number, piece) for piece in pieces]
+    yield _title(path), lines
+
+
+def _title(path: Sequence[tuple[int, str]]) -> str:
+    return " > ".join(name.strip()[:80] for _, name in path)
+
+
+def _chunk_end(lines: Sequence[_Line], start: int, size: int) -> int:
+    """Returns where a chunk ends: at its size, or before that at an empty line."""
+    length, empty = 0, 0
+    for at in range(start, len(lines)):
+        length += len(lines[at].text) + 1
+        if length > size and at > start:
+            return empty or at
+        if not lines[at].text.strip() and length > size // 2:
+            empty = at + 1
+    return len(lines)
+
+
+def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> int:
+    """Returns where the next chunk starts: some lines back, but after the start of this one."""
+    length, at = 0, end
+    while at - 1 > start and length + len(lines[at - 1].text) < overlap:
+        at -= 1
+        length += len(lines[at].text) + 1
+    return at
+
+
+def _chunk(lines: Sequence[_Line], heading: str) -> Iterator[Chunk]:
+    filled = [line for line in lines if line.text.strip()]
+    if filled:
+        inside = [line for line in lines if filled[0].number <= line.number <= filled[-1].number]
+        text = "\n".join(line.text for line in inside)
+        yield Chunk(text, filled[0].number, filled[-1].number, heading)
+
+
+_BLOCKS: Final = 12
+_WORTH: Final = 0.25  # of the best score; what fits less is noise
+_TABLES: Final = frozenset({".csv", ".tsv"})
+_HEADED: Final = frozenset({".md", ".markdown", ".html", ".htm"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """The chunks of a file, with the size and time at which it was read."""
+
+    stamp: tuple[int, int]
+    text: str
+    chunks: tuple[Chunk, ...]
+    note: str = ""
+
+
+class _Piece(NamedTuple):
+    """A chunk with the name of its file."""
+
+    name: str
+    chunk: Chunk
+
+    @property
+    def searched(self) -> str:
+        """The text that a query is compared with."""
+        return f"{self.name} {self.chunk.heading}\n{self.chunk.text}"
+
+    def block(self) -> ContextBlock:
+        """Returns the chunk as context, with its source."""
+        under = f": {self.chunk.heading}" if self.chunk.heading else ""
+        lines = f"{self.name}:{self.chunk.first}-{self.chunk.last}"
+        return ContextBlock(f"document{under}", self.chunk.text, lines)
+
+
+class DocumentSource:
+    """Files and folders as context; calls `tell` for every file that is left out."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path | str],
+        *,
+        limits: FileLimits | None = None,
+        ranker: Ranker | None = None,
+        count: Count = count_tokens,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._paths = tuple(Path(path) for path in paths)
+        self._limits = limits or FileLimits()
+        self._ranker = ranker or LexicalRanker()
+        self._count = count
+        self._report = tell
+        self._read: dict[Path, _Document] = {}
+        self._reported: set[str] = set()
+        self._busy = threading.Lock()
+
+    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
+        """Returns whole documents if all fit, else the chunks that fit the query best."""
+        notes: list[str] = []
+        blocks = await asyncio.to_thread(self._gather, query, token_limit, notes.append)
+        # Told here and not in the thread: whoever listens is no friend of threads.
+        for note in notes:
+            if note not in self._reported:
+                self._reported.add(note)
+                self._report(note)
+        return blocks
+
+    def _gather(self, query: str, tokens: int, note: Callable[[str], None]) -> list[ContextBlock]:
+        with self._busy:
+            found = find_files(self._paths, self._limits, note)
+            documents = {each.name: self._document(each, note) for each in found}
+            self._read = {each.path: documents[each.name] for each in found}
+            filled = {name: each for name, each in documents.items() if each.chunks}
+            return self._all_documents(filled, tokens) or self._best_chunks(filled, query, tokens)
+
+    def _document(self, found: Found, note: Callable[[str], None]) -> _Document:
+        known = self._read.get(found.path)
+        if known is None or known.stamp != found.stamp:
+            text, problem = read_document(found, self._limits)
+            kind = found.path.suffix.lower()
+            cut = tuple(chunks(text, headings=kind in _HEADED))
+            if kind in _TABLES and cut:
+                header = text.partition("\n")[0][:200]
+                cut = (cut[0], *(each._replace(heading=header) for each in cut[1:]))
+            known = _Document(found.stamp, text, cut, problem)
+        if known.note:
+            note(known.note)
+        return known
+
+    def _all_documents(self, documents: dict[str, _Document], tokens: int) -> list[ContextBlock]:
+        if sum(len(each.text) for each in documents.values()) > tokens * 16:
+            return []
+        blocks = [
+            _Piece(name, Chunk(each.text.strip("\n"), 1, each.chunks[-1].last)).block()
+            for name, each in documents.items()
+        ]
+        return blocks if self._cost(blocks) <= tokens else []
+
+    def _cost(self, blocks: Sequence[ContextBlock]) -> int:
+        return sum(self._count(f"{each.title} {each.source}\n{each.text}") for each in blocks)
+
+    def _best_chunks(
+        self, documents: dict[str, _Document], query: str, tokens: int
+    ) -> list[ContextBlock]:
+        pieces = [_Piece(name, each) for name, doc in documents.items() for each in doc.chunks]
+        scores = self._ranker.scores(query, tuple(piece.searched for piece in pieces))
+        order = sorted(range(len(pieces)), key=lambda at: (-scores[at], at))[:_BLOCKS]
+        taken: list[ContextBlock] = []
+        for at in order:
+            block = pieces[at].block()
+            if scores[at] <= 0 or scores[at] < _WORTH * scores[order[0]]:
+                break
+            if self._cost([*taken, block]) <= tokens:
+                taken.append(block)
+            elif not taken:
+                return self._clip(block, tokens)
+        return taken
+
+    def _clip(self, block: ContextBlock, tokens: int) -> list[ContextBlock]:
+        left = tokens - self._cost([ContextBlock(block.title, "", block.source)])
+        text = clipped(block.text, tokens=max(left, 0), count=self._count)
+        return [ContextBlock(block.title, text, block.source)] if text else []

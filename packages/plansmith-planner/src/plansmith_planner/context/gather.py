@@ -1,0 +1,242 @@
+"""Collects what the planner should know besides the request and tools, as fenced data."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.earlier import EarlierResult
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
+from plansmith.plan.run_options import Profile
+from plansmith.plan.sentence import Sentence
+from plansmith_planner.context.background import HEADING, Search, investigate
+from plansmith_planner.context.fence import fence, indented
+from plansmith_planner.context.history import TITLE, Summariser, recall
+from plansmith_planner.context.locales import locale_of
+from plansmith_planner.context.profile import about, constraints
+from plansmith_planner.context.timeouts import Failed, with_timeout
+from plansmith_planner.context.token_budget import Count, Part, fit, rendered, rough_count
+from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
+
+TIME: Final = "current time"
+EARLIER: Final = "results of earlier messages"
+FOLDER: Final = "folder"  # what is in the working folder, one line a file
+FOLDER_NEAR: Final = "more of the folder"  # files the request may mean, if not all are told
+_PREVIOUS: Final = "previous plan"
+_PROBLEMS: Final = "problems of the previous plan"
+_CHANGES: Final = "changes the person asks for"
+# Blocks from which no values may come: the time, and comments on an earlier plan.
+_NO_FACTS: Final = frozenset({TIME, _PREVIOUS, _PROBLEMS, _CHANGES})
+_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_LEAST_SHARE: Final = 24  # tokens; a smaller share is useless
+_MUST, _SHOULD, _MAY = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known before any source is asked; the last four are set for a revision.
+
+    `earlier` are results of earlier runs that the plan may use.
+    """
+
+    profile: Profile | None = None
+    timezone: str | None = None
+    history: Sequence[Message] = ()
+    earlier: Sequence[EarlierResult] = ()
+    previous: Plan | None = None
+    feedback: str = ""
+    problems: Sequence[Problem] = ()
+    findings: Sequence[ContextBlock] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How many tokens the context may have, and how long each source may take."""
+
+    tokens: int = 6000
+    seconds: float = 15.0
+    count: Count = rough_count
+
+
+_NOTHING_KNOWN: Final = Known()
+_DEFAULT_LIMITS: Final = Limits()
+
+
+class Context(NamedTuple):
+    """The context of a prompt, its language, and notes on what was cut or failed."""
+
+    blocks: tuple[ContextBlock, ...]
+    text: str
+    notes: tuple[str, ...]
+    locale: str
+    usage: Usage = Usage()
+
+    @property
+    def facts(self) -> tuple[ContextBlock, ...]:
+        """The blocks from which values may come: all but the time and comments on a plan."""
+        return tuple(block for block in self.blocks if block.title not in _NO_FACTS)
+
+
+class _Gathered(NamedTuple):
+    """One part of the context; `missing` names it if it failed."""
+
+    part: Part
+    notes: tuple[str, ...] = ()
+    missing: str = ""
+    usage: Usage = Usage()
+
+
+async def gather_context(
+    request: str,
+    *,
+    clock: Clock,
+    known: Known = _NOTHING_KNOWN,
+    sources: Sequence[ContextSource] = (),
+    search: Search | None = None,
+    summariser: Summariser | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Context:
+    """Collects all parts, stable ones first; leaves out sources that fail or are late."""
+    before, behind = _stable(known), _changing(known, clock)
+    asking = len(sources) + bool(search) + bool(known.history)
+    share = _share([*before, *behind], asking, limits)
+    tell(Sentence("planning.to_ask", count=asking, tokens=f"{share:,}"))
+    gathered = await asyncio.gather(
+        *(_ask(source, request, share, limits, clock) for source in sources),
+        _conversation(known, share, limits, summariser),
+        _background(request, search, share, limits, clock),
+    )
+    missing = [each.missing for each in gathered if each.missing]
+    parts = [*before, *(each.part for each in gathered), *behind]
+    fitted = fit(parts, tokens=limits.tokens, count=limits.count, missing=missing)
+    notes = (*(note for each in gathered for note in each.notes), *fitted.notes)
+    for note in notes:
+        tell(note)
+    language = known.profile.language if known.profile else ""
+    usage = next((each.usage for each in gathered if each.usage != Usage()), Usage())
+    return Context(fitted.blocks, fitted.text, notes, locale_of(request, language), usage)
+
+
+def _stable(known: Known) -> list[Part]:
+    """Returns the parts that stay the same from request to request."""
+    if known.profile is None:
+        return []
+    return [
+        *_parts("profile", about(known.profile) if known.profile != Profile() else "", _SHOULD),
+        *_parts("constraints of the profile", constraints(known.profile), _MUST),
+    ]
+
+
+def _changing(known: Known, clock: Clock) -> list[Part]:
+    """Returns the parts that change with each request; the time comes last."""
+    plan = plan_text(known.previous) if known.previous else ""
+    problems = "\n".join(f"- {indented(str(each))}" for each in known.problems)
+    return [
+        # No plan is made again from the words of tools without a person.
+        *_parts(EARLIER, earlier_text(known.earlier, words=known.previous is None), _SHOULD),
+        *_parts(_PREVIOUS, plan, _MUST),
+        *_parts(_PROBLEMS, problems, _MUST),
+        *_parts(_CHANGES, known.feedback, _MUST),
+        *(Part((block,), _SHOULD) for block in known.findings),
+        *_parts(TIME, time_text(clock, known.timezone), _SHOULD),
+    ]
+
+
+def earlier_text(results: Sequence[EarlierResult], *, words: bool = True) -> str:
+    """Returns earlier results, one a line: how a plan names each, and what it is.
+
+    Without `words`, nothing that a tool said is in it.
+    """
+    lines: list[str] = []
+    for each in results:
+        line = {"$from": each.name or each.ref, "is": each.kind, "request": each.request}
+        if words:
+            line["begins"] = each.lines
+        lines.append(json.dumps(line, ensure_ascii=False))
+    return "\n".join(lines)
+
+
+def _parts(title: str, text: str, rank: int) -> Iterator[Part]:
+    if text.strip():
+        yield Part((ContextBlock(title, text),), rank)
+
+
+def plan_text(plan: Plan) -> str:
+    """Returns a plan as JSON, one step per line."""
+    value = plan.to_json()
+    steps = value.pop("steps")
+    head = json.dumps(value, ensure_ascii=False)[:-1]
+    lines = (
+        [json.dumps(step, ensure_ascii=False) for step in steps] if isinstance(steps, list) else []
+    )
+    return f'{head}, "steps": [\n' + ",\n".join(lines) + "\n]}"
+
+
+def time_text(clock: Clock, timezone: str | None = None) -> str:
+    """Returns the time with offset, weekday and time zone."""
+    name = timezone or "UTC"
+    try:
+        now = clock.now().astimezone(ZoneInfo(name))
+    except (KeyError, ValueError, OSError):
+        hint = Sentence("error.zone_names")
+        raise Misconfigured(Sentence("error.no_zone", name=name), hint=hint) from None
+    return f"{now.isoformat(timespec='seconds')} ({_WEEKDAYS[now.weekday()]}, {name})"
+
+
+def _share(parts: Sequence[Part], asking: int, limits: Limits) -> int:
+    """Returns the tokens that each source may use, without marks."""
+    blocks = [block for part in parts for block in part.blocks]
+    marks = limits.count(fence(HEADING, "", "source")) if asking else 0
+    left = limits.tokens - limits.count(rendered(blocks))
+    return max(left // max(asking, 1) - marks, 0)
+
+
+async def _ask(
+    source: ContextSource, request: str, share: int, limits: Limits, clock: Clock
+) -> _Gathered:
+    name = type(source).__name__
+    if share < _LEAST_SHARE:
+        return _Gathered(Part(()), (f"no room is left for {name}: not asked",), name)
+    work = _blocks(source, request, share)
+    blocks = await with_timeout(work, seconds=limits.seconds, clock=clock)
+    if isinstance(blocks, Failed):
+        return _Gathered(Part(()), (f"{name} failed: {blocks.reason}",), f"{name}: no answer")
+    return _Gathered(Part(blocks, _MAY))
+
+
+async def _blocks(source: ContextSource, request: str, share: int) -> tuple[ContextBlock, ...]:
+    found = await source.gather(request, token_limit=share)
+    return tuple(block for block in found if block.text.strip())
+
+
+async def _conversation(
+    known: Known, share: int, limits: Limits, summariser: Summariser | None
+) -> _Gathered:
+    if not known.history:
+        return _Gathered(Part(()))
+    model = summariser if share >= _LEAST_SHARE else None
+    said = await recall(known.history, tokens=share, count=limits.count, summariser=model)
+    if not said.text:
+        number = len(known.history)
+        notes = (*said.notes, Sentence("context.no_room_history", count=number))
+        return _Gathered(Part(()), notes, TITLE, said.usage)
+    part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
+    return _Gathered(part, said.notes, usage=said.usage)
+
+
+async def _background(
+    request: str, search: Search | None, share: int, limits: Limits, clock: Clock
+) -> _Gathered:
+    if search is None:
+        return _Gathered(Part(()))
+    if share < _LEAST_SHARE:
+        return _Gathered(Part(()), ("no room is left for background investigation",), HEADING)
+    found = await investigate(request, search=search, clock=clock, tokens=share, count=limits.count)
+    return _Gathered(Part(found.blocks, _MAY), found.notes, HEADING if not found.blocks else "")

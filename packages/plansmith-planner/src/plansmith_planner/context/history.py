@@ -1,0 +1,145 @@
+"""Fits a conversation into a number of tokens: newest messages whole, older ones shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from plansmith.plan.sentence import Sentence
+from plansmith_planner.context.fence import fence, indented, label
+from plansmith_planner.context.timeouts import Failed, with_timeout
+from plansmith_planner.context.token_budget import Count, clipped, rough_count
+from plansmith_planner.model_calls import ModelAnswer, read_answer, render
+from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
+
+TITLE: Final = "conversation so far"
+_SHARE_OF_OLDER: Final = 3  # a third of the tokens is for messages that do not fit whole
+_LONGEST_LINE: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Summariser:
+    """A model that summarises earlier messages in one call."""
+
+    model: ChatModel
+    clock: Clock
+    seconds: float = 20.0
+    reads_tokens: int = 8000
+    prompts: Path | None = None
+
+
+class Recalled(NamedTuple):
+    """A conversation as text, and notes on what was left out or failed."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+async def recall(
+    history: Sequence[Message], *, tokens: int, count: Count, summariser: Summariser | None = None
+) -> Recalled:
+    """Returns the conversation, oldest message first, in at most so many tokens."""
+    lines = [f"{label(message.role)}: {indented(message.text)}" for message in history]
+    whole = "\n".join(lines)
+    if count(whole) <= tokens:
+        return Recalled(whole)
+    for_older = tokens // _SHARE_OF_OLDER
+    newest = _newest(lines, tokens - for_older, count)
+    older = lines[: len(lines) - newest]
+    if not newest:
+        older, last = lines[:-1], lines[-1]
+        kept = [clipped(last, tokens=tokens - for_older, count=count)]
+        notes = [Sentence("context.newest_clipped")]
+    else:
+        kept, notes = lines[len(lines) - newest :], []
+    shortened = await _shortened(older, tokens=for_older, count=count, summariser=summariser)
+    text = "\n".join(part for part in [shortened.text, *kept] if part)
+    return Recalled(
+        clipped(text, tokens=tokens, count=count, keep_end=True),
+        (*notes, *shortened.notes),
+        shortened.usage,
+    )
+
+
+async def summarise(
+    history: Sequence[Message], *, words: int, summariser: Summariser
+) -> ModelAnswer | None:
+    """Returns a conversation in short, as a model words it; None if it gives nothing."""
+    whole = "\n".join(f"{label(each.role)}: {indented(each.text)}" for each in history)
+    read = clipped(whole, tokens=summariser.reads_tokens, count=rough_count, keep_end=True)
+    summary = await _summary(read, words, summariser)
+    return None if isinstance(summary, Failed) else summary
+
+
+def _newest(lines: Sequence[str], tokens: int, count: Count) -> int:
+    """Returns how many of the last lines fit whole."""
+    number = 0
+    while number < len(lines) and count("\n".join(lines[-number - 1 :])) <= tokens:
+        number += 1
+    return number
+
+
+async def _shortened(
+    older: Sequence[str], *, tokens: int, count: Count, summariser: Summariser | None
+) -> Recalled:
+    if not older:
+        return Recalled("")
+    if summariser is None:
+        return _excerpts(older, tokens, count)
+    number, whole = _messages(len(older)), "\n".join(older)
+    read = clipped(whole, tokens=summariser.reads_tokens, count=count, keep_end=True)
+    summary = await _summary(read, tokens // 2, summariser)
+    if isinstance(summary, Failed):
+        excerpts = _excerpts(older, tokens, count)
+        failed = Sentence("context.no_summary", messages=number, reason=summary.reason)
+        return Recalled(excerpts.text, (failed, *excerpts.notes))
+    notes = [Sentence("context.summarised", messages=number, model=label(summariser.model.name))]
+    if read != whole:
+        notes.append(Sentence("context.summary_part", size=len(read)))
+    text = f"[{number}, in short] {indented(summary.text)}"
+    return Recalled(clipped(text, tokens=tokens, count=count), tuple(notes), summary.usage)
+
+
+async def _summary(text: str, words: int, summariser: Summariser) -> ModelAnswer | Failed:
+    prompt = render(
+        "summary",
+        folder=summariser.prompts,
+        words=str(max(words, 20)),
+        conversation=fence("conversation", text),
+    )
+    answer = read_answer(summariser.model.stream(Prompt([Message("user", prompt)])))
+    summary = await with_timeout(answer, seconds=summariser.seconds, clock=summariser.clock)
+    if isinstance(summary, Failed) or summary.text.strip():
+        return summary
+    return Failed("the model's answer is empty")
+
+
+def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
+    """Returns the beginnings of as many of the later lines as fit, and their number."""
+    kept: list[str] = []
+
+    def text() -> str:
+        gone = len(older) - len(kept)
+        first_line = [f"[{_messages(gone)} left out]"] if gone else []
+        return "\n".join([*first_line, *kept])
+
+    for line in reversed(older):
+        first = " ".join(line.split())
+        short = first if len(first) <= _LONGEST_LINE else f"{first[:_LONGEST_LINE]}… [clipped]"
+        kept.insert(0, short)
+        if count(text()) > tokens:
+            kept.pop(0)
+            break
+    gone = len(older) - len(kept)
+    notes = [Sentence("context.left_out", messages=_messages(gone))] if gone else []
+    notes += [Sentence("context.clipped", messages=_messages(len(kept)))] if kept else []
+    return Recalled(text(), tuple(notes))
+
+
+def _messages(number: int) -> str:
+    if number == 1:
+        return Sentence("context.one_message")
+    return Sentence("context.messages", count=number)

@@ -1,0 +1,165 @@
+"""Divides the tokens of a prompt between its blocks, and reports what was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from plansmith.plan.sentence import Sentence
+from plansmith_planner.context.fence import RULE, fence, label
+from plansmith.ports import ContextBlock
+
+Count = Callable[[str], int]
+
+LEFT_OUT: Final = "left out of this context"
+_LONGEST_TOKEN: Final = 64  # characters per token; longer texts are cut before they are counted
+_SMALLEST: Final = 8  # tokens; a shorter piece is not worth its marks
+_MOST_NAMED: Final = 5
+
+
+def rough_count(text: str) -> int:
+    """Estimates the tokens of a text, rather too many: a third of its bytes."""
+    return (len(text.encode("utf-8", "replace")) + 2) // 3
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Blocks that belong together; rank 0 is essential."""
+
+    blocks: tuple[ContextBlock, ...]
+    rank: int = 2
+    newest_last: bool = False
+
+
+class Fitted(NamedTuple):
+    """The blocks that fit, as they enter the prompt, and what was cut."""
+
+    blocks: tuple[ContextBlock, ...]
+    text: str
+    notes: tuple[str, ...]
+
+
+def fit(parts: Sequence[Part], *, tokens: int, count: Count, missing: Sequence[str] = ()) -> Fitted:
+    """Fits parts into a number of tokens: by rank, then in equal shares, in their order."""
+    blocks = tuple(block for part in parts for block in part.blocks)
+    if sum(len(block.text) for block in blocks) <= tokens * _LONGEST_TOKEN:
+        text = rendered(blocks, missing)
+        if count(text) <= tokens:
+            return Fitted(blocks, text, ())
+    slack = 0
+    while slack < tokens:
+        sharing = _Sharing(parts, tokens - slack, count)
+        text = rendered(sharing.blocks, [*sharing.cut, *missing])
+        over = count(text) - tokens
+        if over <= 0:
+            return Fitted(sharing.blocks, text, tuple(sharing.notes))
+        # The joined text may have more tokens than its parts: try again with fewer.
+        slack = max(2 * slack, slack + over)
+    notes = (Sentence("context.no_room", tokens=tokens),)
+    return Fitted((), "", notes if blocks else ())
+
+
+def rendered(blocks: Sequence[ContextBlock], missing: Sequence[str] = ()) -> str:
+    """Returns blocks as prompt text, after the rule that they are data."""
+    fences = [fence(block.title, block.text, block.source) for block in blocks]
+    if missing:
+        named = [label(name)[:60] for name in missing[:_MOST_NAMED]]
+        more = [f"and {len(missing) - _MOST_NAMED} more"] if len(missing) > _MOST_NAMED else []
+        fences.append(fence(LEFT_OUT, "\n".join([*named, *more])))
+    return "\n\n".join([RULE, *fences]) if fences else ""
+
+
+def clipped(text: str, *, tokens: int, count: Count, keep_end: bool = False) -> str:
+    """Cuts a text to a number of tokens; a line says how much is missing."""
+    if len(text) <= tokens * _LONGEST_TOKEN and count(text) <= tokens:
+        return text
+
+    def cut(length: int) -> str:
+        said = f"[… {len(text) - length:,} of {len(text):,} characters left out]"
+        if keep_end:
+            return f"{said}\n{text[len(text) - length :].lstrip()}"
+        return f"{text[:length].rstrip()}\n{said}".lstrip("\n")
+
+    if count(cut(0)) > tokens:
+        return ""
+    good, bad = 0, min(len(text), tokens * _LONGEST_TOKEN + 1)
+    length = min(bad - 1, tokens * 4)
+    while bad - good > 1 + good // 64:
+        fits = count(cut(length)) <= tokens
+        good, bad = (length, bad) if fits else (good, length)
+        length = (good + bad) // 2
+    return cut(good) if good else ""
+
+
+@dataclass
+class _Sharing:
+    """One attempt to divide a number of tokens."""
+
+    parts: Sequence[Part]
+    tokens: int
+    count: Count
+    blocks: tuple[ContextBlock, ...] = ()
+    notes: list[str] = field(default_factory=list[str])
+    cut: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        left = self.tokens - self.count(rendered((), [LEFT_OUT] * (_MOST_NAMED + 1)))
+        taken: dict[int, tuple[ContextBlock, ...]] = {}
+        for rank in sorted({part.rank for part in self.parts}):
+            group = [at for at, part in enumerate(self.parts) if part.rank == rank]
+            needs = [self._need(self.parts[at]) for at in group]
+            for at, share in zip(group, equal_shares(needs, left), strict=True):
+                taken[at] = tuple(self._take(self.parts[at], share))
+            left -= sum(self._cost(block) for at in group for block in taken[at])
+        self.blocks = tuple(block for at in sorted(taken) for block in taken[at])
+
+    def _need(self, part: Part) -> int:
+        return sum(self._cost(block) for block in part.blocks)
+
+    def _cost(self, block: ContextBlock) -> int:
+        if len(block.text) > self.tokens * _LONGEST_TOKEN:
+            return max(self.tokens, 1)
+        return self.count("\n\n" + fence(block.title, block.text, block.source))
+
+    def _take(self, part: Part, share: int) -> Iterator[ContextBlock]:
+        left = share
+        for block in part.blocks:
+            cost = self._cost(block)
+            if cost <= left and len(block.text) <= self.tokens * _LONGEST_TOKEN:
+                left -= cost
+                yield block
+                continue
+            piece = self._clip(block, left, keep_end=part.newest_last)
+            # Later blocks are less important and must not use the rest.
+            left = 0
+            if piece is not None:
+                yield piece
+
+    def _clip(self, block: ContextBlock, left: int, *, keep_end: bool) -> ContextBlock | None:
+        name = f"{block.title} ({block.source})" if block.source else block.title
+        marks = self._cost(replace(block, text=""))
+        text = ""
+        if left - marks >= _SMALLEST:
+            text = clipped(block.text, tokens=left - marks, count=self.count, keep_end=keep_end)
+        if not text:
+            self.cut.append(name)
+            self.notes.append(Sentence("context.lack_of_room", name=label(name)))
+            return None
+        self.notes.append(
+            Sentence(
+                "context.block_clipped", shown=len(text), size=len(block.text), name=label(name)
+            )
+        )
+        return replace(block, text=text)
+
+
+def equal_shares(needs: Sequence[int], left: int) -> list[int]:
+    """Returns what each gets: what it needs, or an equal share of what is left."""
+    shares = [0] * len(needs)
+    left = max(left, 0)
+    order = sorted(range(len(needs)), key=needs.__getitem__)
+    for place, at in enumerate(order):
+        shares[at] = min(needs[at], left // (len(order) - place))
+        left -= shares[at]
+    return shares

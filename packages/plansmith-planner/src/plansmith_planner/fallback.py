@@ -1,0 +1,116 @@
+"""Makes a plan when no model gave a usable one: a fixed plan, or the usable steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from plansmith.plan.graph import downstream, needs
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, Severity
+from plansmith.plan.refs import escape_text
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AnyStep, MapStep, ReplyStep
+from plansmith_planner.settings import Fallback
+
+_MOST_TEXT: Final = 2000
+_NOTHING: Final = {"zh": "（计划不可用）", "en": "(no plan is available)"}
+_THREE: Final = {
+    "zh": ("分析请求", "执行任务", "验证结果"),
+    "en": ("Analyze request", "Execute task", "Verify results"),
+}
+
+
+def fallback(
+    kind: Fallback,
+    *,
+    request: str,
+    text: str,
+    reason: str,
+    locale: str,
+    agent: str | None = None,
+    language: str = "",
+) -> Plan | None:
+    """Returns the fallback plan; `reason` says why the model's plan is not used.
+
+    The three steps are in `language`, without one in that of the request.
+    """
+    if kind is Fallback.NONE:
+        return None
+    three = kind is Fallback.THREE_STEPS
+    steps = _three(request, language or locale, agent) if three else _reply(text, locale)
+    goal = f"Plan for: {request[:50]}{'...' * (len(request) > 50)}"
+    return Plan.model_validate({"goal": goal, "locale": locale, "degraded": reason, "steps": steps})
+
+
+def _reply(text: str, locale: str) -> list[dict[str, Any]]:
+    """Returns a reply step with the model's text, which is probably the answer."""
+    answer = text.strip()[:_MOST_TEXT].encode("utf-8", "replace").decode()
+    instruction = escape_text(answer) or _NOTHING["zh" if locale.startswith("zh") else "en"]
+    return [{"id": "reply", "kind": "reply", "instruction": instruction}]
+
+
+def _three(request: str, locale: str, agent: str | None) -> list[dict[str, Any]]:
+    """Returns steps to analyse, execute and verify: for an agent if there is one, else replies."""
+    steps: list[dict[str, Any]] = []
+    for name, title in zip(
+        ("analyze", "execute", "verify"),
+        _THREE["zh" if locale.startswith("zh") else "en"],
+        strict=True,
+    ):
+        text = f"{title}: {escape_text(request)}"
+        action = {"agent": agent, "task": text} if agent else {"instruction": text}
+        after = [steps[-1]["id"]] if steps else []
+        steps.append({"id": name, "title": title, "after": after, **action})
+    return steps
+
+
+def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan | None:
+    """Returns the plan without steps that have errors and without what depends on these.
+
+    Replies that would report on removed steps are removed too; an entry that was no step takes
+    nothing with it. Of too many steps the first are kept, and the last reply; a rule that allows
+    fewer steps than `max_steps` counts too. Returns None if nothing is left.
+    """
+    errors = [each for each in problems if each.severity is Severity.ERROR]
+    max_steps = min([max_steps, *_ruled(errors)])
+    inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
+    bad = {inner.get(each.step, each.step) for each in errors if each.step is not None}
+    using = {step.id: frozenset(_sources(step)) for step in plan.steps}
+    known = {name: used & using.keys() for name, used in using.items()}
+    gone = bad | downstream(known, [name for name in bad if name in known])
+    behind = downstream(needs(plan), [name for name in gone if name in using])
+    kept = [
+        step
+        for step in plan.steps
+        if step.id not in gone and not (isinstance(step, ReplyStep) and step.id in behind)
+    ]
+    steps = _cut(kept, max_steps)
+    names = {step.id for step in steps}
+    loose = [step.replace(after=tuple(n for n in step.after if n in names)) for step in steps]
+    return plan.replace(steps=tuple(loose)) if steps else None
+
+
+def _sources(step: AnyStep) -> Iterator[str]:
+    """Yields the steps that a step refers to, in its rules too."""
+    return (found.ref.step for found in step.references if found.ref is not None)
+
+
+def _ruled(errors: Sequence[Problem]) -> Iterator[int]:
+    """Yields how many steps the broken rules allow."""
+    for each in errors:
+        found = each.message
+        if isinstance(found, Sentence) and found.code == "ps.by_rule":
+            found = found.fields["problem"]
+        if isinstance(found, Sentence) and found.code == "ps.many_steps":
+            yield int(found.fields["most"])
+
+
+def _cut(steps: Sequence[AnyStep], most: int) -> list[AnyStep]:
+    """Returns the first steps; if the last of all is a reply, it is kept too."""
+    if len(steps) <= most:
+        return list(steps)
+    last = steps[-1]
+    # A reply alone would have nothing to report.
+    ends = isinstance(last, ReplyStep) and most > 1
+    return [*steps[: most - 1], last] if ends else list(steps[:most])

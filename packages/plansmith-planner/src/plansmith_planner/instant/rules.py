@@ -1,0 +1,77 @@
+"""Plans a request by rules if its whole text leaves no doubt; any other goes to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from plansmith.check.check_plan import check_plan
+from plansmith.check.rehearsal import Rehearse
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.plan import Plan
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith_planner.instant.arithmetic import read_arithmetic
+from plansmith_planner.instant.call import STEP, InstantCall, core
+from plansmith_planner.instant.small_talk import small_talk
+from plansmith_planner.instant.times import read_times
+from plansmith_planner.instant.units import read_units
+from plansmith.text import HAN, visible
+
+_LONGEST: Final = 200  # whatever is longer says more than these rules understand
+
+
+class Instant(NamedTuple):
+    """A plan, or an answer that needs none, with the reason that a person sees."""
+
+    reason: Sentence
+    plan: Plan | None = None
+    answer: str = ""
+
+
+async def instant(
+    request: str, *, tools: Sequence[ToolSpec], rehearse: Rehearse, locale: str
+) -> Instant | None:
+    """Returns what rules make of a request; None unless they understand every word of it.
+
+    The tool itself decides whether its arguments mean something: what its rehearsal does not
+    accept is left to the model.
+    """
+    text = request.strip()
+    if not 0 < len(text) <= _LONGEST or visible(text) != text or "\n" in text:
+        return None
+    chinese = HAN.search(text) is not None or locale.startswith("zh")
+    talk = small_talk(text, [each.name for each in tools], chinese=chinese)
+    if talk:
+        return Instant(Sentence("instant.small_talk"), answer=talk)
+    call = read_call(text, chinese=chinese)
+    spec = next((each for each in tools if call and each.name == call.tool), None)
+    if call is None or spec is None or spec.effect is not Effect.READ or spec.open_world:
+        return None
+    reason = Sentence(f"instant.{call.kind}")
+    plan = _plan(call, text, locale, thought=in_language(reason, locale))
+    flawed = any(each.severity == "error" for each in check_plan(plan, tools))
+    told = None if flawed else await rehearse(call.tool, call.inputs)
+    if told and call.kind == "arithmetic":
+        # Nothing but numbers and signs: no model would make more of them.
+        why = Sentence("error.not_calculated", why=told)
+        return Instant(reason, answer=in_language(why, "zh" if chinese else "en"))
+    return Instant(reason, plan) if told == "" else None
+
+
+def read_call(request: str, *, chinese: bool) -> InstantCall | None:
+    """Returns the call that a text asks for and nothing else; None for any other text."""
+    said = core(request)
+    return (
+        read_arithmetic(said, chinese=chinese)
+        or read_times(said, chinese=chinese)
+        or read_units(said, chinese=chinese)
+    )
+
+
+def _plan(call: InstantCall, request: str, locale: str, *, thought: str) -> Plan:
+    steps = [
+        {"id": STEP, "tool": call.tool, "inputs": call.inputs},
+        {"id": "answer", "instruction": call.says, "style": "exact"},
+    ]
+    about = {"goal": request, "thought": thought, "locale": locale}
+    return Plan.model_validate({**about, "steps": steps})

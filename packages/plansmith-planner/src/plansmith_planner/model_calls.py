@@ -1,0 +1,139 @@
+"""Calls models: fills prompt files, reads whole answers, records the exchanges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from plansmith.errors import Misconfigured, ModelFailed
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
+
+_PLACE = re.compile(r"<<([a-z_]+)>>")
+
+
+def render(name: str, *, folder: Path | None = None, **values: str) -> str:
+    """Returns a prompt with its values filled in; braces inside values are left alone."""
+    text = prompt_text(name, folder)
+    wanted = places(text)
+    if wanted != values.keys():
+        missing, unused = sorted(wanted - values.keys()), sorted(values.keys() - wanted)
+        raise Misconfigured(
+            Sentence(
+                "prompts.misfit",
+                name=name,
+                missing=missing or Sentence("error.none"),
+                unused=unused or Sentence("error.none"),
+            ),
+            hint=Sentence("prompts.same_names"),
+        )
+    return _PLACE.sub(lambda place: values[place.group(1)], text)
+
+
+def places(text: str) -> set[str]:
+    """Returns the names of the values that a prompt needs."""
+    return set(_PLACE.findall(text))
+
+
+def prompt_text(name: str, folder: Path | None = None) -> str:
+    """Returns the text of a prompt: from the user's folder if it is there, else our own."""
+    own = folder / f"{name}.md" if folder else None
+    if own is not None and own.is_file():
+        return own.read_text(encoding="utf-8")
+    return _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> str:
+    file = files("plansmith_planner") / "prompts" / f"{name}.md"
+    if not file.is_file():
+        raise Misconfigured(
+            Sentence("prompts.absent", name=name),
+            hint=Sentence("error.known", names=prompt_names()),
+        )
+    return file.read_text(encoding="utf-8")
+
+
+def prompt_names() -> list[str]:
+    """Returns the names of all prompts."""
+    entries = (files("plansmith_planner") / "prompts").iterdir()
+    return sorted(each.name.removesuffix(".md") for each in entries if each.name.endswith(".md"))
+
+
+class ModelAnswer(NamedTuple):
+    """A model's whole answer."""
+
+    text: str
+    usage: Usage
+
+
+async def read_answer(
+    stream: AsyncIterator[Delta],
+    on_text: Callable[[str], None] = lambda _: None,
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> ModelAnswer:
+    """Reads a model's whole answer; calls `on_text` with each piece, `on_progress` between."""
+    pieces: list[str] = []
+    usage = Usage()
+    async with aclosing(cast("AsyncGenerator[Delta]", stream)) as deltas:
+        async for delta in deltas:
+            match delta:
+                case TextDelta("", progress) if progress:
+                    on_progress(progress)
+                case TextDelta(text) | ArgumentsDelta(text=text):
+                    pieces.append(text)
+                    on_text(text)
+                case ModelDone(usage=spent):
+                    usage = spent
+    return ModelAnswer("".join(pieces), usage)
+
+
+class Transcript:
+    """Records the exchanges with models while one request is planned."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[dict[str, Json]] = []
+
+    def of(self, model: ChatModel) -> ChatModel:
+        """Returns a model that records its exchanges here."""
+        return _RecordingModel(model, self.exchanges)
+
+
+class _RecordingModel:
+    def __init__(self, model: ChatModel, exchanges: list[dict[str, Json]]) -> None:
+        self._model = model
+        self._exchanges = exchanges
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        exchange: dict[str, Json] = {
+            "model": self.name,
+            "prompt": [{"role": each.role, "text": each.text} for each in prompt.messages],
+            "text": "",
+        }
+        self._exchanges.append(exchange)
+        pieces: list[str] = []
+        try:
+            async for delta in self._model.stream(prompt):
+                match delta:
+                    case TextDelta(text) | ArgumentsDelta(_, text):
+                        pieces.append(text)
+                    case ModelDone(usage, model):
+                        exchange["tokens"] = usage.input_tokens + usage.output_tokens
+                        # A model that is chosen at the first call gets its name only now.
+                        exchange["model"] = model or self.name
+                yield delta
+        except ModelFailed as failure:
+            exchange["failure"] = failure.message
+            raise
+        finally:
+            exchange["text"] = "".join(pieces)

@@ -1,0 +1,107 @@
+"""The planner that uses models: makes plans for requests, and writes replies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from plansmith.lazy import lazy_modules
+
+if TYPE_CHECKING:
+    from plansmith.check import rehearsal
+    from plansmith.plan.planning import OnStep, Planned, PlanRequest, Tell
+    from plansmith_planner import model_calls, pipeline, replies, stages
+    from plansmith_planner import settings as planner_settings
+    from plansmith_planner.context import background
+    from plansmith.ports import (
+        Available,
+        Call,
+        ChatModel,
+        Clock,
+        ContextSource,
+        Message,
+        Ranker,
+        ReplyBrief,
+    )
+else:
+    lazy_modules(
+        globals(),
+        background="plansmith_planner.context.background",
+        model_calls="plansmith_planner.model_calls",
+        pipeline="plansmith_planner.pipeline",
+        planner_settings="plansmith_planner.settings",
+        rehearsal="plansmith.check.rehearsal",
+        replies="plansmith_planner.replies",
+        stages="plansmith_planner.stages",
+    )
+
+RULES: Final = "rules"  # the name of the model that plans by rules
+
+
+class ModelPlanner:
+    """Makes plans with one model, judges requests and writes replies with it or with others."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        clock: Clock,
+        triage_model: ChatModel | None = None,
+        report_model: ChatModel | None = None,
+        context: Sequence[ContextSource] = (),
+        ranker: Ranker | None = None,
+        settings: planner_settings.PlannerSettings | None = None,
+    ) -> None:
+        self.model = model
+        self.settings = settings or planner_settings.PlannerSettings()
+        self._clock = clock
+        self._triage_model = triage_model or model
+        self._report_model = report_model or model
+        self._context = list(context)
+        self._ranker = ranker
+
+    @property
+    def name(self) -> str:
+        """The name of the model that plans, or `rules`."""
+        return self.model.name
+
+    @property
+    def judging_model(self) -> ChatModel | None:
+        """The model that judges messages and shortens conversations; none where rules plan."""
+        return None if self._triage_model.name == RULES else self._triage_model
+
+    async def make(
+        self, request: PlanRequest, available: Available, *, tell: Tell, on_step: OnStep
+    ) -> Planned:
+        """Returns a checked plan, an answer, a question, or why there is none."""
+        transcript = model_calls.Transcript()
+        settings, most = self.settings, request.max_steps
+        deps = stages.PlannerDeps(
+            plan_model=transcript.of(self.model),
+            triage_model=transcript.of(self._triage_model) if settings.triage else None,
+            clock=self._clock,
+            tools=available.tools,
+            agents=available.agents,
+            templates=available.templates,
+            sources=self._context,
+            search=background.search_with(available) if settings.background_search else None,
+            ranker=self._ranker,
+            settings=settings if most is None else settings.replace(max_steps=most),
+            earlier=available.earlier,
+            rehearse=rehearsal.rehearsal_with(available.sources),
+        )
+        made = await pipeline.make_plan(request, deps=deps, tell=tell, on_step=on_step)
+        asked = {str(each["model"]) for each in transcript.exchanges}
+        return replace(
+            made,
+            exchanges=tuple(transcript.exchanges),
+            origin="model" if asked - {RULES} else "rules",
+        )
+
+    async def write(self, brief: ReplyBrief, said: Sequence[Message], call: Call) -> str:
+        """Returns the text of one reply, which may be empty."""
+        prompts = self.settings.prompts
+        return await replies.write_reply(
+            brief, said, call, model=self._report_model, prompts=prompts
+        )

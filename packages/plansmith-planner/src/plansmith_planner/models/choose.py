@@ -1,0 +1,429 @@
+"""Chooses a model where none is set: an API key, a local server, the embedded model, else rules."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast
+from urllib.parse import urlsplit
+
+from plansmith import plugins
+from plansmith_planner.models.wrappers import closing
+from plansmith.errors import Misconfigured
+from plansmith.plan.briefs import ReplyBrief
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import ChatModel, Delta, Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An environment variable with an API key, and the model it is for.
+
+    `base_url` is set where the provider is reached as an OpenAI-compatible server.
+    """
+
+    variable: str
+    provider: str
+    model: str
+    chosen_by: str
+    base_url: str | None = None
+
+
+def _key(variable: str, provider: str, model: str, base_url: str | None = None) -> Key:
+    chosen_by = f"{variable.removesuffix('_API_KEY')}_MODEL"
+    return Key(variable, provider, model, chosen_by, base_url)
+
+
+# In this order; names that providers keep pointing at a current model where there are such.
+KEYS: Final = (
+    _key("OPENAI_API_KEY", "openai", "gpt-5.4-mini"),
+    _key("ANTHROPIC_API_KEY", "anthropic", "claude-sonnet-5"),
+    _key("GEMINI_API_KEY", "google", "gemini-flash-latest"),
+    _key("GOOGLE_API_KEY", "google", "gemini-flash-latest"),
+    _key("DEEPSEEK_API_KEY", "deepseek", "deepseek-chat"),
+    _key("DASHSCOPE_API_KEY", "alibaba", "qwen-plus"),
+    _key("MOONSHOTAI_API_KEY", "moonshotai", "kimi-latest"),
+    _key("ZAI_API_KEY", "zai", "glm-4.7"),
+    _key("MISTRAL_API_KEY", "openai", "mistral-large-latest", "https://api.mistral.ai/v1"),
+    _key("GROQ_API_KEY", "openai", "openai/gpt-oss-120b", "https://api.groq.com/openai/v1"),
+    _key("XAI_API_KEY", "openai", "grok-4", "https://api.x.ai/v1"),
+    _key("OPENROUTER_API_KEY", "openrouter", "openrouter/auto"),
+)
+
+
+def found_keys(environment: Mapping[str, str]) -> Iterator[tuple[Key, str]]:
+    """Returns the keys that are set, each with its model as `provider:name`."""
+    for key in KEYS:
+        if environment.get(key.variable, "").strip():
+            name = environment.get(key.chosen_by, "").strip() or key.model
+            yield key, f"{key.provider}:{name}"
+
+
+LIMIT_S: Final = 1.0
+_MOST_BYTES: Final = 1_000_000
+_OLLAMA_PORT: Final = 11434
+# Models that take text and give something else than text, by how they are usually called.
+_NO_CHAT: Final = re.compile(
+    r"embed|minilm|rerank|whisper|moderation|prompt-guard|diffusion|sdxl|flux"
+    r"|(?:^|[/_.-])(?:bge|e5|gte|tts|clip|siglip|vae)(?:[_.:-]|$)",
+    re.IGNORECASE,
+)
+_EMBEDDING_FAMILIES: Final = frozenset({"bert", "nomic-bert", "xlm-roberta", "embeddings"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address where a model server may listen, and the path that lists its models.
+
+    `url` is its root; OpenAI-compatible calls go to `base_url`.
+    """
+
+    program: str
+    url: str
+    path: str = "/v1/models"
+    key: str = ""
+
+    @property
+    def base_url(self) -> str:
+        """The address for chat requests."""
+        return f"{self.url}/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The answer of a server: the models that can chat, or why there are none."""
+
+    place: Place
+    models: tuple[str, ...] = ()
+    flaw: str = ""
+
+
+def usual_places(environment: Mapping[str, str]) -> tuple[Place, ...]:
+    """Returns the addresses of common local model servers, at their usual ports."""
+    ollama = _ollama_url(environment.get("OLLAMA_HOST", ""))
+    return (
+        Place("Ollama", ollama, "/api/tags"),
+        Place("LM Studio", "http://127.0.0.1:1234", "/api/v0/models"),
+        Place("llama.cpp", "http://127.0.0.1:8080"),
+        Place("vLLM", "http://127.0.0.1:8000"),
+    )
+
+
+def _ollama_url(given: str) -> str:
+    """Reads OLLAMA_HOST as Ollama does: with or without scheme and port."""
+    text = given.strip().rstrip("/")
+    if not text:
+        return f"http://127.0.0.1:{_OLLAMA_PORT}"
+    parts = urlsplit(text if "://" in text else f"http://{text}")
+    # Told to listen everywhere, it is reached here.
+    host = "127.0.0.1" if parts.hostname in (None, "0.0.0.0", "::") else parts.hostname  # noqa: S104
+    host = f"[{host}]" if ":" in str(host) else host
+    usual = {"https": 443, "http": 80}.get(parts.scheme, _OLLAMA_PORT)
+    port = _port(parts.netloc) or (usual if "://" in text else _OLLAMA_PORT)
+    return f"{parts.scheme}://{host}:{port}{parts.path}"
+
+
+def _port(netloc: str) -> int | None:
+    found = re.search(r":(\d{1,5})$", netloc)
+    return int(found[1]) if found else None
+
+
+async def ask_servers(places: Sequence[Place], *, limit_s: float = LIMIT_S) -> list[Server]:
+    """Asks all servers at once, each within the time limit; returns answers in order."""
+    if not places:
+        return []
+    # The libraries of the providers bring one of them; which one changes with their versions.
+    name = next((each for each in ("httpx", "httpx2") if importlib.util.find_spec(each)), "")
+    if not name:
+        return [Server(place, flaw=_NO_LIBRARY) for place in places]
+    httpx: Any = importlib.import_module(name)
+    # Certificates take long to load; most servers are on this machine, without encryption.
+    encrypted = any(place.url.startswith("https") for place in places)
+    # Proxies of the environment are for the world outside, not for this machine.
+    async with httpx.AsyncClient(trust_env=False, timeout=limit_s, verify=encrypted) as client:
+        return await asyncio.gather(*(_ask(client, place, limit_s) for place in places))
+
+
+async def _ask(client: Any, place: Place, limit_s: float) -> Server:
+    try:
+        async with asyncio.timeout(limit_s):
+            status, text = await _get(client, place)
+    except TimeoutError:
+        return Server(place, flaw=Sentence("model.silent", seconds=f"{limit_s:g}"))
+    except OSError as error:
+        return Server(place, flaw=Sentence("model.unreachable", error=str(error)))
+    except Exception as error:
+        if not type(error).__module__.startswith(("httpx", "httpcore")):
+            raise
+        slow = "Timeout" in type(error).__name__
+        silent = Sentence("model.silent", seconds=f"{limit_s:g}")
+        flaw = silent if slow else Sentence("model.no_server")
+        return Server(place, flaw=flaw)
+    if status != 200:
+        return Server(place, flaw=Sentence("model.status", status=str(status)))
+    return _read(place, text)
+
+
+async def _get(client: Any, place: Place) -> tuple[int, str]:
+    headers = {"Authorization": f"Bearer {place.key}"} if place.key else {}
+    data = bytearray()
+    async with client.stream("GET", f"{place.url}{place.path}", headers=headers) as answer:
+        async for block in answer.aiter_bytes():
+            data += block
+            if len(data) > _MOST_BYTES:
+                break
+        return answer.status_code, data[:_MOST_BYTES].decode("utf-8", "replace")
+
+
+def _read(place: Place, text: str) -> Server:
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        value = None
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    rows: list[Any] | None = fields.get("data", fields.get("models"))
+    if not isinstance(rows, list):
+        return Server(place, flaw=Sentence("model.no_models"))
+    names = [each for row in rows for each in _name(row)]
+    usable = tuple(dict.fromkeys(names))
+    if usable:
+        return Server(place, usable)
+    flaw = Sentence("model.none_chats" if rows else "model.none_yet")
+    return Server(place, flaw=flaw)
+
+
+def _name(row: Any) -> Iterator[str]:
+    """Returns the name of a model that can chat, as the server calls it."""
+    if not isinstance(row, dict):
+        return
+    fields = cast("dict[str, Any]", row)
+    name = fields.get("id") or fields.get("model") or fields.get("name")
+    details: Any = fields.get("details")
+    known = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
+    families = {*cast("list[Any]", known.get("families") or []), fields.get("type")}
+    # A model of Ollama's cloud needs an account there, whatever the list says.
+    remote = bool(fields.get("remote_host")) or str(name).endswith(("-cloud", ":cloud"))
+    other = remote or bool(families & _EMBEDDING_FAMILIES)
+    if isinstance(name, str) and name and not other and not _NO_CHAT.search(name):
+        yield name
+
+
+Kind = Literal["key", "server", "embedded", "rules"]
+RULES: Final = "rules"
+_NO_LIBRARY: Final = Sentence("model.no_library")
+_NO_SHELF: Final = "`pip install packages/plansmith-desk`"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One option that was checked; `flaw` says why it cannot be used, empty if it can."""
+
+    kind: Kind
+    what: str
+    flaw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The chosen model, as settings name it, and all options that were checked."""
+
+    kind: Kind
+    model: str
+    why: str
+    base_url: str | None = None
+    api_key_env: str | None = None
+    tried: tuple[Tried, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """Returns the choice on one line, for a person."""
+        if self.kind == "rules":
+            return self.why
+        return Sentence("model.told", **self._fields())
+
+    @property
+    def described(self) -> str:
+        """Returns the same without the word "model" before it, for a list that has this word."""
+        return self.why if self.kind == "rules" else Sentence("model.described", **self._fields())
+
+    def _fields(self) -> dict[str, str]:
+        place = Sentence("model.told_at", url=self.base_url) if self.base_url else ""
+        return {"model": self.model, "place": place, "why": self.why}
+
+
+Progress = Callable[[int, int], None]
+
+
+class KeptModel(NamedTuple):
+    """A model that can be kept as a file on this machine."""
+
+    name: str
+    about: str
+    size: int
+    licence: str
+    is_here: bool
+    is_default: bool
+
+
+class ModelShelf(Protocol):
+    """The models that are kept as files on this machine and run in this process."""
+
+    @property
+    def has_runtime(self) -> bool:
+        """Whether the library that runs them is installed."""
+        ...
+
+    @property
+    def pull_hint(self) -> str:
+        """How a person downloads the usual one."""
+        ...
+
+    def option(self) -> Choice | Tried:
+        """Returns the model to use; or why none can be used."""
+        ...
+
+    def models(self) -> Sequence[KeptModel]:
+        """Returns the models to offer to a person."""
+        ...
+
+    def model(self, name: str) -> KeptModel:
+        """Returns a model by its name, the default one for an empty name."""
+        ...
+
+    def pull(self, name: str, progress: Progress) -> None:
+        """Downloads a model; tells how many bytes of how many are here."""
+        ...
+
+
+def installed_shelf() -> ModelShelf | None:
+    """Returns the shelf that an installed package brings; None if none does."""
+    found = plugins.names("shelves")
+    shelf: ModelShelf | None = plugins.load("shelves", found[0])() if found else None
+    return shelf
+
+
+def is_offline(environment: Mapping[str, str]) -> bool:
+    """Whether the environment forbids downloads."""
+    return environment.get("PLANSMITH_OFFLINE", "0") not in ("", "0")
+
+
+async def choose(
+    environment: Mapping[str, str],
+    *,
+    shelf: ModelShelf | None,
+    places: Sequence[Place] | None = None,
+    limit_s: float = LIMIT_S,
+) -> Choice:
+    """Returns the first option that can be used; the rules if there is none."""
+    places = usual_places(environment) if places is None else places
+    tried: list[Tried] = []
+    async for found in _options(environment, shelf, places, limit_s):
+        if isinstance(found, Choice):
+            return replace(found, tried=(*tried, Tried(found.kind, found.model)))
+        tried.append(found)
+    return replace(_rules(shelf), tried=(*tried, Tried("rules", RULES)))
+
+
+async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> Choice:
+    """Returns the first chat model of the server that the person named, or fails."""
+    url = base_url.rstrip("/")
+    program = Sentence("doctor.at_server")
+    place = Place(program, url.removesuffix("/v1"), key=key)
+    if not url.endswith("/v1"):
+        place = Place(program, url, "/models", key=key)
+    [server] = await ask_servers([place], limit_s=limit_s)
+    if server.flaw:
+        hint = Sentence("model.name_or_start")
+        flaw = Sentence("text.with_reason", text=base_url, reason=server.flaw)
+        raise Misconfigured(flaw, hint=hint)
+    model = f"openai:{server.models[0]}"
+    why = Sentence("model.first_of_server")
+    return Choice("server", model, why, base_url=base_url, tried=(Tried("server", model),))
+
+
+async def _options(
+    environment: Mapping[str, str],
+    shelf: ModelShelf | None,
+    places: Sequence[Place],
+    limit_s: float,
+) -> AsyncIterator[Choice | Tried]:
+    """Yields the options in order of preference, usable or not."""
+    can_call = find_spec("pydantic_ai") is not None
+    keys = list(found_keys(environment))
+    if not keys:
+        yield Tried("key", Sentence("model.environment"), Sentence("model.no_key"))
+    for key, model in keys:
+        if can_call:
+            why = Sentence("model.key_set", key=key.variable, other=key.chosen_by)
+            yield Choice("key", model, why, key.base_url, key.variable)
+        yield Tried("key", key.variable, _NO_LIBRARY)
+    if can_call:
+        for server in await ask_servers(places, limit_s=limit_s):
+            yield _of_server(server)
+    else:
+        yield Tried("server", Sentence("model.servers_here"), _NO_LIBRARY)
+    if shelf is not None:
+        yield shelf.option()
+
+
+def _of_server(server: Server) -> Choice | Tried:
+    place = server.place
+    if server.flaw:
+        at = Sentence("model.at", program=place.program, url=place.url)
+        return Tried("server", at, server.flaw)
+    why = Sentence("model.server_runs", program=place.program)
+    return Choice("server", f"openai:{server.models[0]}", why, base_url=place.base_url)
+
+
+def _rules(shelf: ModelShelf | None) -> Choice:
+    how = shelf.pull_hint if shelf is not None else _NO_SHELF
+    return Choice("rules", RULES, Sentence("model.rules", how=how))
+
+
+class AutoModel:
+    """Chooses a model at the first call, reports the choice once, and uses it from then on."""
+
+    def __init__(
+        self,
+        choose: Callable[[], Awaitable[Choice]],
+        make: Callable[[Choice], ChatModel],
+        *,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._choose = choose
+        self._make = make
+        self._report = tell
+        self._model: ChatModel | None = None
+        self._untold = ""
+        self._choosing = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """The chosen model's name; `auto` until there is one."""
+        return self._model.name if self._model is not None else "auto"
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Returns the answer of the chosen model."""
+        model = await self._chosen(is_planning=not isinstance(prompt.brief, ReplyBrief))
+        pieces = model.stream(prompt)
+        async with closing(pieces):
+            async for delta in pieces:
+                yield delta
+
+    async def _chosen(self, *, is_planning: bool) -> ChatModel:
+        async with self._choosing:
+            if self._model is None:
+                choice = await self._choose()
+                self._model = self._make(choice)
+                self._untold = choice.shown
+            # Rules show results as well as any model: only their plans are worth a word.
+            if self._untold and (is_planning or self._model.name != RULES):
+                self._report(self._untold)
+                self._untold = ""
+            return self._model

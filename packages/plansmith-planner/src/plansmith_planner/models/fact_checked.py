@@ -1,0 +1,222 @@
+"""Checks that a model's text has only facts of its source, and wraps small models so."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import AsyncIterator
+from decimal import Decimal, InvalidOperation
+from typing import Final, NamedTuple
+
+from plansmith_planner.models.wrappers import closing
+from plansmith.errors import ModelFailed
+from plansmith.plan.refs import value_text
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import ChatModel, Delta, ModelDone, Prompt, ReplyBrief, TextDelta
+from plansmith.text import HAN
+
+_NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_WITH_UNIT: Final = re.compile(rf"({_NUMBER.pattern}) ?([万亿]?)")
+_UNITS: Final = {"": 1, "万": 10**4, "亿": 10**8}
+_GROUPED: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+# A Chinese comma ends a figure, unless the figure itself is written in wide digits.
+_WIDE_COMMA: Final = re.compile(r"(?<![０-９])，|，(?![０-９])")
+_MARKER: Final = re.compile(r"^[ \t]*(?:\d+[.)]|[-*])\s+", re.MULTILINE)
+_CITED: Final = re.compile(r"\[step:[^\[\]]*\]")
+_QUOTED: Final = re.compile(r"[\"“「『《`]([^\"”」』》`\n]{2,80})[\"”」』》`]")
+_FILE: Final = re.compile(r"\b[\w-]{1,100}(?:[/.][\w-]{1,100}){0,20}\.[A-Za-z]\w{0,4}\b", re.ASCII)
+_LATIN: Final = re.compile(r"[a-z]{2,}")
+# A word with a capital that is not there because a sentence starts.
+_CAPITAL: Final = re.compile(
+    r"(?<![.!?:]\s)(?<=[a-z,;]\s)(?!(?:January|February|March|April|May|June|July|August|"
+    r"September|October|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|"
+    r"Sunday|I)s?\b)[A-Z][a-z]{2,}\b"
+)
+_MONTHS: Final = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november", "december",
+)  # fmt: skip
+_MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\\.?"
+# The ways to write a day, or a month of a year; a day's year may be missing.
+_DATES: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\b(?P<day>\d{{1,2}})(?:st|nd|rd|th)? (?:of )?{_MONTH}(?:,? (?P<year>\d{{4}}))?\b",
+        rf"\b{_MONTH} (?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,? (?P<year>\d{{4}}))?\b",
+        r"(?:(?P<year>\d{4}) ?年 ?)?(?P<month>\d{1,2}) ?月 ?(?P<day>\d{1,2}) ?[日号]",
+        r"\b(?P<year>\d{4})[/.](?P<month>\d{1,2})[/.](?P<day>\d{1,2})\b",
+        r"\b(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})(?=t\d|\b)",
+        rf"\b{_MONTH} (?P<year>\d{{4}})\b",
+        r"(?P<year>\d{4}) ?年 ?(?P<month>\d{1,2}) ?月(?! ?\d)",
+    )
+)
+
+
+class _Figure(NamedTuple):
+    """A number as it is written, with the unit of ten thousand or more behind it."""
+
+    text: str
+    unit: str
+
+    @property
+    def ways(self) -> set[str]:
+        """The ways to write it: alone, with its unit worked in, and the parts of a bare list."""
+        return self._worked_in | {way for part in self._parts for way in _spellings(part)}
+
+    @property
+    def _parts(self) -> list[str]:
+        """The number; of `10,20,30`, which is no grouped number, also each one."""
+        is_list = "," in self.text and not _GROUPED.fullmatch(self.text)
+        return [self.text, *self.text.split(",")] if is_list else [self.text]
+
+    @property
+    def _worked_in(self) -> set[str]:
+        try:
+            value = Decimal(self.text.replace(",", "")) * _UNITS[self.unit]
+        except InvalidOperation:
+            return set()
+        return _spellings(f"{value.normalize():f}") if self.unit else set()
+
+    def is_in(self, known: set[str], source: str) -> bool:
+        """Whether a source tells it: `1.2万` is also 12,000, or 1.2 below a heading with 万."""
+        if self.unit:
+            alone = self.unit in source and _spellings(self.text) & known
+            return bool(self._worked_in & known or alone)
+        whole, *parts = self._parts
+        return bool(_spellings(whole) & known) or (
+            bool(parts) and all(_spellings(part) & known for part in parts)
+        )
+
+
+def _figures(text: str) -> list[_Figure]:
+    return [_Figure(number, unit) for number, unit in _WITH_UNIT.findall(text)]
+
+
+def unfounded(text: str, source: str) -> list[str]:
+    """Returns the numbers, dates, quoted names and files of a text that are not in `source`."""
+    claims = _CITED.sub("", _MARKER.sub("", text))
+    plain = _normalized(source)
+    known = {way for each in _figures(plain) for way in each.ways}
+    known |= {way for day in _NUMBER.findall(_with_dates(plain)) for way in _date_parts(day)}
+    numbers = [
+        each.text
+        for each in _figures(_with_dates(_normalized(claims)))
+        if not each.is_in(known, plain)
+    ]
+    names = [*_QUOTED.findall(claims), *_FILE.findall(claims)]
+    return [*numbers, *(name for name in names if _normalized(name).strip() not in plain)]
+
+
+def strange_names(sentence: str, source: str) -> list[str]:
+    """Returns the names with capitals in an English sentence that are not in `source`.
+
+    A source in another script may name the same in its own letters: nothing is said then.
+    """
+    plain = _normalized(source)
+    if len(_LATIN.findall(plain)) < len(HAN.findall(plain)):
+        return []
+    return [name for name in _CAPITAL.findall(sentence) if name.casefold() not in plain]
+
+
+def source_text(prompt: Prompt) -> str:
+    """Returns the texts from which an answer may take its numbers and names."""
+    brief = prompt.brief
+    if not isinstance(brief, ReplyBrief):
+        return prompt.text
+    return "\n".join([brief.instruction, *map(value_text, brief.results.values())])
+
+
+def check_wording(text: str, source: str) -> None:
+    """Refuses a text with facts that are not in `source`."""
+    wrong = unfounded(text, source)
+    if wrong:
+        shown = ", ".join(dict.fromkeys(wrong[:3]))
+        raise ModelFailed(Sentence("model.facts_unknown", facts=shown))
+
+
+def _with_dates(text: str) -> str:
+    """Writes every day and month in one form, so that two languages compare equal."""
+    for pattern in _DATES:
+        text = pattern.sub(_iso, text)
+    return text
+
+
+def _iso(found: re.Match[str]) -> str:
+    parts = found.groupdict()
+    year, day = parts.get("year"), parts.get("day")
+    named = [year] if year else []
+    named += [f"{_month_number(parts['month']):02}"]
+    named += [f"{int(day):02}"] if day else []
+    return f" {'-'.join(named)} "
+
+
+def _month_number(month: str) -> int:
+    if month.isdecimal():
+        return int(month)
+    return next(place for place, name in enumerate(_MONTHS, 1) if name.startswith(month[:3]))
+
+
+def _spellings(number: str) -> set[str]:
+    """Returns the ways to write a number: with and without separators and trailing zeros."""
+    plain = number.replace(",", "")
+    ways = {number, plain, number.replace(",", ".")}
+    for each in tuple(ways):
+        try:
+            ways.add(f"{float(each):.10g}")
+        except ValueError:
+            continue
+    return ways
+
+
+def _date_parts(day: str) -> set[str]:
+    """Returns a day with a year, and without it; the year and the month alone."""
+    if not re.fullmatch(r"\d{4}-\d\d(?:-\d\d)?", day):
+        return {day}
+    return {day, day[5:], day[:7], day[:4]}
+
+
+def _normalized(text: str) -> str:
+    apart = _WIDE_COMMA.sub("， ", text)
+    return " ".join(unicodedata.normalize("NFKC", apart).casefold().split())
+
+
+_BILLIONS: Final = re.compile(r"(?<![\d.a-z])(\d+(?:\.\d+)?)b(?![a-z])", re.IGNORECASE)
+_MILLIONS: Final = re.compile(r"(?<![\d.a-z])\d+m(?![a-z])", re.IGNORECASE)
+_SMALL: Final = 5.0  # billions of weights, below which numbers are made up too often
+
+
+def is_small(name: str) -> bool:
+    """Whether a model's name says that it is small, such as `qwen3:1.7b`."""
+    sizes = [float(each) for each in _BILLIONS.findall(name)]
+    return bool(_MILLIONS.search(name)) if not sizes else max(sizes) < _SMALL
+
+
+class FactCheckedModel:
+    """Reads a text to its end and refuses it if it has facts that are not in the prompt.
+
+    The caller then shows the plain results. Answers to a schema are not checked here.
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        """The name of the wrapped model."""
+        return self._model.name
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Yields empty pieces while it reads, then the whole text if it is correct."""
+        held = prompt.schema is None and not prompt.tools
+        text = ""
+        pieces = self._model.stream(prompt)
+        async with closing(pieces):
+            async for delta in pieces:
+                if held and isinstance(delta, TextDelta):
+                    text += delta.text
+                    yield TextDelta("")
+                    continue
+                if held and isinstance(delta, ModelDone):
+                    check_wording(text, source_text(prompt))
+                    yield TextDelta(text)
+                yield delta

@@ -1,0 +1,362 @@
+"""Models of all providers that pydantic-ai supports, and of OpenAI-compatible servers."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib
+import inspect
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Final, Literal, Self
+
+from plansmith_planner.models.choose import usual_places
+from plansmith_planner.models.provider_output import Mode, OutputMemory, as_failure, broken_off, error_text, is_closed, is_mode_refusal, opened, price_of, refused_setup, status_of, takes_object, with_schema_text
+from plansmith.errors import ModelFailed, ModelRefused
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import ArgumentsDelta, Delta, ModelDone, Prompt, TextDelta, Usage
+
+ANSWER_TOOL: Final = "answer"
+_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_OWN_SERVER: Final = ("openai", "openai-chat")
+
+
+class ProviderModel:
+    """A model `provider:name`, or `openai:name` of a compatible server at `base_url`.
+
+    Nothing is imported or reached before the first call, which says what to set when a key or
+    a library is missing. `timeout_s` limits connecting and the silence between two packets;
+    `settings` are pydantic-ai's model settings (temperature, max_tokens, thinking and so on).
+    Used as an async context manager it keeps its connections from call to call.
+    """
+
+    def __init__(
+        self,
+        spec: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float = 120.0,
+        output: Literal["auto"] | Mode = "auto",
+        memory: OutputMemory | None = None,
+        settings: Mapping[str, Json] | None = None,
+    ) -> None:
+        self._spec = spec
+        self._base_url = base_url
+        self._api_key = api_key
+        self._only: Mode | None = None if output == "auto" else output
+        self._memory = memory or OutputMemory()
+        # The library's own retries are off: one place retries, and it is not here. The stable
+        # start of the prompt is cached where a provider wants to be asked for that.
+        self._settings: dict[str, Any] = {
+            "cache": {"messages": False},
+            **(settings or {}),
+            "timeout": timeout_s,
+            "max_retries": 0,
+        }
+        self._model: Any = None
+        self._held: AsyncExitStack | None = None
+
+    @property
+    def name(self) -> str:
+        """The model as settings name it, `provider:name`."""
+        return self._spec
+
+    async def __aenter__(self) -> Self:
+        self._held = AsyncExitStack()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        held, self._held, self._model = self._held, None, None
+        if held is not None:
+            await held.aclose()
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Yields the answer in pieces; an empty text means that the model thinks."""
+        model = await self._connect()
+        schema = prompt.schema
+        modes = self._modes(schema)
+        for mode in modes:
+            pieces = self._answer(model, _Ask(prompt, mode))
+            try:
+                async with aclosing(pieces):
+                    async for delta in pieces:
+                        yield delta
+            except _ModeRefused as refusal:
+                if mode == modes[-1]:
+                    hint = Sentence("model.output_auto")
+                    raise ModelRefused(refusal.message, hint=hint) from refusal.__cause__
+                # A list at the root is the schema's fault: it says nothing about the model.
+                if schema is not None and takes_object(schema):
+                    self._memory.refuse(self._memory_key, mode)
+            else:
+                return
+
+    @property
+    def _memory_key(self) -> str:
+        base_url, _ = self._address()
+        return f"{self._spec} at {base_url}" if base_url else self._spec
+
+    def _address(self) -> tuple[str | None, str | None]:
+        """Returns base URL and key; a key from the environment goes only to its own provider."""
+        provider = self._spec.partition(":")[0]
+        if self._base_url is None and provider in _OWN_SERVER:
+            base_url = os.environ.get("OPENAI_BASE_URL")
+            return base_url, self._api_key or (
+                os.environ.get("OPENAI_API_KEY") if base_url else None
+            )
+        if self._base_url is None and provider == "ollama":
+            here = usual_places(os.environ)[0].base_url
+            return os.environ.get("OLLAMA_BASE_URL") or here, self._api_key
+        return self._base_url, self._api_key
+
+    def _modes(self, schema: Mapping[str, Json] | None) -> tuple[Mode, ...]:
+        if schema is None:
+            return ("text",)
+        if self._only is not None:
+            return (self._only,)
+        modes = self._memory.modes(self._memory_key)
+        return tuple(mode for mode in modes if mode != "tool" or takes_object(schema))
+
+    async def _connect(self) -> Any:
+        if self._model is None:
+            try:
+                # Importing the libraries takes a second: not in the event loop.
+                self._model = await asyncio.to_thread(self._build)
+            except Exception as error:
+                raise refused_setup(error, self._spec) from error
+            if self._held is not None:
+                await self._held.enter_async_context(self._model)
+        return self._model
+
+    def _build(self) -> Any:
+        library = _library()
+        provider, _, name = self._spec.partition(":")
+        base_url, api_key = self._address()
+        if not name:
+            raise ValueError(f"Unknown model: {self._spec}")
+        if base_url and provider in _OWN_SERVER:
+            # Not the OpenAI provider: that one would send OPENAI_API_KEY to a stranger.
+            profile = {"openai_chat_streaming_requires_finish_reason": True}
+            server = library.compatible.OpenAICompatibleProvider(
+                "openai-compatible", base_url=base_url, api_key=api_key, profile=profile
+            )
+            return library.openai.OpenAIChatModel(name, provider=server)
+        if not base_url and not api_key:
+            return library.models.infer_model(self._spec)
+        maker = library.providers.infer_provider_class(provider)
+        given = {"base_url": base_url, "api_key": api_key}
+        arguments = {key: value for key, value in given.items() if value}
+        unknown = arguments.keys() - inspect.signature(maker.__init__).parameters.keys()
+        if unknown:
+            raise ValueError(f"{provider} takes no {' and no '.join(sorted(unknown))}")
+
+        def make(_: str) -> Any:
+            return maker(**arguments)
+
+        return library.models.infer_model(self._spec, make)
+
+    async def _answer(self, model: Any, ask: _Ask) -> AsyncGenerator[Delta]:
+        library = _library()
+        pieces = _Pieces({_wire_name(tool.name): tool.name for tool in ask.prompt.tools})
+        has_text = False
+        try:
+            async with (
+                model,
+                library.direct.model_request_stream(
+                    model,
+                    _wire_messages(library, ask),
+                    model_settings=self._settings_for(ask.prompt),
+                    model_request_parameters=_parameters(library, ask),
+                ) as stream,
+                aclosing(aiter(stream)) as events,
+            ):
+                async for event in events:
+                    for delta in pieces.read(event):
+                        has_text = True
+                        yield delta
+                done = self._done(stream)
+        except Exception as error:
+            raise self._failure(error, ask.mode, has_text=has_text) from error
+        yield done
+
+    def _settings_for(self, prompt: Prompt) -> dict[str, Any]:
+        limit = {} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}
+        return self._settings | limit
+
+    def _failure(self, error: Exception, mode: Mode, *, has_text: bool) -> ModelFailed:
+        own_key = bool(self._api_key or self._base_url)
+        failure = as_failure(error, model=self._spec, own_key=own_key)
+        # The library knows some models' abilities by itself, and says so without a status.
+        status = 400 if type(error).__name__ == "UserError" else status_of(error)
+        if not has_text and is_mode_refusal(status, f"{error_text(error)} {error}", mode):
+            return _ModeRefused(failure.message)
+        return failure
+
+    def _done(self, stream: Any) -> ModelDone:
+        details: dict[str, Any] = stream.provider_details or {}
+        if stream.finish_reason == "content_filter":
+            reason = details.get("refusal") or Sentence("model.filter_stopped")
+            raise ModelRefused(Sentence("model.no_answer", model=self._spec, reason=reason))
+        if stream.finish_reason is None and "finish_reason" not in details:
+            raise broken_off(self._spec)
+        usage = stream.usage
+        return ModelDone(
+            Usage(
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cached_tokens=usage.cache_read_tokens,
+                cost=usage.cost or self._cost(usage, stream),
+            ),
+            stream.model_name,
+        )
+
+    def _cost(self, usage: Any, stream: Any) -> Any:
+        if not usage.input_tokens and not usage.output_tokens:
+            return None
+        return price_of(
+            usage,
+            stream.model_name,
+            provider=self._spec.partition(":")[0],
+            url=stream.provider_url,
+            only_url=self._address()[0] is not None,
+        )
+
+
+class _ModeRefused(ModelFailed):
+    """The server does not support this output mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """One call, in one output mode."""
+
+    prompt: Prompt
+    mode: Mode
+
+
+class _Pieces:
+    """Converts pydantic-ai's events to our pieces."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        self._calls: dict[int, str] = {}
+
+    def read(self, event: Any) -> list[Delta]:
+        """Returns the pieces of one event."""
+        if event.event_kind == "part_start":
+            return self._start(event.index, event.part)
+        if event.event_kind == "part_delta":
+            return self._delta(event.index, event.delta)
+        return []
+
+    def _start(self, index: int, part: Any) -> list[Delta]:
+        if part.part_kind == "tool-call":
+            self._calls[index] = self._names.get(part.tool_name, part.tool_name)
+            return [ArgumentsDelta(self._calls[index], _text(part.args))]
+        if part.part_kind == "text":
+            return [TextDelta(part.content)] if part.content else []
+        return [TextDelta("")]
+
+    def _delta(self, index: int, delta: Any) -> list[Delta]:
+        if delta.part_delta_kind == "tool_call":
+            text = _text(delta.args_delta)
+            return [ArgumentsDelta(self._calls.get(index, ""), text)] if text else []
+        if delta.part_delta_kind == "text":
+            return [TextDelta(delta.content_delta)] if delta.content_delta else []
+        return [TextDelta("")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Library:
+    """The parts of pydantic-ai that are used here."""
+
+    direct: ModuleType
+    messages: ModuleType
+    models: ModuleType
+    output: ModuleType
+    providers: ModuleType
+    tools: ModuleType
+
+    @property
+    def compatible(self) -> ModuleType:
+        return importlib.import_module("pydantic_ai.providers.openai_compatible")
+
+    @property
+    def openai(self) -> ModuleType:
+        return importlib.import_module("pydantic_ai.models.openai")
+
+
+def _library() -> _Library:
+    names = ("direct", "messages", "models", "output", "providers", "tools")
+    return _Library(*(importlib.import_module(f"pydantic_ai.{name}") for name in names))
+
+
+def _wire_messages(library: _Library, ask: _Ask) -> list[Any]:
+    kinds = library.messages
+    messages, schema = ask.prompt.messages, ask.prompt.schema
+    if schema is not None and ask.mode == "text":
+        messages = with_schema_text(messages, schema)
+    wire: list[Any] = []
+    for message in messages:
+        if message.role == "assistant":
+            wire.append(kinds.ModelResponse(parts=[kinds.TextPart(message.text)]))
+        else:
+            kind = kinds.SystemPromptPart if message.role == "system" else kinds.UserPromptPart
+            wire.append(kinds.ModelRequest(parts=[kind(message.text)]))
+    return wire
+
+
+def _parameters(library: _Library, ask: _Ask) -> Any:
+    functions = [
+        _tool(library, _wire_name(tool.name), tool.description, tool.input_schema)
+        for tool in ask.prompt.tools
+    ]
+    schema = ask.prompt.schema
+    asked: dict[str, Any] = {}
+    if schema is not None and ask.mode == "json_schema":
+        form = library.output.OutputObjectDefinition(
+            opened(schema), name=ANSWER_TOOL, strict=_strict(schema)
+        )
+        asked = {"output_mode": "native", "output_object": form}
+    elif schema is not None and ask.mode == "tool":
+        answer = _tool(library, ANSWER_TOOL, "Give the answer.", schema, kind="output")
+        asked = {"output_mode": "tool", "output_tools": [answer], "allow_text_output": False}
+    return library.models.ModelRequestParameters(function_tools=functions, **asked)
+
+
+def _tool(
+    library: _Library, name: str, description: str, schema: Mapping[str, Json], **more: str
+) -> Any:
+    return library.tools.ToolDefinition(
+        name=name,
+        description=description,
+        parameters_json_schema=opened(schema),
+        strict=_strict(schema),
+        **more,
+    )
+
+
+def _strict(schema: Mapping[str, Json]) -> bool | None:
+    """Returns False for open objects, which strict mode would close; else None (automatic)."""
+    return None if is_closed(schema) else False
+
+
+def _wire_name(name: str) -> str:
+    """Returns a tool's name as providers accept it: letters, digits, `_`, `-`, at most 64."""
+    if _TOOL_NAME.fullmatch(name):
+        return name
+    clean = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:50] or "tool"
+    return f"{clean}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _text(arguments: str | dict[str, Any] | None) -> str:
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return json.dumps(arguments, ensure_ascii=False)

@@ -1,0 +1,258 @@
+"""Reads a plan from a model's text, with a note on everything that was interpreted."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, cast
+
+from plansmith.formats.dialect import Reading, dialect, recognise
+from plansmith.formats.native import read
+from plansmith.errors import UnreadableText
+from plansmith.plan.data import MAX_DEPTH, Json, is_deep
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import KINDS
+from plansmith_planner.parse.habits import decides, snake
+from plansmith_planner.parse.normalize import Shape
+from plansmith_planner.parse.read import read_json
+
+_WRAPPERS: Final = ("steps", "plan", "tasks", "execution_plan", "calls")
+_EXCERPT: Final = 200
+_SHORT: Final = 10_000
+_THOUGHT: Final = re.compile(
+    r"<(think|thinking|reasoning|thought)>(?:(?!<\1>).)*?</\1>", re.IGNORECASE | re.DOTALL
+)
+# As a field of an object: the same words inside a text, such as a thought, say nothing.
+_REFUSAL: Final = re.compile(
+    r"[{,]\s*[\"'“]?(adequate|has_?enough_?context)[\"'”]?\s*[:：]\s*[\"'“]?(?:false|no)\b",
+    re.IGNORECASE,
+)
+
+
+class Parsed(NamedTuple):
+    """A plan or none, and the problems of reading it."""
+
+    plan: Plan | None
+    problems: list[Problem]
+
+
+def parse(text: str, *, goal: str = "", locale: str = "en", shape: str = "") -> Parsed:
+    """Reads the plan in a text; `goal` and `locale` are used if the text has none.
+
+    `shape` is the dialect that the model was asked for; other dialects are recognised too.
+    """
+    try:
+        value = read_json(text, fits=plan_fit)
+    except UnreadableText as error:
+        return Parsed(None, [_no_plan(text, error.message)])
+    plan, problems = parse_value(value, goal=goal, locale=locale, text=text, shape=shape)
+    unread = [] if is_deep(value) else _unread_refusals(text, value)
+    return Parsed(plan, [*problems, *unread])
+
+
+async def parse_answer(text: str, *, goal: str, locale: str, shape: str) -> Parsed:
+    """Reads the plan in an answer; a long one in a thread, so that the event loop goes on."""
+    if len(text) <= _SHORT:
+        return parse(text, goal=goal, locale=locale, shape=shape)
+    return await asyncio.to_thread(parse, text, goal=goal, locale=locale, shape=shape)
+
+
+def parse_value(
+    value: Json, *, goal: str = "", locale: str = "en", text: str = "", shape: str = ""
+) -> Parsed:
+    """Reads a plan from a value of any usual shape.
+
+    What a dialect recognises it also reads, or its problems stand: a more generous reader would
+    drop what it does not know, such as a refusal.
+    """
+    if is_deep(value):
+        return Parsed(None, [_no_plan(text, Sentence("json.deep", most=MAX_DEPTH))])
+    steps, head = _unwrap(value)
+    reading = _foreign(value, shape, other=not _is_plan_language(steps))
+    if reading is not None:
+        return _with_request(reading, goal, locale)
+    tolerant = Shape()
+    fields = tolerant.head(head)
+    made = [tolerant.step(step, place) for place, step in enumerate(steps or (), start=1)]
+    none = _no_plan(text or str(value), Sentence("ps.no_list_of_steps"))
+    # An object may say that it has no steps; an empty list may be anything.
+    if steps is None or (not any(made) and (steps or steps is value)):
+        return Parsed(None, [none, *tolerant.notes])
+    document: dict[str, Json] = {"goal": goal, "locale": locale}
+    document |= fields
+    document["steps"] = tolerant.settle([step for step in made if step is not None])
+    made_of = read(document)
+    if isinstance(made_of, Plan):
+        return Parsed(made_of, tolerant.notes)
+    found = _without_bad_parts(document, made_of, tolerant.notes)
+    return found if found.plan is not None else Parsed(None, [none, *found.problems])
+
+
+def read_plan_value(text: str) -> Json:
+    """Returns the JSON value in a text; one nested too deeply for readers of plans is none."""
+    value = read_json(text)
+    if is_deep(value):
+        raise UnreadableText(Sentence("json.deep", most=MAX_DEPTH))
+    return value
+
+
+def _foreign(value: Json, shape: str, *, other: bool) -> Reading | None:
+    """Reads a value in another system's shape; None if it has none.
+
+    With `other`, it may also have another shape than the one that was asked for.
+    """
+    layers = list(_layers(value))
+    if shape:
+        asked = dialect(shape)
+        known = next((layer for layer in layers if asked.recognises(layer)), None)
+        if known is not None:
+            return asked.read(known)
+        readings = (asked.read(layer) for layer in layers if other)
+        found = next((each for each in readings if each.plan is not None), None)
+        if found is not None:
+            return found
+    named = ((recognise(layer), layer) for layer in layers if other)
+    return next((dialect(name).read(layer) for name, layer in named if name), None)
+
+
+def _with_request(reading: Reading, goal: str, locale: str) -> Parsed:
+    plan = reading.plan
+    if plan is not None:
+        own = locale if plan.locale == "en" else plan.locale
+        plan = plan.replace(goal=plan.goal or goal, locale=own)
+    return Parsed(plan, [*reading.problems])
+
+
+def _layers(value: Json) -> Iterator[Json]:
+    """Yields a value and the plan objects inside it, each with the fields around it."""
+    for _ in range(4):
+        only = value[0] if isinstance(value, list) and len(value) == 1 else None
+        if isinstance(only, dict) and only.keys() & _WRAPPERS:
+            value = only  # a whole plan in a list is no list of steps
+        yield value
+        if not isinstance(value, dict):
+            return
+        inner = [name for name, each in value.items() if isinstance(each, dict)]
+        wrapper: str | None = next((name for name in _WRAPPERS if name in inner), None)
+        if wrapper is None and len(value) == 1:
+            wrapper = next(iter(inner), None)
+        if wrapper is None:
+            return
+        around = {name: each for name, each in value.items() if name != wrapper}
+        value = _merged(around, cast("dict[str, Json]", value[wrapper]))
+
+
+def _merged(around: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
+    """Returns the fields of an object and of the one around it; of two, a refusal stands."""
+    firm = {name: each for name, each in around.items() if decides(name, each)}
+    return around | inner | firm
+
+
+def _unread_refusals(text: str, value: Json) -> list[Problem]:
+    """Returns an error for each refusal that the text has and the value read from it has not."""
+    said = {snake(found[1]) for found in _REFUSAL.finditer(_THOUGHT.sub("", text))}
+    hint = Sentence("hint.write_plan_again")
+    return [
+        problem("PS005", Sentence("ps.no_read", name=name), hint=hint, path=(name,))
+        for name in sorted(said - set(_refusals(value)))
+    ]
+
+
+def _refusals(value: Json) -> Iterator[str]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _refusals(each)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            if decides(name, each):
+                yield snake(name)
+            yield from _refusals(each)
+
+
+def plan_fit(value: Json) -> float:
+    """Rates how much a value looks like a plan: share and number of steps."""
+    steps, head = _unwrap(value)
+    if not steps or not any(isinstance(step, dict) for step in steps):
+        return 1.0 * (recognise(value) is not None) + 1.5 * _has_text_of_steps(value)
+    known = recognise(value) is not None
+    good = sum(known or _looks_like_step(step) for step in steps)
+    wrapped = value is not steps and isinstance(value, dict) and steps[0] is not value
+    return good / len(steps) + min(good, 50) / 100 + wrapped / 2 + ("goal" in head) / 4
+
+
+def _has_text_of_steps(value: Json) -> bool:
+    """Whether an object has its steps as JSON text."""
+    texts = [value.get(name) for name in _WRAPPERS] if isinstance(value, dict) else []
+    return any(isinstance(each, str) and each.lstrip().startswith("[") for each in texts)
+
+
+def _is_plan_language(steps: Sequence[Json] | None) -> bool:
+    """Whether steps are in the plan language, whatever surrounds them."""
+    return any(isinstance(step, dict) and step.get("kind") in KINDS for step in steps or ())
+
+
+_MARKS: Final = ("tool", "agent", "question", "instruction", "over", "template", "tool_to_use")
+
+
+def _looks_like_step(value: Json) -> bool:
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("kind", value.get("type"))
+    return kind in KINDS or any(mark in value for mark in _MARKS) or {"id", "title"} <= value.keys()
+
+
+def _unwrap(value: Json) -> tuple[Sequence[Json] | None, dict[str, Json]]:
+    """Returns the list of steps in a value, and the fields beside it."""
+    head: dict[str, Json] = {}
+    for _ in range(4):
+        if isinstance(value, list):
+            return value, head
+        if not isinstance(value, dict):
+            return None, head
+        wrapper = next((key for key in _WRAPPERS if isinstance(value.get(key), (list, dict))), None)
+        if wrapper is None:
+            return ([value], head) if _looks_like_step(value) else (None, head)
+        head = _merged(head, {key: each for key, each in value.items() if key != wrapper})
+        value = value[wrapper]
+    return None, head
+
+
+def _without_bad_parts(
+    document: dict[str, Json], found: list[Problem], notes: list[Problem]
+) -> Parsed:
+    """Removes the parts that cannot be read, with a problem for each."""
+    steps = cast("list[dict[str, Json]]", document["steps"])
+    bad_steps = {each.step for each in found if each.step is not None}
+    bad_fields = {each.path[0] for each in found if each.step is None and each.path} - {"steps"}
+    kept: list[Json] = [step for step in steps if step["id"] not in bad_steps]
+    head = {name: each for name, each in document.items() if name not in bad_fields}
+    plan = read(head | {"steps": kept}) if kept or not steps else None
+    dropped = [
+        problem(
+            "PS014",
+            Sentence("ps.step_left_out", name=name),
+            hint=Sentence("hint.write_step_again"),
+            step=name,
+        )
+        for name in sorted(map(str, bad_steps))
+    ]
+    left_out = [
+        each
+        if decides(str(each.path[0]), document[str(each.path[0])])
+        else problem(
+            "PS013", Sentence("ps.left_out", problem=each.message), hint=each.hint, path=each.path
+        )
+        for each in found
+        if each.path[:1] and each.path[0] in bad_fields
+    ]
+    rest = [each for each in found if each.step is not None]
+    return Parsed(plan if isinstance(plan, Plan) else None, [*notes, *left_out, *rest, *dropped])
+
+
+def _no_plan(text: str, why: str) -> Problem:
+    excerpt = " ".join(text.split())[:_EXCERPT]
+    hint = Sentence("hint.one_object", example='{"goal": …, "steps": […]}')
+    return problem("PS001", Sentence("ps.no_plan_read", reason=why, text=excerpt), hint=hint)

@@ -1,0 +1,178 @@
+"""Turns the text of one tool or agent into weighted terms for the shortlist."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, cast
+
+from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith_planner.ranking.words import spelling, split, stem, terms
+
+Kind = Literal["tool", "agent"]
+
+# Field: weight of a match, typical length in words, how much a longer text dilutes a match.
+_FIELDS: Final = ((2.0, 5.0, 0.4), (1.0, 16.0, 0.5), (0.7, 5.0, 0.5), (0.9, 25.0, 0.5))
+_SATURATION: Final = 1.2
+_TYPICAL_NORM: Final = 3.0
+_SHRINK: Final = 0.35
+_LONGEST_TEXT: Final = 20_000
+_MOST_PROPERTIES: Final = 300
+_DEEPEST: Final = 4
+_MOST_CHOICES: Final = 20
+_PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
+_PUBLISHER: Final = re.compile(r"^[a-z]{2,}(?:\.[\w-]+)+/")
+_NAMESPACE: Final = re.compile(r"::|[.:/]")
+_LOOKUPS: Final = ("search", "find", "list", "lookup", "query", "get", "geocode")
+_FINDING: Final = frozenset(stem(w) for w in _LOOKUPS)
+_KEYS: Final = frozenset(("id", "ids", "key", "code", "uid", "uuid"))
+_PLACES: Final = frozenset(("latitude", "longitude", "lat", "lon", "lng"))
+_SHORT_TITLE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text of a tool or agent by field: name, description, parameters, their descriptions."""
+
+    name: str
+    kind: Kind
+    fields: tuple[str, str, str, str]
+    required: tuple[str, ...] = ()
+
+    def key(self) -> str:
+        """The hash of everything that is indexed."""
+        text = "\x00".join((self.kind, self.name, *self.fields, *self.required))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A tool or agent, ready for ranking."""
+
+    name: str
+    kind: Kind
+    weights: Mapping[str, float]
+    title: tuple[str, ...]
+    phrase: str
+    tail: str
+    needs: tuple[str, ...]
+    finds: tuple[str, ...]
+
+
+def source(name: str, entry: object) -> Source | None:
+    """Returns the text of a tool or agent; None for an agent that may not be used."""
+    if isinstance(entry, AgentSpec):
+        return None if entry.hidden or not entry.enabled else _agent_source(entry)
+    if isinstance(entry, ToolSpec):
+        about = " ".join((entry.description, *entry.tags))
+        return _tool_source(entry.name, about, entry.input_schema)
+    return _tool_source(name, _part(entry, "description"), _part(entry, "input_schema"))
+
+
+def _agent_source(agent: AgentSpec) -> Source:
+    skills = agent.skills
+    about = [agent.description, *(skill.description for skill in skills), *agent.examples]
+    about.extend(example for skill in skills for example in skill.examples)
+    named = [*agent.tags, *(skill.name for skill in skills)]
+    named.extend(tag for skill in skills for tag in skill.tags)
+    return Source(agent.name, "agent", (agent.name, _cut(" . ".join(about)), " ".join(named), ""))
+
+
+def _tool_source(name: str, description: object, schema: object) -> Source:
+    names: list[str] = []
+    notes: list[str] = []
+    for key, note, choices in _properties(schema):
+        names.append(key)
+        notes.append(note)
+        notes.extend(choices)
+    text = description if isinstance(description, str) else ""
+    # The prefix `com.example/` says who made a tool, not what it does.
+    title = _PUBLISHER.sub("", name)
+    fields = (title, _cut(text), _cut(" ".join(names)), _cut(" ".join(notes)))
+    return Source(name, "tool", fields, tuple(_required(schema)))
+
+
+def _properties(schema: object) -> Iterator[tuple[str, str, list[str]]]:
+    """Yields parameter names, descriptions and choices, also nested; skips malformed ones."""
+    pending: list[tuple[object, int]] = [(schema, 0)]
+    seen = 0
+    while pending and seen < _MOST_PROPERTIES:
+        node, depth = pending.pop()
+        properties = _part(node, "properties")
+        if not isinstance(properties, Mapping) or depth > _DEEPEST:
+            continue
+        for key, inner in cast("Mapping[object, object]", properties).items():
+            seen += 1
+            note = _part(inner, "description")
+            yield str(key), note if isinstance(note, str) else "", _choices(inner)
+            pending.append((inner, depth + 1))
+            pending.append((_part(inner, "items"), depth + 1))
+
+
+def _choices(node: object) -> list[str]:
+    choices = _part(node, "enum")
+    if not isinstance(choices, list):
+        return []
+    return [c for c in cast("list[object]", choices)[:_MOST_CHOICES] if isinstance(c, str)]
+
+
+def _required(schema: object) -> list[str]:
+    required = _part(schema, "required")
+    if isinstance(required, list):
+        return [name for name in cast("list[object]", required) if isinstance(name, str)]
+    return []
+
+
+def _part(node: object, key: str) -> object:
+    return cast("Mapping[object, object]", node).get(key) if isinstance(node, Mapping) else None
+
+
+def _cut(text: str) -> str:
+    return text[:_LONGEST_TEXT]
+
+
+def read_card(given: Source) -> Card:
+    """Turns a tool's text into terms; the only slow step of indexing."""
+    raw: dict[str, float] = {}
+    for text, (gain, typical, dilution) in zip(given.fields, _FIELDS, strict=True):
+        found = [term for _, term in terms(text)]
+        each = gain / (1 - dilution + dilution * len(found) / typical)
+        for term in found:
+            raw[term] = raw.get(term, 0.0) + each
+    weights = {term: x * (1 + _SATURATION) / (x + _SATURATION) for term, x in raw.items()}
+    norm = math.sqrt(sum(x * x for x in weights.values()))
+    # Long cards match something in every request, so each match counts less.
+    shrink = (0.3 + 0.7 * norm / _TYPICAL_NORM) ** -_SHRINK
+    title = tuple(dict.fromkeys(term for _, term in terms(given.fields[0])))
+    needs = frozenset(_wanted((*given.required, *_PLACEHOLDER.findall(given.name))))
+    return Card(
+        name=given.name,
+        kind=given.kind,
+        weights={term: round(x * shrink, 4) for term, x in weights.items()},
+        title=title,
+        phrase=" ".join(spelling(given.name)),
+        tail=" ".join(spelling(_NAMESPACE.split(given.name)[-1])),
+        needs=tuple(sorted(needs)),
+        finds=tuple(t for t in title if t not in needs) if _is_finder(title) else (),
+    )
+
+
+def _is_finder(title: tuple[str, ...]) -> bool:
+    return len(title) <= _SHORT_TITLE and not _FINDING.isdisjoint(title)
+
+
+def _wanted(parameters: Iterable[str]) -> Iterator[str]:
+    """Returns the things whose identifier is needed to call the tool."""
+    for parameter in parameters:
+        parts = split(parameter)
+        if not parts:
+            continue
+        if len(parts) > 1 and parts[-1] in _KEYS:
+            yield stem(parts[-2])
+        elif parts[-1] == "token":
+            yield "token"
+        elif parts[-1] in _PLACES:
+            yield stem("geocode")

@@ -1,0 +1,348 @@
+"""Finds the tools whose text contains the terms of a request, or similar terms."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import Final
+
+from plansmith_planner.ranking.card import Card
+from plansmith_planner.ranking.synonyms import synonyms, word_list, word_weight
+from plansmith_planner.ranking.words import is_cjk, spelling, stem, terms
+
+_HEAD: Final = 12_000
+_TAIL: Final = 4_000
+_MOST_TERMS: Final = 120
+_MOST_CLAUSES: Final = 12
+_SHORTEST_CLAUSE: Final = 5
+_LONE_CHARACTER: Final = 0.6
+_REPEATS: Final = 1.0
+_HINT: Final = 0.2
+_QUOTED_WEIGHT: Final = 0.5
+
+# So many characters in a row are data (base64, a key, a hash), not language.
+_BLOB: Final = re.compile(r"[A-Za-z0-9+/=_-]{120,}")
+_CLAUSE: Final = re.compile(
+    r"[.!?;。！？；\n]+|,\s+(?:and|then)\s+|\b(?:additionally|also|then|after that|furthermore"
+    r"|moreover|finally|as well as)\b|然后|并且|同时|另外|接着|再",
+    re.IGNORECASE,
+)
+_VALUE_TEXT: Final = re.compile(r"[\"“]([^\"”\n]{3,200})[\"”]|(?<=\s)'([^'\n]{3,200})'(?=[\s.,?!])")
+_MONTHS: Final = (
+    "january|february|march|april|may|june|july|august|september|october|november|december"
+)
+_ASKING: Final = (
+    r"(?i)\b(?:find|look up|information (?:about|on)|latest|recent|tell me about"
+    r"|wh(?:o|at) (?:is|are|was))\b|最新|是什么|什么是"
+)
+_VALUES: Final = tuple(
+    (re.compile(pattern), tuple(stem(word) for word in hint.split()))
+    for pattern, hint in (
+        (r"[\w.+-]{1,64}@[\w-]{1,64}\.\w", "email mail address contact"),
+        (r"https?://|www\.", "url link web website page"),
+        (r"\b[\w-]{1,64}\.(?:com|org|net|io|gov|edu)\b", "domain website url"),
+        (
+            rf"(?i)\b\d{{4}}[-/.]\d\d?[-/.]\d|\b(?:{_MONTHS}) \d|\b\d\d?(?:st|nd|rd|th)\b|\d月\d",
+            "date day",
+        ),
+        (r"(?i)\b\d\d?(?::\d\d)? ?(?:am|pm)\b|\b\d\d?:\d\d\b", "time"),
+        (
+            r"(?i)-?\d{1,3}\.\d{2,12}\D{1,16}\d{1,3}\.\d\d|\blatitude\b|\bcoordinates\b",
+            "latitude longitude lat lon coordinate location",
+        ),
+        (r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b", "ip address"),
+        (
+            r"(?:^|\s)[~.]?/[\w.-]+/[\w.-]|\b[\w-]{1,64}\.(?:txt|md|csv|json|pdf|py|docx?|xlsx?)\b",
+            "file path",
+        ),
+        (r"[$€£¥]\s?\d", "amount price money"),
+        (r"\b(?:USD|EUR|GBP|JPY|CNY|INR|CAD|AUD|CHF)\b", "currency exchange"),
+        (r"\b(?:in|at|near|to|from|around|visit) (?:the )?[A-Z][a-z]", "city location place"),
+        (r"\d ?[-+*/×÷] ?\d|\d ?[%％]", "calculate math percent"),
+        (r"\(?\b\d{3}\)?[ -]\d{3}[ -]\d{4}\b", "phone number contact"),
+        (_ASKING, "search web"),
+        (r"[a-z,] [A-Z][a-z]+ [A-Z][a-z]", "person people name"),
+    )
+)
+_QUOTED: Final = re.compile(
+    r"[`'\"“‘「]([^`'\"”’」\n]{1,200})[`'\"”’」]|([\w.:/-]{2,200})(?=\()"
+    r"|\b([^\W\d_][^\W_]{0,64}(?:[_.:/]{1,3}[^\W_]{1,64}){1,8}|[A-Za-z]?[a-z]{1,64}[A-Z]\w{1,64})\b"
+)
+_KIN_OF_KNOWN: Final = 0.4
+_KIN_OF_UNKNOWN: Final = 0.6
+_TITLE: Final = 0.3
+_CLAUSE_SHARE: Final = 0.75
+_CLAUSE_EASE: Final = 0.5
+_FINDER: Final = 0.3
+_MOST_FINDERS: Final = 3
+_LEADERS: Final = 5
+_CONTENDERS: Final = 70
+_CHAMPIONS: Final = 200
+_BUDGET: Final = 2_500
+# For each term in cards: the matching terms of the request, and the value of a match.
+Worth = dict[str, list[tuple[str, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as terms: its terms, its clauses with their terms, and the original words."""
+
+    terms: Mapping[str, float]
+    clauses: tuple[frozenset[str], ...]
+    parts: tuple[str, ...]
+    surface: Mapping[str, str]
+    words: tuple[str, ...]
+    quoted: frozenset[str]
+
+
+def read_request(text: str) -> Request:
+    """Turns a request into terms; reads only the beginning and end of a very long one."""
+    said = _BLOB.sub(" ", text)
+    short = said if len(said) <= _HEAD + _TAIL else f"{said[:_HEAD]}\n{said[-_TAIL:]}"
+    weights, surface = _weights(short)
+    for pattern, hint in _VALUES:
+        if pattern.search(short):
+            for term in hint:
+                weights[term] = weights.get(term, 0.0) + _HINT
+    strongest = sorted(weights.items(), key=lambda item: -item[1])[:_MOST_TERMS]
+    quoted = ("".join(found) for found in _QUOTED.findall(short))
+    parts = _parts(short)
+    return Request(
+        terms=dict(strongest),
+        clauses=tuple(frozenset(term for _, term in terms(part)) for part in parts),
+        parts=parts,
+        surface=surface,
+        words=tuple(spelling(short)),
+        quoted=frozenset(" ".join(spelling(name)) for name in quoted),
+    )
+
+
+def _weights(text: str) -> tuple[dict[str, float], dict[str, str]]:
+    counts: dict[str, float] = {}
+    surface: dict[str, str] = {}
+    for word, term in terms(text):
+        surface.setdefault(term, word)
+        lone = _LONE_CHARACTER if len(word) == 1 and is_cjk(word) else 1.0
+        counts[term] = counts.get(term, 0.0) + lone * word_weight(word)
+    weights = {t: x * (1 + _REPEATS) / (x + _REPEATS) for t, x in counts.items()}
+    # Quoted text is mostly a value to work on, not what to do.
+    unquoted = {term for _, term in terms(_VALUE_TEXT.sub(" ", text))}
+    for term in weights.keys() - unquoted:
+        weights[term] *= _QUOTED_WEIGHT
+    return weights, surface
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    parts = [part.strip() for part in _CLAUSE.split(text) if len(part) > _SHORTEST_CLAUSE]
+    return tuple(parts) if 1 < len(parts) <= _MOST_CLAUSES else ()
+
+
+class LexicalIndex:
+    """Cards by term; adding or removing a card touches only that card's terms."""
+
+    def __init__(self) -> None:
+        self._cards: dict[int, Card] = {}
+        self._holders: dict[str, dict[int, float]] = {}
+        self._champions: dict[str, list[tuple[int, float]]] = {}
+        self._rarities: dict[str, float] = {}
+        self._finders: dict[str, dict[int, float]] = {}
+        self._phrases: dict[str, dict[int, float]] = {}
+        self._tails: dict[str, dict[int, float]] = {}
+        self._openings: dict[str, dict[int, float]] = {}
+
+    def add(self, slot: int, card: Card) -> None:
+        """Adds a card."""
+        self._cards[slot] = card
+        self._rarities.clear()
+        for term, weight in card.weights.items():
+            self._holders.setdefault(term, {})[slot] = weight
+            self._champions.pop(term, None)
+        for term in card.finds:
+            self._finders.setdefault(term, {})[slot] = 1.0
+        self._phrases.setdefault(card.phrase, {})[slot] = 1.0
+        self._tails.setdefault(card.tail, {})[slot] = 1.0
+        for opening in _openings(card):
+            self._openings.setdefault(opening, {})[slot] = 1.0
+
+    def remove(self, slot: int) -> None:
+        """Removes a card."""
+        card = self._cards.pop(slot)
+        self._rarities.clear()
+        for term in card.weights:
+            self._champions.pop(term, None)
+            _drop(self._holders, term, slot)
+        for term in card.finds:
+            _drop(self._finders, term, slot)
+        _drop(self._phrases, card.phrase, slot)
+        _drop(self._tails, card.tail, slot)
+        for opening in _openings(card):
+            _drop(self._openings, opening, slot)
+
+    def settle(self) -> None:
+        """Builds now what the first request would otherwise wait for."""
+        word_list()
+        for term, holders in self._holders.items():
+            if len(holders) > _CHAMPIONS:
+                self._champion_holders(term)
+
+    def opens_a_name(self, word: str) -> bool:
+        """Whether the name of a card begins with this word."""
+        return word in self._openings
+
+    def named(self, phrase: str) -> Collection[int]:
+        """Returns the slots whose full name is this phrase."""
+        return self._phrases.get(phrase, ())
+
+    def named_without_namespace(self, phrase: str) -> Collection[int]:
+        """Returns the slots whose name without its namespace is this phrase."""
+        return self._tails.get(phrase, ())
+
+    def worth(self, request: Request) -> Worth:
+        """Returns how much each indexed term counts for a request."""
+        worth: Worth = {}
+        for term in request.terms:
+            rarity = self._rarity(term)
+            known = term in self._holders
+            if known:
+                worth.setdefault(term, []).append((term, rarity))
+            trust = _KIN_OF_KNOWN if known else _KIN_OF_UNKNOWN
+            for other, likeness in synonyms(term).items():
+                if other in self._holders:
+                    gain = trust * likeness * min(rarity, self._rarity(other))
+                    worth.setdefault(other, []).append((term, gain))
+        return worth
+
+    def coverage(self, request: Request, scores: Mapping[int, float]) -> float:
+        """Returns how much of a request the best card matches, 0 to 1."""
+        asked = sum(value * self._rarity(term) for term, value in request.terms.items())
+        return min(1.0, max(scores.values(), default=0.0) / asked) if asked else 0.0
+
+    def scores(self, request: Request, worth: Worth, least: int) -> dict[int, float]:
+        """Scores at least `least` of the best cards, if so many share words with the request."""
+        slots = self._contenders(worth, request, max(_CONTENDERS, 3 * least))
+        shares = {slot: _shares(self._cards[slot], worth) for slot in slots}
+        total = {
+            slot: math.fsum(request.terms[term] * value for term, value in share.items())
+            * (1 + _TITLE * self._title_share(slot, request))
+            for slot, share in shares.items()
+        }
+        if total:
+            self._reward_clauses(total, request, shares)
+            self._reward_finders(total)
+        return total
+
+    def matches(self, slot: int, request: Request, worth: Worth) -> list[tuple[str, str]]:
+        """Returns the request's terms that a card matches, strongest first."""
+        found: dict[str, tuple[float, str]] = {}
+        for held, weight in self._cards[slot].weights.items():
+            for term, gain in worth.get(held, ()):
+                value = weight * gain * request.terms[term]
+                found[term] = max(found.get(term, (0.0, "")), (value, held))
+        strongest = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))
+        return [(term, held) for term, (_, held) in strongest]
+
+    def _contenders(self, worth: Worth, request: Request, most: int) -> list[int]:
+        """Returns the cards worth scoring: those with the most significant terms."""
+        if len(self._cards) <= most:
+            return [
+                slot
+                for slot in self._cards
+                if not worth.keys().isdisjoint(self._cards[slot].weights)
+            ]
+        gains = {
+            held: sum(gain * request.terms[term] for term, gain in pairs)
+            for held, pairs in worth.items()
+        }
+        rough: dict[int, float] = {}
+        budget = _BUDGET
+        for held in sorted(gains, key=gains.__getitem__, reverse=True):
+            gain = gains[held]
+            champions = self._champion_holders(held)
+            for slot, weight in champions:
+                rough[slot] = rough.get(slot, 0.0) + weight * gain
+            budget -= len(champions)
+            if budget < 0:
+                break
+        return nlargest(most, rough, key=rough.__getitem__)
+
+    def _champion_holders(self, term: str) -> list[tuple[int, float]]:
+        champions = self._champions.get(term)
+        if champions is None:
+            holders = self._holders[term].items()
+            champions = sorted(holders, key=lambda item: (-item[1], item[0]))[:_CHAMPIONS]
+            self._champions[term] = champions
+        return champions
+
+    def _rarity(self, term: str) -> float:
+        known = self._rarities.get(term)
+        if known is None:
+            count = len(self._cards)
+            held = len(self._holders.get(term, ()))
+            known = math.log(1 + (count - held + 0.5) / (max(held, 1) + 0.5))
+            self._rarities[term] = known
+        return known
+
+    def _title_share(self, slot: int, request: Request) -> float:
+        """Scores the share of a card's name that the request contains."""
+        rarities = [(term, self._rarity(term)) for term in self._cards[slot].title]
+        whole = sum(rarity for _, rarity in rarities)
+        held = sum(rarity for term, rarity in rarities if term in request.terms)
+        return held / whole if whole else 0.0
+
+    def _reward_clauses(
+        self, total: dict[int, float], request: Request, shares: Mapping[int, dict[str, float]]
+    ) -> None:
+        """Raises the best card of each clause, so that a long request cannot hide it."""
+        ease = _CLAUSE_EASE * math.log(1 + (len(self._cards) + 0.5) / 1.5)
+        best: dict[int, float] = {}
+        for clause in request.clauses:
+            part = {
+                slot: math.fsum(request.terms[term] * share[term] for term in share.keys() & clause)
+                for slot, share in shares.items()
+            }
+            top = max(part.values()) + ease
+            for slot, value in part.items():
+                best[slot] = max(best.get(slot, 0.0), value / top)
+        most = max(total.values())
+        for slot, value in best.items():
+            total[slot] += _CLAUSE_SHARE * most * value
+
+    def _reward_finders(self, total: dict[int, float]) -> None:
+        """Raises tools that look up an identifier which a found tool needs."""
+        leaders = nlargest(_LEADERS, total.items(), key=lambda item: (item[1], -item[0]))
+        wanted: dict[str, float] = {}
+        for slot, score in leaders:
+            for thing in self._cards[slot].needs:
+                wanted[thing] = max(score, wanted.get(thing, 0.0))
+        for thing, score in wanted.items():
+            finders = self._finders.get(thing, {})
+            if len(finders) <= _MOST_FINDERS:
+                for slot in finders:
+                    total[slot] = total.get(slot, 0.0) + _FINDER * score
+
+
+def _shares(card: Card, worth: Worth) -> dict[str, float]:
+    """Returns what each term of the request adds to a card; only its best match counts."""
+    best: dict[str, float] = {}
+    weights = card.weights
+    for held in weights.keys() & worth.keys():
+        weight = weights[held]
+        for term, gain in worth[held]:
+            value = weight * gain
+            if value > best.get(term, 0.0):
+                best[term] = value
+    return best
+
+
+def _openings(card: Card) -> set[str]:
+    return {name.partition(" ")[0] for name in (card.phrase, card.tail)}
+
+
+def _drop(table: dict[str, dict[int, float]], key: str, slot: int) -> None:
+    held = table[key]
+    held.pop(slot, None)
+    if not held:
+        del table[key]

@@ -1,0 +1,248 @@
+"""Picks the tools and agents that fit a request, with a reason for each."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, cast
+
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith_planner.ranking.card import Kind
+from plansmith_planner.ranking.index import Catalogue, CatalogueIndex, IndexCache
+from plansmith_planner.ranking.lexical import LexicalIndex, Request, read_request
+from plansmith_planner.ranking.synonyms import is_everyday
+from plansmith_planner.ranking.words import FILLER, STOP
+from plansmith.ports import Ranker
+
+_LONGEST_NAME: Final = 10
+_WORDS_SHOWN: Final = 3
+_NEAR: Final = 0.5
+_NO_REASON: Final = "fills the list, nothing in the request matches"
+# The weight of meaning beside words: small if words match the whole request, else larger.
+_MEANING: Final = 0.3
+_MEANING_IN_DOUBT: Final = 1.0
+_READS: Final = "reads a file that the request names"
+_NAME: Final = r"[^\s\"'“”‘’《》()（）,，。:：;；]"
+_FILE: Final = re.compile(rf"(?<!{_NAME}){_NAME}+\.[A-Za-z][A-Za-z0-9]{{1,5}}(?![\w.])")
+_URL: Final = re.compile(r"(?<!\w)\w++://\S+|(?<!\S)\S+@\S+")
+_TABLE: Final = re.compile(r"\.(?:csv|tsv|jsonl?|xlsx|db3?|sqlite3?)(?:/[^/]*)?$", re.IGNORECASE)
+_SHORTEST_STEM: Final = 3
+_SHELF: Final = IndexCache()
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A tool or agent on the shortlist."""
+
+    name: str
+    score: float
+    reason: str
+    kind: Kind
+
+
+def shortlist(
+    query: str,
+    tools: Catalogue,
+    k: int = 6,
+    *,
+    ranker: Ranker | None = None,
+    cache: Path | str | None = None,
+) -> list[Pick]:
+    """Returns the k tools and agents that fit best; those that the request names come first.
+
+    Args:
+        query: The request.
+        tools: Tools and agents: specs, or `{name: {"description": …}}`.
+        k: How many to return.
+        ranker: Also ranks by meaning, if given.
+        cache: A file that keeps the index of many tools between programs.
+
+    Raises:
+        ValueError: `k` is no positive whole number.
+
+    Examples:
+        >>> from plansmith_planner import shortlist
+        >>> tools = {"stock": {"description": "Counts items"}, "mail": {"description": "Writes"}}
+        >>> [pick.name for pick in shortlist("How many items are there?", tools, k=1)]
+        ['stock']
+    """
+    _check_count(k)
+    return _picks(query, tools, k, ranker, Path(cache) if cache is not None else None)
+
+
+def _picks(
+    query: str, tools: Catalogue, k: int, ranker: Ranker | None, cache: Path | None
+) -> list[Pick]:
+    request = read_request(query)
+    with _SHELF.lock:
+        index = _SHELF.index(tools, cache)
+        named = frozenset(_named(request, index.lexical))
+        worth = index.lexical.worth(request)
+        scores = index.lexical.scores(request, worth, k)
+        semantic = _semantic(ranker, (query, *request.parts), index)
+        doubt = 1 - index.lexical.coverage(request, scores)
+        total = _fused(_fractions(scores), semantic, _MEANING + _MEANING_IN_DOUBT * doubt)
+        return [
+            Pick(
+                name=index.slots[slot].name,
+                score=round(total.get(slot, 0.0) + (slot in named), 4),
+                reason="; ".join(
+                    _reasons(
+                        index.lexical.matches(slot, request, worth),
+                        request,
+                        named=slot in named,
+                        near=semantic.get(slot, 0.0) > _NEAR,
+                    )
+                )
+                or _NO_REASON,
+                kind=index.slots[slot].kind,
+            )
+            for slot in _best(total, named, index, k)
+        ]
+
+
+def _check_count(k: object) -> None:
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        msg = f"k must be a positive whole number, not {k!r}"
+        raise ValueError(msg)
+
+
+def _best(
+    total: Mapping[int, float], named: frozenset[int], index: CatalogueIndex, k: int
+) -> list[int]:
+    """Returns the best slots; ties keep the catalogue's order."""
+    places = index.places
+    ranked = sorted(
+        total.keys() | named,
+        key=lambda slot: (slot not in named, -total.get(slot, 0.0), places[slot]),
+    )
+    if len(ranked) < k:
+        taken = set(ranked)
+        ranked.extend(islice((slot for slot in index.slots if slot not in taken), k - len(ranked)))
+    return ranked[:k]
+
+
+def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
+    """Returns the slots whose name the request contains, in any usual spelling."""
+    words = request.words
+    for start, first in enumerate(words):
+        if not lexical.opens_a_name(first):
+            continue
+        for end in range(start + 1, min(start + _LONGEST_NAME, len(words)) + 1):
+            phrase = " ".join(words[start:end])
+            full = lexical.named(phrase)
+            quoted = phrase in request.quoted
+            if full and (quoted or _looks_like_name(words[start:end])):
+                yield from full
+            # Plain words in a row, such as "get user", need not mean `crm.get_user`.
+            if quoted:
+                yield from lexical.named_without_namespace(phrase)
+
+
+def _looks_like_name(words: Sequence[str]) -> bool:
+    """Whether words in a row can only be a name."""
+    if len(words) == 1:
+        return not is_everyday(words[0])
+    return not all(word in STOP or word in FILLER for word in words)
+
+
+def _fractions(scores: Mapping[int, float]) -> dict[int, float]:
+    most = max(scores.values(), default=0.0)
+    return {slot: score / most for slot, score in scores.items()} if most > 0 else {}
+
+
+def _semantic(
+    ranker: Ranker | None, asked: Sequence[str], index: CatalogueIndex
+) -> dict[int, float]:
+    """Scores closeness to the request and its parts: 0 for the average card, 1 for the best."""
+    if ranker is None or not index.slots:
+        return {}
+    texts = list(index.texts.values())
+    whole, *parts = (_sound(ranker.scores(each, texts), len(texts)) for each in asked)
+    if parts:
+        nearest = (max(scores) for scores in zip(*parts, strict=True))
+        whole = [one + other for one, other in zip(whole, nearest, strict=True)]
+    usual = math.fsum(whole) / len(whole)
+    spread = max(whole) - usual
+    if spread <= 0:
+        return {}
+    near = zip(index.texts, whole, strict=True)
+    return {slot: (score - usual) / spread for slot, score in near if score > usual}
+
+
+def _sound(given: Sequence[float], count: int) -> list[float]:
+    if len(given) != count:
+        msg = f"the ranker gave {len(given)} scores for {count} texts"
+        raise ValueError(msg)
+    return [float(score) if math.isfinite(score) else 0.0 for score in given]
+
+
+def _fused(
+    lexical: Mapping[int, float], semantic: Mapping[int, float], meaning: float
+) -> dict[int, float]:
+    """Combines both scores into one from 0 to 1."""
+    if not semantic:
+        return dict(lexical)
+    return {
+        slot: (lexical.get(slot, 0.0) + meaning * semantic.get(slot, 0.0)) / (1 + meaning)
+        for slot in lexical.keys() | semantic.keys()
+    }
+
+
+def _reasons(
+    matches: Sequence[tuple[str, str]], request: Request, *, named: bool, near: bool
+) -> Iterator[str]:
+    """Says in a few words why a card was picked."""
+    if named:
+        yield "named in the request"
+    shown = [(t, held) for t, held in matches[:_WORDS_SHOWN] if t in request.surface]
+    same = [request.surface[term] for term, held in shown if term == held]
+    if same:
+        yield f"matches {', '.join(same)}"
+    related = [f"{request.surface[term]} ~ {held}" for term, held in shown if term != held]
+    if related:
+        yield f"related: {', '.join(related)}"
+    if matches and not shown:
+        yield "fits this kind of request"
+    if near:
+        yield "similar meaning"
+
+
+def reader_picks(query: str, files: Sequence[str], tools: Sequence[ToolSpec]) -> list[Pick]:
+    """Returns the tools that read what a request names; `files` are those that are there."""
+    named = [*_FILE.findall(_URL.sub(" ", query)), *_existing(query.casefold(), files)]
+    if not named:
+        return []
+    tables = [bool(_TABLE.search(name)) for name in named]
+    wanted = {"table" if each else "path" for each in tables}
+    return [Pick(tool.name, 0.0, _READS, "tool") for tool in tools if wanted & {*_takes(tool)}]
+
+
+def _existing(query: str, files: Sequence[str]) -> Iterator[str]:
+    """Returns the files whose name, with or without its ending, the request contains."""
+    for path in files:
+        stem = path.casefold().rpartition("/")[2].partition(".")[0]
+        word = rf"(?<![a-z0-9_]){re.escape(stem)}(?![a-z0-9_])"
+        if len(stem) >= _SHORTEST_STEM and re.search(word, query):
+            yield path
+
+
+def _takes(tool: ToolSpec) -> Iterator[str]:
+    """Returns what a tool reads: a table, or a file by its path; nothing if it is no reader."""
+    if tool.effect is not Effect.READ or tool.open_world:
+        return
+    found: Any = tool.input_schema.get("properties")
+    fields = cast("Mapping[str, Any]", found if isinstance(found, Mapping) else {})
+    if "path" in fields:
+        yield "path"
+    if "table" in fields or any(_format(each) == "sql" for each in fields.values()):
+        yield "table"
+
+
+def _format(schema: Any) -> str:
+    known = cast("Mapping[str, Any]", schema if isinstance(schema, Mapping) else {})
+    return str(known.get("format"))

@@ -1,0 +1,87 @@
+"""What the stages of planning share: models, tools and settings, and reports of progress."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from plansmith.check.rehearsal import Rehearse, no_rehearsal
+from plansmith.plan.planning import Tell
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith_planner.context.token_budget import Count, rough_count
+from plansmith_planner.settings import PlannerSettings
+from plansmith.ports import ChatModel, Clock, ContextSource, Ranker
+
+if TYPE_CHECKING:
+    from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.earlier import UsableResults
+    from plansmith_planner.context.background import Search
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerDeps:
+    """Everything planning uses that is the same for every request."""
+
+    plan_model: ChatModel
+    clock: Clock
+    triage_model: ChatModel | None = None
+    tools: Sequence[ToolSpec] = ()
+    agents: Sequence[AgentSpec] = ()
+    templates: Sequence[str] = ()
+    sources: Sequence[ContextSource] = ()
+    search: Search | None = None
+    ranker: Ranker | None = None
+    settings: PlannerSettings = field(default_factory=PlannerSettings)
+    count: Count = rough_count
+    earlier: UsableResults | None = None
+    rehearse: Rehearse = no_rehearsal
+
+
+def stage_line(stage: str, about: str) -> str:
+    """Returns a line of progress: a stage of planning and what it does."""
+    return Sentence("planning.line", stage=Sentence(f"stage.{stage}"), about=about)
+
+
+class StageLine(str):
+    """A line of progress in the reader's language, with its stage for programs.
+
+    `begins` tells a stage that begins from one that goes on.
+    """
+
+    __slots__ = ("about", "begins", "stage")
+    stage: str
+    about: str
+    begins: bool
+
+    def __new__(cls, stage: str, about: str, locale: str, *, begins: bool) -> Self:
+        """Makes the line of a stage."""
+        made = super().__new__(cls, in_language(stage_line(stage, about), locale))
+        made.stage, made.about, made.begins = stage, in_language(about, locale), begins
+        return made
+
+
+class Watch:
+    """Reports each stage as it begins, and measures its time."""
+
+    def __init__(self, clock: Clock, tell: Tell, locale: str = "en") -> None:
+        self._clock = clock
+        self._tell = tell
+        self._locale = locale
+        self.seconds: dict[str, float] = {}
+
+    def note(self, stage: str, about: str, *, begins: bool = False) -> None:
+        """Reports how far a stage is, in the reader's language."""
+        self._tell(StageLine(stage, about, self._locale, begins=begins))
+
+    @contextmanager
+    def __call__(self, stage: str, about: str) -> Generator[None]:
+        """Measures one stage."""
+        self.note(stage, about, begins=True)
+        start = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            spent = self._clock.monotonic() - start
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + spent

@@ -1,0 +1,189 @@
+"""Finds templates that fit a request, by its words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.problem import has_errors
+from plansmith.plan.refs import value_text
+from plansmith_planner.ranking.card import read_card, source
+from plansmith_planner.ranking.lexical import LexicalIndex, Request, read_request
+from plansmith_planner.ranking.words import terms
+from plansmith.templates.book import Template, TemplateBook
+
+# Half of the words of both must be the same; with less it is a different task.
+MIN_SIMILARITY: Final = 0.5
+MOST: Final = 3
+_LONGEST_VALUE: Final = 80
+_FORMATS: Final = {
+    "email": r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}",
+    "uri": r"https?://[^\s<>\"'，。、）)]{1,500}",
+    "date": r"\b\d{4}-\d{2}-\d{2}\b",
+}
+_NUMBER: Final = re.compile(r"(?<![\w.-])-?\d{1,15}(?:\.\d{1,15})?(?![\w-]|\.\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A template that fits a request: its score, the inputs found, and those missing."""
+
+    template: Template
+    score: float
+    inputs: Mapping[str, Json]
+    missing: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns the suggestion as JSON."""
+        return {
+            "template": self.template.full_name,
+            "goal": self.template.plan.goal,
+            "score": self.score,
+            "inputs": dict(self.inputs),
+            "missing": list(self.missing),
+        }
+
+
+async def suggest(request: str, book: TemplateBook, *, most: int = MOST) -> list[Suggestion]:
+    """Returns the templates without errors that resemble a request, best first.
+
+    They are shown to the person; none is used automatically.
+    """
+    known = {name: each for name, each in (await book.all()).items() if "@" not in name}
+    found: list[Suggestion] = []
+    for template, score in ranked(request, list(known.values())):
+        if len(found) == most:
+            break
+        if not has_errors(await book.problems(template)):
+            inputs = found_inputs(request, template)
+            missing = tuple(name for name in template.needed if name not in inputs)
+            found.append(Suggestion(template, score, inputs, missing))
+    return found
+
+
+def ranked(request: str, templates: Sequence[Template]) -> list[tuple[Template, float]]:
+    """Returns the templates that are similar enough, the most similar first."""
+    asked = read_request(request)
+    index = LexicalIndex()
+    for slot, template in enumerate(templates):
+        given = source(template.name, _described(template))
+        if given is not None:
+            index.add(slot, read_card(given))
+    worth = index.worth(asked)
+    scored: list[tuple[float, int]] = []
+    for slot, template in enumerate(templates):
+        shared = [term for term, _ in index.matches(slot, asked, worth)]
+        scored.append((_similarity(request, asked, shared, template), slot))
+    best = sorted(
+        (each for each in scored if each[0] >= MIN_SIMILARITY), key=lambda x: (-x[0], x[1])
+    )
+    return [(templates[slot], round(score, 3)) for score, slot in best]
+
+
+def _described(template: Template) -> ToolSpec:
+    text = f"{template.request} . {template.plan.goal}"
+    return ToolSpec(name=template.name, description=text)
+
+
+def _similarity(request: str, asked: Request, shared: Sequence[str], template: Template) -> float:
+    """Returns how much both texts have in common; values of parameters do not count."""
+    values = _terms(map(value_text, found_inputs(request, template).values()))
+    request_terms = {term: weight for term, weight in asked.terms.items() if term in asked.surface}
+    request_terms = {term: weight for term, weight in request_terms.items() if term not in values}
+    earlier = read_request(template.request or template.plan.goal)
+    before = [value for form in template.properties.values() for value in _saved_values(form)]
+    template_terms = (earlier.terms.keys() & earlier.surface.keys()) - _terms(before)
+    if not request_terms or not template_terms:
+        return 0.0
+    answered = sum(request_terms[term] for term in shared if term in request_terms) / sum(
+        request_terms.values()
+    )
+    covered = len(template_terms & (request_terms.keys() | set(shared))) / len(template_terms)
+    return 2 * answered * covered / (answered + covered) if answered + covered else 0.0
+
+
+def _terms(texts: Iterable[str]) -> set[str]:
+    return {term for text in texts for _, term in terms(text)}
+
+
+def found_inputs(request: str, template: Template) -> dict[str, Json]:
+    """Returns the parameters whose value is found in the request, word for word."""
+    found: dict[str, Json] = {}
+    for name, form in template.properties.items():
+        values = list(dict.fromkeys(_candidates(request, form, template)))
+        if len(values) == 1:
+            found[name] = _typed(values[0], form)
+    return found
+
+
+def _candidates(request: str, form: Mapping[str, Json], template: Template) -> Iterator[str]:
+    """Yields texts in the request that can be the value of a parameter."""
+    options = form.get("enum")
+    if isinstance(options, list):
+        yield from (each for each in map(value_text, options) if _occurs_in(each, request))
+    elif str(form.get("format")) in _FORMATS:
+        yield from re.findall(_FORMATS[str(form["format"])], request)
+    elif form.get("type") in ("integer", "number"):
+        whole = form["type"] == "integer"
+        yield from (each for each in _NUMBER.findall(request) if not (whole and "." in each))
+    elif form.get("type") == "string":
+        for value in _saved_values(form):
+            yield from _value_at_same_place(request, value, template.request)
+
+
+def _saved_values(form: Mapping[str, Json]) -> list[str]:
+    """Returns the values that a parameter had when its template was saved."""
+    examples = form.get("examples")
+    given = examples[:1] if isinstance(examples, list) else []
+    return [value_text(each) for each in (form.get("default"), *given) if each is not None]
+
+
+def _value_at_same_place(request: str, default: str, before: str) -> Iterator[str]:
+    """Yields the text between the words that surrounded the value in the earlier request."""
+    if _occurs_in(default, request):
+        yield default
+        return
+    head, found, tail = before.partition(default)
+    if not found or not default:
+        return
+    left, right = _last_word(head), _first_word(tail)
+    if not left and not right:
+        return
+    start = rf"(?:^|(?<![^\W_])){re.escape(left)}\s*" if left else r"^\s*"
+    end = rf"\s*{re.escape(right)}" if right else r"[\s.?!。？！]*$"
+    pattern = rf"{start}(?P<value>\S(?:[^\n]{{0,{_LONGEST_VALUE}}}?\S)?){end}"
+    yield from (match["value"] for match in re.finditer(pattern, request, re.IGNORECASE))
+
+
+def _last_word(text: str) -> str:
+    found = re.findall(r"\w+|[^\w\s]", text)
+    return found[-1] if found else ""
+
+
+def _first_word(text: str) -> str:
+    found = re.match(r"\s*(\w+|[^\w\s])", text)
+    return found[1] if found else ""
+
+
+def _occurs_in(word: str, request: str) -> bool:
+    start = r"(?<!\w)" if word[:1].isascii() else ""
+    end = r"(?!\w)" if word[-1:].isascii() else ""
+    return bool(word) and bool(re.search(start + re.escape(word) + end, request, re.IGNORECASE))
+
+
+def _typed(text: str, form: Mapping[str, Json]) -> Json:
+    """Converts a text of the request to the parameter's type."""
+    options = form.get("enum")
+    if isinstance(options, list):
+        return next(each for each in options if value_text(each) == text)
+    match form.get("type"):
+        case "integer":
+            return int(text)
+        case "number":
+            return float(text)
+        case _:
+            return text

@@ -1,0 +1,163 @@
+"""Opens, lists and deletes threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from plansmith.errors import NotFound, Refused
+from plansmith.plan import events as e
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.thread import ThreadState, short_title
+from plansmith.runs.deletion import delete_run
+from plansmith_planner.threads.backend import ThreadBackend
+from plansmith_planner.threads.thread import Thread
+
+if TYPE_CHECKING:
+    from plansmith.runs.service import RunService
+    from plansmith_planner.threads.store import ThreadHeadline
+
+_ID_LENGTH: Final = 200
+
+
+class Threads:
+    """Opens, lists and deletes threads; `smith.threads`.
+
+    Examples:
+        >>> from plansmith import Plansmith
+        >>> smith = Plansmith("rules")
+        >>> thread = await smith.threads.open()
+        >>> turn = await thread.say("What is 2 + 3?")
+        >>> [each.title for each in await smith.threads.list()]
+        ['What is 2 + 3?']
+    """
+
+    def __init__(self, *, runs: RunService) -> None:
+        self.runs = runs
+        self._backend = ThreadBackend(runs)
+        self._book = self._backend.book
+
+    async def open(self, thread: str = "") -> Thread:
+        """Returns a thread, or begins one; nothing is stored before the first message.
+
+        Args:
+            thread: The id of the thread, or of a run; empty begins a thread.
+
+        Raises:
+            Refused: This cannot be the id of a thread.
+        """
+        name = thread or self.runs.journals.new_id()
+        # No address of a web page can end in one that is only dots: browsers take it for a folder.
+        if len(name) > _ID_LENGTH or not name.strip(" .") or not name.isprintable():
+            hint = Sentence("thread.id_form", most=_ID_LENGTH)
+            raise Refused(Sentence("thread.bad_id"), hint=hint)
+        state = await self.read(name)
+        self.runs.journals.require_here(Sentence("thread.the_thread", name=name), state.folder)
+        return Thread(self._backend, state)
+
+    async def read(self, thread: str) -> ThreadState:
+        """Returns a thread, or that of a run, of whatever folder; an unknown one is empty.
+
+        Args:
+            thread: The id of the thread, or of a run.
+        """
+        state = await self._book.read(thread)
+        return state if state.last else await self._of_run(thread) or state
+
+    async def shorten(self, thread: str, *, upto: int) -> None:
+        """Has what no longer fits summarised, before a message is planned."""
+        await self._backend.summarised(await self._book.read(thread), upto=upto)
+
+    async def list(
+        self, *, owner: str | None = None, before: str = "", limit: int = 50
+    ) -> Sequence[ThreadHeadline]:
+        """Returns threads, newest activity first.
+
+        Args:
+            owner: Only the threads of this person or program.
+            before: Only threads after this one in the list: the last one of the page before.
+            limit: How many at most.
+        """
+        return await self._book.store.threads(owner=owner, before=before, limit=limit)
+
+    async def wait(self, thread: str, *, after: int) -> None:
+        """Returns when a thread has an entry after the number, whoever wrote it.
+
+        Args:
+            thread: The id of the thread.
+            after: The number of the last entry that is known.
+        """
+        await self._book.store.wait_thread(thread, after=after)
+
+    async def last(self) -> Thread:
+        """Returns the thread of this folder in which something was said last.
+
+        Raises:
+            NotFound: There is no thread yet.
+        """
+        for each in await self.list(limit=200):
+            if self.runs.journals.is_here(each.folder):
+                return await self.open(each.thread)
+        raise NotFound(Sentence("thread.none_yet"), hint=Sentence("thread.leave_out"))
+
+    async def delete(self, thread: str, *, by: e.Who = "") -> int:
+        """Deletes a thread and its runs; returns how many runs.
+
+        Args:
+            thread: The id of the thread.
+            by: Who acts.
+
+        Raises:
+            NotFound: There is no such thread.
+            Refused: One of its runs is not over, or the store cannot delete.
+        """
+        state = await self._book.read(thread)
+        if not state.last:
+            raise NotFound(
+                Sentence("error.thread_unknown", name=thread), hint=Sentence("thread.smith_lists")
+            )
+        self._backend.require_owner(state, e.actor(by))
+        open_ = [
+            run.id for run in await self._backend.memory.runs(state.runs) if not run.status.over
+        ]
+        if open_:
+            hint = Sentence("thread.cancel_first", run=open_[0])
+            raise Refused(Sentence("thread.run_open", run=open_[0]), hint=hint)
+        deleted = sum([await delete_run(self.runs.journals, run, by=by) for run in state.runs])
+        await self._book.store.remove_thread(thread)
+        return deleted
+
+    async def delete_before(self, moment: datetime, *, by: e.Who = "") -> int:
+        """Deletes the threads whose last message is older and whose runs are over.
+
+        Args:
+            moment: The time to compare with.
+            by: Who acts.
+        """
+        found: list[str] = []
+        page = ""
+        while heads := await self.list(before=page, limit=200):
+            found += [each.thread for each in heads if each.updated < moment]
+            page = heads[-1].thread
+        deleted = 0
+        for name in found:
+            with suppress(Refused):  # a run of it is still open
+                await self.delete(name, by=by)
+                deleted += 1
+        return deleted
+
+    async def _of_run(self, name: str) -> ThreadState | None:
+        """Returns the thread of a run: the one it belongs to, or a new one with only this run."""
+        belongs = await self._book.store.thread_of(name)
+        if belongs:
+            return await self._book.read(belongs)
+        events = await self.runs.store.events(name)
+        if not events:
+            return None
+        run = (await self.runs.journals.load(name)).run
+        if run.options.thread:
+            return await self._book.read(run.options.thread)
+        owner, title = events[0].by.label, short_title(run.request)
+        return ThreadState(name, owner, title, run.folder, runs=(name,), adopted=name)

@@ -1,0 +1,87 @@
+"""What comes of a message, and the texts for what no message can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from plansmith.errors import Refused
+from plansmith.lazy import lazy_pattern
+from plansmith.plan.origin import OWN_REQUEST, Origin
+from plansmith.plan.planning import PlanRequest
+from plansmith.plan.run_options import NO_OPTIONS
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.thread import (
+    AnyThreadBody,
+    Judge,
+    MessageAdded,
+    MessageKind,
+    MessageRead,
+    Reading,
+    ReplyGiven,
+    ThreadReply,
+)
+
+if TYPE_CHECKING:
+    from plansmith.plan.run import Run
+    from plansmith_planner.threads.situation import Situation
+
+LONGEST: Final = 100_000
+_HALF: Final = lazy_pattern("[\ud800-\udfff]")
+PLANS: Final = frozenset({"request", "answer", "change"})
+
+
+class Turn(NamedTuple):
+    """What came of a message: a run, or an answer at once in `text`.
+
+    `kind` is what the message was taken for, `judge` and `reason` say by whom and why; `undo`
+    takes that back. `earlier` are messages that a process left behind when it died: they were
+    read before this one, and may need `plan`.
+    """
+
+    thread: str
+    number: int
+    kind: MessageKind
+    run: Run | None = None
+    text: str = ""
+    judge: Judge = "rules"
+    reason: str = ""
+    earlier: tuple[Turn, ...] = ()
+
+
+def message_added(
+    text: str, options: Mapping[str, Any], *, key: str = "", origin: Origin | None = None
+) -> MessageAdded:
+    """Returns a message with the options of `Plansmith.plan`; refuses one that is no message."""
+    if not text.strip():
+        raise Refused(Sentence("thread.empty"), hint=Sentence("error.say_wish"))
+    if len(text) > LONGEST:
+        hint = Sentence("thread.use_file")
+        raise Refused(Sentence("thread.long", most=LONGEST), hint=hint)
+    if _HALF.search(text):
+        hint = Sentence("thread.unicode")
+        raise Refused(Sentence("thread.surrogate"), hint=hint)
+    given = PlanRequest(text, **options).options()
+    return MessageAdded(
+        text=text,
+        key=key,
+        options=NO_OPTIONS if given == NO_OPTIONS else given,
+        origin=origin or OWN_REQUEST,
+    )
+
+
+def read_as(reading: Reading, reply: str, number: int) -> list[AnyThreadBody]:
+    """Returns what is stored with a message that was read by the program."""
+    read = MessageRead(message=number, **reading._asdict())
+    return [read, ReplyGiven(message=number, text=reply)] if reply else [read]
+
+
+def not_by_message(reading: Reading, now: Situation) -> ThreadReply:
+    """Says how to decide what no message decides."""
+    if reading.question:
+        waiting = [*now.decisions, *now.questions]
+        asked = next((each for each in waiting if each.question.question == reading.question), None)
+        text = asked.question.text if asked else reading.question
+        said = Sentence("thread.answer_there", question=text, run=reading.run)
+        return ThreadReply(said, reading.run)
+    return ThreadReply(Sentence("thread.approve_there", run=reading.run), reading.run)

@@ -1,0 +1,175 @@
+"""Decides whether a request is answered at once, planned, asked about or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from plansmith.errors import ModelFailed, PlansmithError, UnreadableText
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Decision
+from plansmith.plan.refs import escape_text
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.timing import Timing
+from plansmith_planner.context.fence import fence
+from plansmith_planner.left_out import find_changes
+from plansmith_planner.model_calls import ModelAnswer, read_answer, render
+from plansmith_planner.parse.read import read_json
+from plansmith_planner.recurrence import recurrence
+from plansmith.ports import ChatModel, ContextBlock, Message, Prompt, TriageBrief, Usage
+from plansmith.text import visible
+
+SCHEMA: Final[dict[str, Json]] = {
+    "type": "object",
+    "properties": {
+        "decision": {"type": "string", "enum": ["answer", "plan", "ask", "refuse"]},
+        "reason": {"type": "string"},
+        "query": {"type": "string"},
+        "answer": {"type": "string"},
+    },
+    "required": ["decision", "reason", "query", "answer"],
+    "additionalProperties": False,
+}
+
+
+class Triage(NamedTuple):
+    """A decision with its reason; `plan` is set when no model is needed to make one.
+
+    `schedule` is when to repeat it; nothing is scheduled before a person confirms it.
+    """
+
+    decision: Decision
+    reason: str
+    query: str
+    answer: str = ""
+    plan: Plan | None = None
+    usage: Usage = Usage()
+    schedule: Timing | None = None
+
+
+async def triage(  # noqa: PLR0913 - all but the request by name
+    request: str,
+    *,
+    model: ChatModel | None = None,
+    target: str | None = None,
+    agents: Sequence[AgentSpec] = (),
+    templates: Mapping[str, Any] | Sequence[str] = (),
+    locale: str = "en",
+    timezone: str = "UTC",
+    known: Sequence[ContextBlock] = (),
+    before: Sequence[str] = (),
+    prompts: Path | None = None,
+) -> Triage:
+    """Decides what to do with a request; if triage fails, the request is planned.
+
+    `known` is what the request is read with, such as the conversation before it and the time;
+    `before` is what the person asked for earlier in it.
+    Words that say when to repeat it are removed from the query that is planned.
+    """
+    fixed = _fixed(request, target, agents, templates, locale)
+    if fixed is not None:
+        return fixed
+    found = recurrence(request, timezone=timezone)
+    ask = partial(
+        _ask_model, model=model, known=known, before=before, locale=locale, prompts=prompts
+    )
+    if found is None or found.timing is None or not found.rest:
+        return await ask(request)
+    decided = await ask(found.rest)
+    if decided.decision is Decision.ANSWER:  # a single answer now is not what was asked for
+        decided = decided._replace(decision=Decision.PLAN, answer="")
+    return decided._replace(schedule=found.timing)
+
+
+async def _ask_model(
+    request: str,
+    *,
+    model: ChatModel | None,
+    known: Sequence[ContextBlock],
+    before: Sequence[str],
+    locale: str,
+    prompts: Path | None,
+) -> Triage:
+    if model is None:
+        return Triage(Decision.PLAN, Sentence("triage.no_model"), request)
+    blocks = [fence(each.title, each.text, each.source) for each in known]
+    messages = [
+        Message("system", render("triage", folder=prompts, locale=locale)),
+        Message("user", "\n\n".join([*blocks, fence("request", request)])),
+    ]
+    try:
+        brief = TriageBrief(visible(request), tuple(map(visible, before)))
+        asked = Prompt(messages, schema=SCHEMA, brief=brief)
+        reply = await read_answer(model.stream(asked))
+        decided = _decided(reply, request)
+    except (ModelFailed, UnreadableText) as error:
+        return Triage(Decision.PLAN, Sentence("triage.failed", reason=str(error)), request)
+    # The completed request counts too: "yes" may mean "yes, send it".
+    if decided.decision is Decision.ANSWER and find_changes(request, decided.query):
+        reason = Sentence("triage.must_do")
+        return decided._replace(decision=Decision.PLAN, reason=reason, answer="")
+    return decided
+
+
+def _fixed(
+    request: str,
+    target: str | None,
+    agents: Sequence[AgentSpec],
+    templates: Mapping[str, Any] | Sequence[str],
+    locale: str,
+) -> Triage | None:
+    """Decides without a model: an empty request, a template or a passthrough agent."""
+    name, query = (target, request) if target else _addressed(request)
+    agent = next((each for each in agents if name and each.name.lower() == name.lower()), None)
+    if not query.strip():
+        question = "你想做什么？" if locale.startswith("zh") else "What would you like to be done?"
+        return Triage(Decision.ASK, Sentence("triage.empty"), request, question)
+    if agent is not None and agent.enabled and agent.passthrough:
+        plan = agent_plan(agent.name, query, locale)
+        return Triage(
+            Decision.PLAN, Sentence("triage.passthrough", agent=agent.name), query, "", plan
+        )
+    if name in templates:
+        step = {"id": "run", "title": f"Run {name}", "template": name, "inputs": {"request": query}}
+        plan = Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
+        return Triage(Decision.PLAN, Sentence("triage.template", name=name), query, "", plan)
+    if target and agent is None:
+        raise PlansmithError(Sentence("error.no_target", name=target), hint=_names(agents))
+    return None
+
+
+def agent_plan(agent: str, query: str, locale: str) -> Plan:
+    """Returns a plan that passes a request to one agent, unchanged."""
+    step = {"id": "run", "title": f"Run {agent}", "agent": agent, "task": escape_text(query)}
+    return Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
+
+
+def _addressed(request: str) -> tuple[str | None, str]:
+    """Splits `@name what to do` into the name and the rest."""
+    if not request.lstrip().startswith("@"):
+        return None, request
+    name, _, rest = request.lstrip()[1:].partition(" ")
+    return name.rstrip(":：,，"), rest
+
+
+def _names(agents: Sequence[AgentSpec]) -> str:
+    return "known: " + (", ".join(each.name for each in agents if each.enabled) or "none")
+
+
+def _decided(reply: ModelAnswer, request: str) -> Triage:
+    value = read_json(reply.text)
+    if not isinstance(value, dict) or value.get("decision") not in list(Decision):
+        raise UnreadableText(Sentence("triage.no_decision", text=reply.text[:80]))
+    decision = Decision(str(value["decision"]))
+    # The text of a whole value would mean nothing, and one nested deep has none.
+    plain = {name: each for name, each in value.items() if not isinstance(each, (dict, list))}
+    reason, answer = str(plain.get("reason") or ""), str(plain.get("answer") or "")
+    query = value.get("query")
+    if decision is not Decision.PLAN and not answer.strip():
+        return Triage(Decision.PLAN, Sentence("triage.no_answer"), request, usage=reply.usage)
+    enriched = query if isinstance(query, str) and query.strip() else request
+    return Triage(decision, reason, enriched, answer, usage=reply.usage)

@@ -1,0 +1,350 @@
+"""Reads that start while their plan is written: where they may, how they are told, what is true."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plansmith, Run, RunStatus, ToolSpec
+from plansmith.errors import ToolFailed
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.events import verify_chain
+from plansmith.plan.limits import Limits
+from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
+from plansmith_planner.settings import PlannerSettings
+from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith.replay.player import replay
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
+from plansmith.review.settings import ReviewPolicy
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
+from plansmith.testing import FakeTool, FakeTools
+
+NO_TRIAGE = PlannerSettings(triage=False)
+READ = {"id": "a", "tool": "look", "inputs": {"q": "x"}}
+MAIL = {"id": "m", "tool": "mail", "inputs": {"to": "bob"}, "after": ["a"]}
+
+
+class Stepwise:
+    """A clock that only moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time.timestamp()
+
+    def forward(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        self.forward(seconds)
+
+
+class Slow:
+    """A model that has written its first step, and goes on only when the test lets it."""
+
+    name = "slow"
+
+    def __init__(self, *steps: dict[str, Any], rest: str = "") -> None:
+        self._head = '{"steps": [' + json.dumps(steps[0]) + (", " if steps[1:] else "")
+        tail = ", ".join(json.dumps(step) for step in steps[1:])
+        self._tail = rest or f"{tail}]}}"
+        self.wrote = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        yield TextDelta(self._head)
+        self.wrote.set()
+        await self.go_on.wait()
+        yield TextDelta(self._tail)
+        yield ModelDone(Usage(), self.name)
+
+
+class Gate:
+    """A read that answers when the test lets it."""
+
+    def __init__(self, value: Json = "seen") -> None:
+        self.called = asyncio.Event()
+        self.answer = asyncio.Event()
+        self.calls: list[str] = []
+        self.value = value
+
+    async def tools(self) -> list[ToolSpec]:
+        spec = ToolSpec(name="look", description="look", input_schema={}, effect=Effect.READ)
+        mail = ToolSpec(name="mail", description="mail", input_schema={}, effect=Effect.FINAL)
+        return [spec, mail]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        del arguments, call
+        self.calls.append(tool)
+        if tool == "look":
+            self.called.set()
+            await self.answer.wait()
+        return self.value
+
+
+def app_of(model: Any, source: Any, **options: Any) -> Plansmith:
+    given: dict[str, Any] = {"limits": Limits(first_wait_s=0), "settings": NO_TRIAGE}
+    return Plansmith(model=model, tools=[source], **(given | options))
+
+
+async def bodies(app: Plansmith, run: str) -> list[Any]:
+    return [event.body for event in await app.store.events(run)]
+
+
+async def until(app: Plansmith, kind: type[Any]) -> None:
+    """Wait for the first event of a kind in the only run there is."""
+    async for event in app.events(await only_run(app), follow=True):
+        if isinstance(event.body, kind):
+            return
+
+
+async def only_run(app: Plansmith) -> str:
+    [run] = await app.store.runs()
+    return run
+
+
+async def planned(app: Plansmith, model: Slow, gate: Gate, **options: Any) -> Run:
+    """A plan during whose writing the read was made and has ended."""
+    planning = asyncio.create_task(app.plan("look, then mail", **options))
+    await gate.called.wait()
+    gate.answer.set()
+    await until(app, PrefetchEnded)
+    model.go_on.set()
+    return await planning
+
+
+@pytest.mark.parametrize(
+    ("options", "mode"),
+    [
+        ({}, "review"),
+        ({"policy": ReviewPolicy(ask="always")}, ""),
+        ({"limits": Limits(early_start=False)}, ""),
+    ],
+    ids=["see the plan first", "every plan is reviewed", "switched off"],
+)
+async def test_no_read_is_made_before_the_approval_where_the_plan_is_seen_first(
+    options: dict[str, Any], mode: str
+) -> None:
+    model, gate = Slow(READ, MAIL), Gate()
+    app = app_of(model, gate, **options)
+    planning = asyncio.create_task(app.plan("look, then mail", mode=mode))
+    await model.wrote.wait()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    model.go_on.set()
+    run = await planning
+    assert run.status is RunStatus.REVIEWING
+    assert gate.calls == []
+    assert not [b for b in await bodies(app, run.id) if isinstance(b, PrefetchStarted)]
+
+
+async def test_an_early_read_is_journaled_before_it_is_made_and_used_once() -> None:
+    model, gate, told = Slow(READ, MAIL), Gate(), list[str]()
+    app = app_of(model, gate, tell=told.append)
+    run = await planned(app, model, gate)
+    assert run.status is RunStatus.REVIEWING
+    [started] = [b for b in await bodies(app, run.id) if isinstance(b, PrefetchStarted)]
+    assert (started.tool, await app.store.get(started.inputs)) == ("look", {"q": "x"})
+    assert 'early read: look {"q": "x"}' in told
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash)
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert gate.calls == ["look", "mail"]
+    starts = [b for b in await bodies(app, run.id) if isinstance(b, e.StepStarted)]
+    assert [each.prefetched for each in starts] == [started.key, ""]
+    assert run.steps["a"].prefetched == started.key
+    assert run.calls == 2
+    assert verify_chain(await app.store.events(run.id))
+    assert (await replay(run.id, app)).identical
+
+
+async def test_the_intent_of_an_early_read_is_durable_before_the_tool_hears_of_it() -> None:
+    class Watching(Gate):
+        seen: list[str] = []
+
+        async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+            found = await bodies(app, await only_run(app))
+            self.seen += [each.key for each in found if isinstance(each, PrefetchStarted)]
+            assert call.key in self.seen
+            return await super().call(tool, arguments, call)
+
+    model, gate = Slow(READ), Watching()
+    app = app_of(model, gate)
+    run = await planned(app, model, gate)
+    assert gate.seen == [f"{run.id}/early/1"]
+
+
+async def test_the_times_of_a_step_that_took_an_early_read_are_those_of_the_read() -> None:
+    clock, model, gate = Stepwise(), Slow(READ, MAIL), Gate()
+    app = app_of(model, gate, clock=clock)
+    planning = asyncio.create_task(app.plan("look, then mail"))
+    await gate.called.wait()
+    began = clock.now()
+    clock.forward(3)
+    gate.answer.set()
+    await until(app, PrefetchEnded)
+    clock.forward(60)
+    model.go_on.set()
+    run = await planning
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash)
+    run = await app.run(run.id)
+    step = run.steps["a"]
+    assert (step.started_at, step.finished_at) == (began, began + timedelta(seconds=3))
+    assert run.started_at == began + timedelta(seconds=63)
+    report = run.report
+    assert "read early" in report
+
+
+async def test_an_early_read_that_is_old_at_the_approval_is_made_again() -> None:
+    clock, model, gate = Stepwise(), Slow(READ, MAIL), Gate()
+    app = app_of(model, gate, clock=clock)
+    run = await planned(app, model, gate)
+    clock.forward(3600)
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash)
+    run = await app.run(run.id)
+    assert gate.calls == ["look", "look", "mail"]
+    assert run.steps["a"].prefetched == ""
+
+
+async def test_nothing_runs_on_while_a_person_looks_at_the_plan() -> None:
+    model, gate = Slow(READ, MAIL), Gate()
+    app = app_of(model, gate)
+    planning = asyncio.create_task(app.plan("look, then mail"))
+    await gate.called.wait()
+    model.go_on.set()
+    run = await planning
+    assert run.status is RunStatus.REVIEWING
+    [prefetch] = run.prefetches.values()
+    assert prefetch.over
+    assert "stopped" in prefetch.error
+    gate.answer.set()
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash)
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert gate.calls == ["look", "look", "mail"]
+
+
+async def test_an_early_read_that_still_runs_is_taken_by_its_step() -> None:
+    model, gate = Slow(READ), Gate()
+    app = app_of(model, gate)
+    planning = asyncio.create_task(app.plan("look"))
+    await gate.called.wait()
+    model.go_on.set()
+    run = await planning
+    running = asyncio.create_task(app.run(run.id))
+    await until(app, e.StepStarted)
+    gate.answer.set()
+    run = await running
+    assert run.status is RunStatus.DONE
+    assert gate.calls == ["look"]
+    assert run.steps["a"].prefetched
+    assert (await replay(run.id, app)).identical
+
+
+async def test_the_journal_of_a_rejected_plan_still_tells_what_was_read() -> None:
+    model, gate = Slow(READ, MAIL), Gate({"secretary": "ada"})
+    app = app_of(model, gate)
+    run = await planned(app, model, gate)
+    run = await app.decide(run.id, reject=True)
+    assert run.status is RunStatus.CANCELLED
+    [prefetch] = run.prefetches.values()
+    assert await app.store.get(prefetch.result) == {"secretary": "ada"}
+
+
+async def test_the_journal_of_failed_planning_still_tells_what_was_read() -> None:
+    model, gate = Slow(READ, rest="and then nothing that anybody could read"), Gate()
+    app = app_of(model, gate, settings=PlannerSettings(triage=False, repairs=0))
+    run = await planned(app, model, gate)
+    assert run.status is RunStatus.FAILED
+    [prefetch] = run.prefetches.values()
+    assert prefetch.result
+    text = to_markdown(await load_report(app.store, run.id))
+    assert "No plan could be made; nothing was changed." in text
+    assert "look was read early, before the plan was complete" in text
+    assert (await replay(run.id, app)).identical
+
+
+async def test_a_failed_early_read_is_told_and_the_step_calls_for_itself() -> None:
+    tools = FakeTools(FakeTool("look", [ToolFailed("down"), "seen"]))
+    model = Slow(READ)
+    app = app_of(model, tools)
+    planning = asyncio.create_task(app.plan("look"))
+    await model.wrote.wait()
+    await until(app, PrefetchEnded)
+    model.go_on.set()
+    run = await app.run((await planning).id)
+    assert run.status is RunStatus.DONE
+    assert [each.error for each in run.prefetches.values()] == ["down"]
+    assert run.steps["a"].prefetched == ""
+    assert len(tools.calls) == 2
+
+
+async def test_two_equal_steps_share_no_early_read() -> None:
+    again = {**READ, "id": "b"}
+    model, gate = Slow(READ, again), Gate()
+    app = app_of(model, gate)
+    run = await planned(app, model, gate)
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert gate.calls == ["look", "look"]
+    assert [bool(each.prefetched) for each in run.steps.values()] == [True, False]
+
+
+async def test_an_early_read_of_a_process_that_died_is_told_as_unknown(tmp_path: Path) -> None:
+    url = tmp_path / "runs.db"
+    model, gate = Slow(READ, MAIL), Gate()
+    first = app_of(model, gate, store=SqliteStore(url))
+    planning = asyncio.create_task(first.plan("look, then mail"))
+    await gate.called.wait()
+    # Another process finds the run as a dead one would leave it.
+    other, free = Slow(READ, MAIL), Gate()
+    free.answer.set()
+    other.go_on.set()
+    second = app_of(other, free, store=SqliteStore(url))
+    await second.runs.resume_all()
+    [run] = await second.runs()
+    assert run.status is RunStatus.REVIEWING
+    dead = run.prefetches[f"{run.id}/early/1"]
+    assert dead.over
+    assert dead.ended_at is None
+    assert "not known how it ended" in dead.error
+    assert run.plan is not None
+    await second.decide(run.id, approve=run.plan.hash)
+    run = await second.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert free.calls.count("mail") == 1
+    assert (await replay(run.id, second)).identical
+    planning.cancel()
+    await asyncio.gather(planning, return_exceptions=True)
+    await first.close()
+    await second.close()
+
+
+async def test_reads_early_take_part_in_the_tokens_of_the_run() -> None:
+    class Spending(Gate):
+        async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+            call.spend(Usage(input_tokens=7))
+            return await super().call(tool, arguments, call)
+
+    model, gate = Slow(READ), Spending()
+    app = app_of(model, gate, store=MemoryStore())
+    run = await planned(app, model, gate)
+    assert run.tokens == 7
+    run = await app.run(run.id)
+    assert run.tokens == 7

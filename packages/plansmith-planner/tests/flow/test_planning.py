@@ -1,0 +1,350 @@
+"""From a request to a checked plan, through every stage, with a scripted model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith import AgentSpec, Effect, Plan, ToolSpec
+from plansmith.clock import SystemClock
+from plansmith.errors import ModelBusy, ModelRefused
+from plansmith.plan.planning import Decision, Planned, PlanRequest
+from plansmith.plan.problem import has_errors
+from plansmith.plan.run_options import Profile
+from plansmith_planner.pipeline import make_plan
+from plansmith_planner.settings import Fallback, PlannerSettings
+from plansmith_planner.stages import PlannerDeps
+from plansmith.ports import Message, Usage
+from plansmith.testing import Answer, FakeClock, ScriptedModel
+
+Script = Callable[..., ScriptedModel]
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TOOLS = [
+    ToolSpec(
+        name="get_weather",
+        description="The weather in a city",
+        input_schema=CITY,
+        effect=Effect.READ,
+    ),
+    ToolSpec(name="send_mail", description="Send an e-mail", effect=Effect.FINAL),
+    ToolSpec(
+        name="查询天气", description="查询某个城市的天气", input_schema=CITY, effect=Effect.READ
+    ),
+]
+GOOD: dict[str, Any] = {
+    "goal": "Weather in Oslo",
+    "enough_context": True,
+    "steps": [
+        {"id": "now", "kind": "tool", "tool": "get_weather", "inputs": {"city": "Oslo"}},
+        {"id": "say", "kind": "reply", "instruction": "Tell {{now.text}}"},
+    ],
+}
+
+
+def step(**fields: Any) -> dict[str, Any]:
+    return {"id": "now", "kind": "tool", "tool": "get_weather", "inputs": {"city": "Oslo"}} | fields
+
+
+def plan_of(*steps: dict[str, Any]) -> dict[str, Any]:
+    return GOOD | {"steps": [*steps, {"id": "say", "kind": "reply", "instruction": "Tell {{now}}"}]}
+
+
+async def run(
+    model: ScriptedModel,
+    text: str = "How is the weather in Oslo?",
+    *,
+    settings: dict[str, Any] | None = None,
+    triage: ScriptedModel | None = None,
+    on_step: Callable[[Any], None] = lambda _: None,
+    tell: Callable[[str], None] = lambda _: None,
+    **fields: Any,
+) -> Planned:
+    deps = PlannerDeps(
+        plan_model=model,
+        triage_model=triage,
+        clock=FakeClock(),
+        tools=TOOLS,
+        agents=fields.pop("agents", ()),
+        settings=PlannerSettings(**(settings or {})),
+    )
+    return await make_plan(PlanRequest(text, **fields), deps=deps, on_step=on_step, tell=tell)
+
+
+def errors(planned: Planned) -> list[str]:
+    return [each.code for each in planned.problems if each.severity == "error"]
+
+
+async def test_a_request_becomes_a_checked_plan_with_an_estimate(scripted: Script) -> None:
+    told: list[str] = []
+    planned = await run(scripted(Answer(GOOD, usage=Usage(900, 100))), tell=told.append)
+    assert planned.plan is not None
+    assert planned.plan.goal == "Weather in Oslo"
+    assert errors(planned) == []
+    assert planned.draft is None
+    stages = list(dict.fromkeys(line.split(":")[0] for line in told))
+    assert stages == ["triage", "context", "shortlist", "draft", "parse", "check"]
+    metrics = planned.metrics
+    assert (metrics.parsed, metrics.parsed_at_once, metrics.repairs) == (True, True, 0)
+    assert (metrics.usage.input_tokens, metrics.usage.output_tokens) == (900, 100)
+    assert set(metrics.seconds) >= {"triage", "context", "shortlist", "draft", "parse", "check"}
+
+
+async def test_the_progress_of_planning_is_told_in_the_language_of_the_request(
+    scripted: Script,
+) -> None:
+    told: list[str] = []
+    broken = Answer("no plan at all")
+    await run(scripted(broken, GOOD), "奥斯陆的天气怎么样？", tell=told.append)
+    stages = list(dict.fromkeys(line.split("：")[0] for line in told))
+    assert stages == ["判断", "背景", "候选工具", "起草", "读取草稿", "修正", "检查"]
+    assert not [line for line in told if re.search(r"[a-z]{4,}", line.replace("scripted", ""))]
+
+
+async def test_small_talk_never_reaches_the_planning_model(scripted: Script) -> None:
+    triage = scripted({"decision": "answer", "answer": "Hello!", "reason": "", "query": ""})
+    planned = await run(scripted(), "hi", triage=triage)
+    assert (planned.decision, planned.answer, planned.plan) == (Decision.ANSWER, "Hello!", None)
+
+
+async def test_the_enriched_query_is_what_is_planned(scripted: Script) -> None:
+    triage = scripted({"decision": "plan", "query": "Weather in Bergen, Norway", "reason": "r"})
+    model = scripted(Answer(GOOD, expects="Weather in Bergen, Norway"))
+    planned = await run(model, "and Bergen?", triage=triage)
+    assert planned.reason == "r"
+
+
+async def test_a_failing_triage_loses_nothing(scripted: Script) -> None:
+    model = scripted(Answer(GOOD, expects="How is the weather in Oslo?"))
+    planned = await run(model, triage=scripted(ModelRefused("no key")))
+    assert planned.plan is not None
+    assert "triage failed" in planned.reason
+
+
+async def test_only_the_broken_step_is_asked_for_again(scripted: Script) -> None:
+    bad = plan_of(step(), step(id="mail", tool="no_such_thing_at_all", inputs={}))
+    mended = {"steps": [step(id="mail", tool="send_mail", inputs={"body": "{{now}}"})]}
+    model = scripted(
+        Answer(bad, usage=Usage(10, 10)), Answer(mended, expects='["mail"]', usage=Usage(5, 5))
+    )
+    planned = await run(model)
+    assert planned.plan is not None
+    assert [each.id for each in planned.plan.steps] == ["now", "mail", "say"]
+    assert planned.plan.by_id["mail"].to_json()["tool"] == "send_mail"
+    assert planned.metrics.repairs == 1
+    assert planned.metrics.usage.input_tokens == 15
+    repair = model.prompts[1]
+    assert repair[: len(model.prompts[0])] == model.prompts[0]
+    assert "PS101" in repair[-1].text
+    assert "get_weather" in repair[1].text
+
+
+async def test_a_text_without_a_plan_is_asked_for_whole(scripted: Script) -> None:
+    model = scripted("Sorry, what?", Answer(GOOD, expects="whole plan"))
+    planned = await run(model)
+    assert planned.plan is not None
+    assert not planned.plan.degraded
+    assert (planned.metrics.parsed_at_once, planned.metrics.repairs) == (False, 1)
+
+
+async def test_after_two_repairs_the_stand_in_is_a_marked_reply_and_the_draft_is_kept(
+    scripted: Script,
+) -> None:
+    bad = plan_of(step(id="now", inputs={"city": 5, "planet": {}}))
+    planned = await run(scripted(bad, bad, bad))
+    assert planned.metrics.repairs == 2
+    assert planned.plan is not None
+    assert planned.plan.degraded
+    assert [each.kind for each in planned.plan.steps] == ["reply"]
+    assert planned.draft is not None
+    assert "now" in planned.draft.by_id
+    assert has_errors(list(planned.problems))
+
+
+@pytest.mark.parametrize(
+    ("text", "locale", "expected"),
+    [("", "en", "(no plan is available)"), ("", "zh-CN", "（计划不可用）")],
+)
+async def test_with_nothing_to_say_the_stand_in_says_so(
+    text: str, locale: str, expected: str, scripted: Script
+) -> None:
+    planned = await run(scripted(text, text, text), locale=locale)
+    assert planned.plan is not None
+    assert planned.plan.steps[0].to_json()["instruction"] == expected
+
+
+async def test_the_stand_in_keeps_the_first_2000_characters_as_plain_text(scripted: Script) -> None:
+    words = "I can not plan {{this}}. " * 200
+    planned = await run(scripted(words, words, words))
+    assert planned.plan is not None
+    [reply] = planned.plan.steps
+    assert list(reply.refs()) == []
+    assert len(str(reply.to_json()["instruction"]).replace('{{"{{"}}', "{{")) <= 2000
+
+
+async def test_the_three_general_steps_are_the_stand_in_by_setting(scripted: Script) -> None:
+    settings = {"fallback": Fallback.THREE_STEPS, "repairs": 0}
+    request = "Please do something that is quite long to describe in one line"
+    planned = await run(
+        scripted(ModelRefused("no key", hint="set KEY")), request, settings=settings
+    )
+    assert planned.plan is not None
+    assert planned.plan.goal == f"Plan for: {request[:50]}..."
+    assert [each.title for each in planned.plan.steps] == [
+        "Analyze request",
+        "Execute task",
+        "Verify results",
+    ]
+    assert planned.plan.degraded
+    [told] = [each for each in planned.problems if each.code == "PS015"]
+    assert told.hint == "set KEY"
+
+
+async def test_without_a_fallback_a_broken_plan_is_only_a_draft(scripted: Script) -> None:
+    bad = plan_of(step(tool="no_such_thing_at_all"))
+    planned = await run(scripted(bad), settings={"fallback": "none", "repairs": 0})
+    assert planned.plan is None
+    assert planned.draft is not None
+    assert "now" in planned.draft.by_id
+    assert errors(planned) == ["PS101"]
+
+
+async def test_an_answer_that_breaks_off_is_asked_for_again(scripted: Script) -> None:
+    model = scripted(ModelBusy("cut"), ModelBusy("cut"), GOOD)
+    planned = await run(model)
+    assert planned.plan is not None
+    assert not planned.plan.degraded
+
+
+async def test_each_step_is_handed_over_as_soon_as_its_text_is_complete(scripted: Script) -> None:
+    seen: list[tuple[str, int]] = []
+    text = json.dumps(plan_of(step(), step(id="later", inputs={"city": "Rome"})))
+    written = 0
+
+    class Counting(ScriptedModel):
+        async def stream(self, *args: Any, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+            nonlocal written
+            async for delta in super().stream(*args, **options):
+                written += len(getattr(delta, "text", ""))
+                yield delta
+
+    model = Counting(Answer(text, chunk=1))
+    planned = await run(model, on_step=lambda one: seen.append((one.id, written)))
+    assert [name for name, _ in seen] == ["now", "later", "say"]
+    for name, count in seen:
+        end = text.index("}", text.index("}", text.index(f'"id": "{name}"')))
+        assert count <= end + 2 if name != "say" else count <= len(text)
+    assert planned.plan is not None
+
+
+async def test_missing_arguments_become_questions_and_wrong_types_are_mended(
+    scripted: Script,
+) -> None:
+    planned = await run(scripted(plan_of(step(inputs={"days": "3"}))))
+    assert planned.plan is not None
+    kinds = [each.kind for each in planned.plan.steps]
+    assert kinds.count("ask") == 1
+    assert planned.plan.by_id["now"].to_json()["inputs"]["days"] == 3  # type: ignore[index,call-overload]
+    assert {"PS205", "PS207"} <= {each.code for each in planned.problems}
+
+
+async def test_a_plan_that_is_too_long_is_not_cut(scripted: Script) -> None:
+    many = plan_of(step(), *[step(id=f"s{n}", inputs={"city": f"{n}"}) for n in range(4)])
+    planned = await run(scripted(many), settings={"max_steps": 3, "repairs": 0, "fallback": "none"})
+    assert planned.draft is not None
+    assert len(planned.draft.steps) == 6
+    assert planned.draft.steps[-1].kind == "reply"
+    assert "PS313" in errors(planned)
+
+
+async def test_a_revision_carries_the_plan_and_the_wish_and_counts_up(scripted: Script) -> None:
+    previous = Plan.model_validate(GOOD | {"revision": 3})
+    model = scripted(Answer(GOOD, expects="use Celsius"))
+    planned = await run(model, previous=previous, feedback="use Celsius", triage=scripted())
+    assert planned.plan is not None
+    assert planned.plan.revision == 4
+    assert "get_weather" in model.prompts[0][1].text
+
+
+async def test_profile_history_and_time_are_in_the_prompt_as_data(scripted: Script) -> None:
+    model = scripted(GOOD)
+    await run(
+        model,
+        profile=Profile(name="Ada", hard_constraints=("never send mail",)),
+        history=[Message("user", "I live in Oslo <<tools>>")],
+    )
+    text = model.prompts[0][1].text
+    for part in ("Ada", "never send mail", "I live in Oslo <<tools>>", "2026-01-01"):
+        assert part in text
+
+
+async def test_the_fixed_part_of_the_prompt_is_the_same_for_every_request(scripted: Script) -> None:
+    model = scripted(GOOD, GOOD)
+    await run(model, "How is the weather in Oslo?")
+    await run(model, "Mail the weather in Rome to Bob")
+    assert model.prompts[0][0] == model.prompts[1][0]
+
+
+async def test_hidden_and_passthrough_agents_are_neither_offered_nor_accepted(
+    scripted: Script,
+) -> None:
+    agents = [
+        AgentSpec(name="desk", description="answers weather questions"),
+        AgentSpec(name="ghost", description="weather", hidden=True),
+        AgentSpec(name="direct", description="weather", passthrough=True),
+    ]
+    sneaky = plan_of(
+        {"id": "now", "agent": "ghost", "task": "look"}, {"id": "b", "agent": "direct", "task": "x"}
+    )
+    model = scripted(sneaky)
+    planned = await run(model, agents=agents, settings={"repairs": 0, "fallback": "none"})
+    offered = model.prompts[0][1].text
+    assert '"desk"' in offered
+    assert '"ghost"' not in offered
+    assert '"direct"' not in offered
+    assert errors(planned).count("PS102") == 2
+
+
+async def test_a_chinese_request_with_chinese_tools_plans_like_its_english_twin(
+    scripted: Script,
+) -> None:
+    chinese = {
+        "goal": "奥斯陆的天气",
+        "steps": [
+            {"id": "now", "kind": "tool", "tool": "查询天气", "inputs": {"city": "奥斯陆"}},
+            {"id": "say", "kind": "reply", "instruction": "告诉用户 {{now.text}}"},
+        ],
+    }
+    english = await run(scripted(GOOD))
+    model = scripted(
+        f"好的，计划如下：\n```json\n{json.dumps(chinese, ensure_ascii=False)}\n```".replace(
+            '": ', '"：'
+        )
+    )
+    planned = await run(model, "奥斯陆今天天气怎么样？")
+    assert planned.plan is not None
+    assert planned.locale == "zh-CN"
+    assert planned.plan.locale == "zh-CN"
+    assert planned.picks[0].name == "查询天气"
+    assert errors(planned) == errors(english) == []
+    assert [each.kind for each in planned.plan.steps] == ["tool", "reply"]
+
+
+@given(st.text() | st.sampled_from(["{", "[]", "[[", '{"steps": 5}', '{"steps": [5]}', "null"]))
+async def test_no_answer_of_a_model_makes_planning_raise_or_lose_the_request(text: str) -> None:
+    deps = PlannerDeps(
+        plan_model=ScriptedModel(text, text, text, name="wild"), clock=SystemClock(), tools=TOOLS
+    )
+    planned = await make_plan(PlanRequest("How is it in Oslo?"), deps=deps)
+    assert planned.plan is not None
+    assert planned.plan.steps or planned.problems

@@ -1,0 +1,527 @@
+"""What happens to a plan after it was made: edits, wishes, pauses, budgets, replans, repeats."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plan, RunStatus
+from plansmith.tools.functions import tool
+from plansmith.app import Plansmith
+from plansmith.engine.budget import Budget, BudgetLimits, Reservation
+from plansmith.errors import PlanInvalid, Refused, ToolFailed
+from plansmith.plan.events import ReviewAsked, StepReused
+from plansmith.plan.limits import Limits
+from plansmith_planner.settings import Fallback, PlannerSettings
+from plansmith.ports import Usage
+from plansmith.review.calls import PlanCalls
+from plansmith.review.coverage import coverage
+from plansmith.review.edits import add_step, change_step, disable_step, move_step, remove_step
+from plansmith.store.sqlite import SqliteStore
+from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
+
+Script = Callable[..., ScriptedModel]
+NO_TRIAGE = PlannerSettings(triage=False)
+LIMITS = Limits(first_wait_s=0)
+
+
+def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
+
+
+def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": tool} | fields
+
+
+def smith(*tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:
+    source = FakeTools(FakeTool("look", [lambda a: {"seen": dict(a)}]), *tools)
+    given: dict[str, Any] = {"limits": LIMITS, "settings": NO_TRIAGE} | options
+    return Plansmith(tools=[source], **given), source
+
+
+def statuses(run: Any) -> dict[str, str]:
+    return {name: each.status.value for name, each in run.steps.items()}
+
+
+# Edits
+
+
+def test_a_person_adds_removes_changes_moves_and_switches_steps() -> None:
+    base = plan(step("a"), step("b"))
+    third = plan(step("c")).steps[0]
+    assert [each.id for each in add_step(base, third, position=1).steps] == ["a", "c", "b"]
+    assert [each.id for each in add_step(base, third).steps] == ["a", "b", "c"]
+    assert [each.id for each in remove_step(base, "a").steps] == ["b"]
+    assert change_step(base, "a", title="T").by_id["a"].title == "T"
+    assert [each.id for each in move_step(base, "b", 0).steps] == ["b", "a"]
+    assert disable_step(base, "a").by_id["a"].disabled
+    assert not disable_step(disable_step(base, "a"), "a", off=False).by_id["a"].disabled
+    with pytest.raises(Refused, match="already has"):
+        add_step(base, base.steps[0])
+    with pytest.raises(Refused, match="its steps: a, b"):
+        remove_step(base, "ghost")
+
+
+async def test_an_edit_is_checked_at_once_needs_its_own_approval_and_can_be_undone() -> None:
+    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
+    first = plan(step("m", "mail", inputs={"to": "bob"}))
+    run = await app.submit(first)
+    with pytest.raises(PlanInvalid, match="PS101"):
+        await app.edit(run.id, plan(step("m", "nothing_like_it")))
+    edited = change_step(first, "m", inputs={"to": "eve"})
+    run = await app.edit(run.id, edited, by="ada")
+    assert run.status is RunStatus.REVIEWING
+    assert run.plan is not None
+    assert run.plan.revision == 2
+    with pytest.raises(Refused):
+        await app.decide(run.id, approve=first.hash)
+    run = await app.runs.editing.undo(run.id, by="ada")
+    assert run.plan is not None
+    assert run.plan.hash == first.hash
+    await app.decide(run.id, approve=first.hash, by="ada")
+    await app.run(run.id)
+    assert [call.arguments for call in tools.calls] == [{"to": "bob"}]
+
+
+async def test_wishes_reach_the_planner_with_the_plan_and_the_new_plan_is_reviewed(
+    scripted: Script,
+) -> None:
+    first = {"steps": [step("m", "mail", inputs={"to": "bob"})]}
+    second = {"steps": [step("m", "mail", inputs={"to": "eve"})]}
+    model = scripted(first, Answer(second, expects="send it to eve"))
+    app, _ = smith(FakeTool("mail", effect=Effect.FINAL), model=model)
+    run = await app.plan("mail bob")
+    run = await app.request_changes(run.id, "send it to eve", by="ada")
+    assert run.status is RunStatus.REVIEWING
+    assert run.rejections == 1
+    assert '"to": "bob"' in model.prompts[1][1].text
+    assert run.plan is not None
+    assert run.plan.by_id["m"].to_json()["inputs"] == {"to": "eve"}
+    await app.decide(run.id, reject=True)
+    with pytest.raises(Refused, match="no plan to change"):
+        await app.request_changes(run.id, "again")
+
+
+@pytest.mark.parametrize(("to", "undone"), [("bob", True), ("ann", False)])
+async def test_a_plan_that_undoes_a_persons_own_edit_says_so_in_the_review(
+    scripted: Script, to: str, undone: bool
+) -> None:
+    def mails(to: str, text: str) -> dict[str, Any]:
+        return {"steps": [step("m", "mail", inputs={"to": to, "text": text})]}
+
+    app, _ = smith(
+        FakeTool("mail", effect=Effect.FINAL),
+        model=scripted(mails("bob", "hi"), mails(to, "good day")),
+    )
+    run = await app.plan("mail bob")
+    assert run.plan is not None
+    edited = change_step(run.plan, "m", inputs={"to": "ann", "text": "hi"})
+    await app.edit(run.id, edited, by="ada")
+    run = await app.request_changes(run.id, "be more formal", by="ada")
+    bodies = [event.body for event in await app.store.events(run.id)]
+    [*_, asked] = [each for each in bodies if isinstance(each, ReviewAsked)]
+    told = "The new plan undoes your own changes of m" in map(str, asked.reasons)
+    assert told is undone
+
+
+# Pause
+
+
+async def test_a_paused_run_starts_nothing_and_goes_on_after_resume() -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def hold() -> str:
+        entered.set()
+        await leave.wait()
+        return "ok"
+
+    app = Plansmith(tools=[hold])
+    run = await app.submit(plan(step("a", "hold"), step("b", "hold", after=["a"])))
+    running = asyncio.ensure_future(app.run(run.id))
+    await entered.wait()
+    pausing = asyncio.ensure_future(app.pause(run.id, by="ada", reason="lunch"))
+    await asyncio.sleep(0)
+    leave.set()
+    run = await pausing
+    await running
+    assert run.status is RunStatus.PAUSED
+    assert statuses(run)["a"] == "done"
+    assert statuses(run)["b"] != "done"
+    assert (await app.run(run.id)).status is RunStatus.PAUSED
+    await app.resume(run.id, by="ada")
+    with pytest.raises(Refused):
+        await app.resume(run.id)
+    assert (await app.run(run.id)).status is RunStatus.DONE
+
+
+# Budget
+
+
+async def test_at_the_cap_the_run_pauses_and_asks_and_goes_on_when_told() -> None:
+    app, tools = smith(budget=BudgetLimits(steps=2))
+    run = await app.submit(plan(*[step(f"s{n}", inputs={"n": n}) for n in range(5)]))
+    run = await app.run(run.id)
+    assert run.status is RunStatus.PAUSED
+    assert len(tools.calls) == 2
+    [question] = run.questions.values()
+    assert "2 calls" in question.text
+    with pytest.raises(Refused):
+        await app.answer(run.id, question.question, "maybe")
+    await app.answer(run.id, question.question, "go_on", by="ada")
+    run = await app.run(run.id)
+    assert len(tools.calls) == 4
+    [question] = run.questions.values()
+    await app.answer(run.id, question.question, "stop", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.CANCELLED
+    assert len(tools.calls) == 4
+
+
+async def test_two_runs_cannot_both_spend_what_is_left() -> None:
+    app, tools = smith(shared_budget=BudgetLimits(steps=3))
+    runs = [await app.submit(plan(*[step(f"s{n}") for n in range(3)])) for _ in range(2)]
+    ended = await asyncio.gather(*(app.run(each.id) for each in runs))
+    assert len(tools.calls) == 3
+    assert {each.status for each in ended} <= {RunStatus.DONE, RunStatus.PAUSED}
+    assert any(each.status is RunStatus.PAUSED for each in ended)
+
+
+async def test_tokens_and_money_are_settled_by_what_was_used_and_kept(scripted: Script) -> None:
+    used = Usage(400, 100, cost=Decimal("0.02"))
+    model = scripted(Answer("one", usage=used), Answer("two", usage=used))
+    app, _ = smith(model=model, budget=BudgetLimits(tokens=2000))
+    run = await app.submit(
+        plan(
+            {"id": "r1", "instruction": "say one"},
+            {"id": "r2", "instruction": "say two", "after": ["r1"]},
+            {"id": "r3", "instruction": "say three", "after": ["r2"]},
+        )
+    )
+    run = await app.run(run.id)
+    assert run.status is RunStatus.PAUSED
+    assert (run.tokens, run.money) == (1000, Decimal("0.04"))
+    assert [statuses(run)[name] for name in ("r1", "r2")] == ["done", "done"]
+
+
+def test_an_unknown_price_counts_nothing_and_the_token_limit_holds() -> None:
+    budget = Budget(BudgetLimits(tokens=1000, money=Decimal(1)))
+    assert budget.reserve(Reservation(600)) is None
+    assert budget.reserve(Reservation(600)) == ("budget", "1,000 tokens")
+    budget.settle(Reservation(600), Usage(100, 100))
+    assert budget.reserve(Reservation(600)) is None
+    assert budget.money == 0
+
+
+# Replan
+
+
+async def test_a_failure_is_replanned_finished_work_is_kept_and_nothing_new_is_asked(
+    scripted: Script,
+) -> None:
+    first = {"steps": [step("a"), step("b", "flaky", inputs={"x": "{{a.seen}}"})]}
+    second = {"steps": [step("a", inputs={"changed": 1}), step("c", inputs={"y": "{{a.seen}}"})]}
+    model = scripted(first, second)
+    app, tools = smith(FakeTool("flaky", [ToolFailed("CANARY from the tool")]), model=model)
+    run = await app.plan("look and go on")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert [call.tool for call in tools.calls] == ["look", "flaky", "look"]
+    assert run.plan is not None
+    assert run.plan.by_id["a"].to_json() == {"id": "a", "kind": "tool", "tool": "look"}
+    assert statuses(run) == {"a": "done", "c": "done"}
+    told = model.prompts[1][1].text
+    assert "CANARY" not in told
+    assert '"why": "the tool failed"' in told
+    assert run.replans == 1
+
+
+async def test_a_replan_that_touches_something_new_is_asked_about(scripted: Script) -> None:
+    first = {"steps": [step("a", "flaky")]}
+    second = {"steps": [step("m", "mail", inputs={"to": "eve"})]}
+    app, tools = smith(
+        FakeTool("flaky", [ToolFailed("no")]),
+        FakeTool("mail", effect=Effect.FINAL),
+        model=scripted(first, second),
+    )
+    run = await app.plan("try it")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.REVIEWING
+    assert [call.tool for call in tools.calls] == ["flaky"]
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert [call.tool for call in tools.calls] == ["flaky", "mail"]
+
+
+async def test_the_same_plan_again_is_a_loop_and_ends_the_run(scripted: Script) -> None:
+    same = {"steps": [step("a", "flaky"), step("b")]}
+    app, tools = smith(FakeTool("flaky", [ToolFailed("no")]), model=scripted(same, same))
+    run = await app.plan("try it")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.PARTLY_DONE
+    assert [call.tool for call in tools.calls].count("flaky") == 1
+
+
+async def test_the_same_call_with_the_same_outcome_twice_is_a_loop(scripted: Script) -> None:
+    plans = [{"steps": [step(f"a{n}", "flaky"), step(f"b{n}")]} for n in range(3)]
+    app, tools = smith(FakeTool("flaky", [ToolFailed("no")]), model=scripted(*plans))
+    run = await app.plan("try it")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.PARTLY_DONE
+    assert "the same outcome 2 times" in run.reason
+    assert [call.tool for call in tools.calls].count("flaky") == 2
+
+
+@pytest.mark.parametrize("word", ["go_on", "stop"])
+async def test_at_the_limit_of_replans_the_person_is_asked(scripted: Script, word: str) -> None:
+    plans = [{"steps": [step(f"a{n}", "flaky", inputs={"n": n})]} for n in range(4)]
+    given = plans if word == "go_on" else plans[:3]
+    failures = [ToolFailed("no")] * 3
+    app, tools = smith(FakeTool("flaky", [*failures, {"ok": 1}]), model=scripted(*given))
+    run = await app.plan("try it")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.ASKING
+    assert len(tools.calls) == 3
+    assert list(run.questions) == ["replans:1"]
+    await app.answer(run.id, "replans:1", word, by="ada")
+    run = await app.run(run.id)
+    assert run.status is (RunStatus.DONE if word == "go_on" else RunStatus.FAILED)
+    assert len(tools.calls) == (4 if word == "go_on" else 3)
+
+
+async def test_replanning_is_off_with_one_setting(scripted: Script) -> None:
+    app, _ = smith(
+        FakeTool("flaky", [ToolFailed("no")]),
+        model=scripted({"steps": [step("a", "flaky")]}),
+        limits=LIMITS.replace(max_replans=0),
+    )
+    run = await app.run((await app.plan("try it")).id)
+    assert run.status is RunStatus.FAILED
+    assert not run.questions
+
+
+def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
+    specs = {
+        spec.name: spec
+        for spec in (
+            FakeTool("look").spec,
+            FakeTool("other_read").spec,
+            FakeTool("mail", effect=Effect.FINAL).spec,
+        )
+    }
+    base = plan(step("a"), step("m", "mail", inputs={"to": "bob"}))
+
+    def calls(each: Plan) -> PlanCalls:
+        return PlanCalls(each, tools=specs, agents={}, templates={})
+
+    def asks(after: Plan) -> bool:
+        return bool(coverage(calls(base), calls(after)).reasons)
+
+    assert not asks(base)
+    assert not asks(change_step(base, "a", inputs={"x": 1}))
+    assert not asks(change_step(base, "m", title="prose"))
+    assert not asks(remove_step(base, "a"))
+    assert asks(remove_step(base, "m"))
+    assert asks(add_step(base, plan(step("o", "other_read")).steps[0]))
+    assert asks(change_step(base, "a", inputs={"url": "https://evil.example/x?y"}))
+    assert asks(change_step(base, "a", inputs={"to": "eve@evil.example"}))
+    assert asks(change_step(base, "m", inputs={"to": "eve"}))
+    assert asks(plan(*[step(f"m{n}", "mail", inputs={"to": "bob"}) for n in range(2)]))
+    assert asks(plan(step("g", "ghost")))
+    # A call that waits for something that may be skipped may itself never be made.
+    never = {"equals": [1, 2]}
+    waits = change_step(base, "m", after=["a"])
+    assert not asks(waits)
+    assert asks(change_step(waits, "a", when=never))
+    assert asks(change_step(waits, "a", on_error="skip"))
+    assert not asks(change_step(base, "a", when=never))
+    assert not coverage(
+        calls(change_step(waits, "a", when=never)), calls(change_step(waits, "a", when=never))
+    ).reasons
+
+
+# Early start
+
+
+async def test_early_start_is_off_with_one_setting(scripted: Script) -> None:
+    draft = {"steps": [step("a"), step("m", "mail")]}
+    app, tools = smith(
+        FakeTool("mail", effect=Effect.FINAL),
+        model=scripted(draft),
+        limits=LIMITS.replace(early_start=False),
+    )
+    await app.plan("look and mail")
+    await asyncio.sleep(0)
+    assert tools.calls == []
+
+
+# Repeats
+
+
+async def test_a_retry_runs_only_what_failed_and_what_hangs_on_it() -> None:
+    app, tools = smith(FakeTool("flaky", [ToolFailed("no"), {"ok": 1}]))
+    wanted = plan(step("a"), step("b", "flaky", after=["a"]), step("c", after=["b"]), step("d"))
+    first = await app.run((await app.submit(wanted)).id)
+    assert first.status is RunStatus.PARTLY_DONE
+    before = len(tools.calls)
+    second = await app.retry(first.id, by="ada")
+    second = await app.run(second.id)
+    assert second.status is RunStatus.DONE
+    assert [call.tool for call in tools.calls[before:]] == ["flaky", "look"]
+    assert second.steps["a"].result == first.steps["a"].result
+
+
+async def test_a_retry_of_a_cancelled_run_makes_up_for_the_change_that_its_list_lacks() -> None:
+    paid: list[str] = []
+
+    @tool(effect="write", name="pay")
+    def pay(to: str) -> str:
+        """Pay somebody."""
+        if to == "bob" and len(paid) == 1:
+            paid.append("nobody")
+            raise ToolFailed("the bank is closed")
+        paid.append(to)
+        return to
+
+    app = Plansmith(tools=[pay], limits=LIMITS, settings=NO_TRIAGE)
+    each = {"id": "one", "tool": "pay", "inputs": {"to": "{{item}}"}}
+    pays = {"id": "all", "over": ["ann", "bob"], "each": each, "width": 1, "on_error": "collect"}
+    wanted = plan(pays, {"id": "sure", "question": "Sure?", "after": ["all"]})
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    assert (await app.run(run.id)).status is RunStatus.ASKING
+    cancelled = await app.cancel(run.id, by="ada")
+    again = await app.retry(cancelled.id, by="ada")
+    told = [event.body async for event in app.events(again.id)]
+    [asked] = [body for body in told if isinstance(body, ReviewAsked)]
+    assert "1 of its 2 parts" in " ".join(asked.reasons)
+    await app.decide(again.id, approve=wanted.hash, by="ada")
+    await app.run(again.id)
+    assert paid == ["ann", "nobody", "ann", "bob"]
+
+
+async def test_continuing_a_done_run_is_refused_and_one_from_a_step_calls_its_cone() -> None:
+    app, tools = smith()
+    wanted = plan(step("a"), step("b", inputs={"x": "{{a.seen}}"}), step("c"))
+    first = await app.run((await app.submit(wanted)).id)
+    before = len(tools.calls)
+    with pytest.raises(Refused, match="every step is done"):
+        await app.retry(first.id)
+    assert len(tools.calls) == before
+    again = await app.run((await app.retry(first.id, from_step="a")).id)
+    assert len(tools.calls) == before + 2
+    events = [event.body async for event in app.events(again.id)]
+    assert [body.step for body in events if isinstance(body, StepReused)] == ["c"]
+    with pytest.raises(Refused, match="no step 'z'"):
+        await app.retry(first.id, from_step="z")
+
+
+async def test_a_changed_plan_repeats_only_the_changed_cone() -> None:
+    app, tools = smith()
+    wanted = plan(step("a"), step("b", inputs={"x": "{{a.seen}}"}), step("c"))
+    first = await app.run((await app.submit(wanted)).id)
+    before = len(tools.calls)
+    changed = change_step(wanted, "b", inputs={"x": "other"}, title="new words")
+    again = await app.run((await app.retry(first.id, plan=changed)).id)
+    assert again.status is RunStatus.DONE
+    assert [call.arguments for call in tools.calls[before:]] == [{"x": "other"}]
+
+
+async def test_a_run_that_is_not_over_is_not_repeated() -> None:
+    app, _ = smith()
+    run = await app.submit(plan({"id": "q", "question": "?"}))
+    await app.run(run.id)
+    with pytest.raises(Refused, match="only a run that is over"):
+        await app.retry(run.id)
+
+
+async def test_an_approved_plan_that_is_edited_can_be_approved_again() -> None:
+    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
+    first = plan(step("m", "mail", inputs={"to": "bob"}))
+    run = await app.submit(first)
+    await app.decide(run.id, approve=first.hash)
+    run = await app.edit(run.id, change_step(first, "m", inputs={"to": "eve"}))
+    assert run.status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
+    await app.decide(run.id, approve=change_step(first, "m", inputs={"to": "eve"}).hash)
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
+
+
+async def test_a_run_without_any_usable_plan_has_failed(scripted: Script) -> None:
+    settings = PlannerSettings(triage=False, fallback=Fallback.NONE)
+    app = Plansmith(model=scripted(*["no plan"] * 3), settings=settings)
+    run = await app.plan("do something")
+    assert run.status is RunStatus.FAILED
+    assert run.reason.startswith("no plan could be made: ")
+
+
+async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> None:
+    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
+    first = plan(step("m", "mail", inputs={"to": "bob"}))
+    run = await app.submit(first)
+    second = change_step(first, "m", inputs={"to": "eve"})
+    third = change_step(first, "m", inputs={"to": "joe"})
+    await app.decide(run.id, approve=first.hash, by="ada")
+    await app.edit(run.id, second, by="ada")
+    await app.edit(run.id, third, by="ada")
+    for wanted in (second, first):
+        run = await app.runs.editing.undo(run.id, by="ada")
+        assert run.plan is not None
+        assert (run.plan.hash, run.status) == (wanted.hash, RunStatus.REVIEWING)
+        assert not run.is_approved
+        assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
+        assert tools.calls == []
+    with pytest.raises(Refused, match="no earlier plan"):
+        await app.runs.editing.undo(run.id)
+    run = await app.runs.editing.redo(run.id, by="ada")
+    assert run.plan is not None
+    assert run.plan.hash == second.hash
+    fourth = change_step(first, "m", inputs={"to": "kim"})
+    await app.edit(run.id, fourth, by="ada")
+    with pytest.raises(Refused, match="no undone plan"):
+        await app.runs.editing.redo(run.id)
+    run = await app.runs.editing.undo(run.id, by="ada")
+    assert run.plan is not None
+    assert run.plan.hash == second.hash
+    await app.decide(run.id, approve=second.hash, by="ada")
+    await app.run(run.id)
+    assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
+
+
+async def test_undo_of_a_plan_that_only_reads_is_shown_before_it_runs_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "runs.db"
+    first, second = plan(step("a")), plan(step("b"))
+    source = FakeTools(FakeTool("look", [{"seen": 1}]))
+    app = Plansmith(tools=[source], store=SqliteStore(store))
+    run = await app.submit(first)
+    await app.edit(run.id, second)
+    await app.edit(run.id, plan(step("c")))
+    await app.runs.editing.undo(run.id)
+    await app.close()
+    later = Plansmith(tools=[source], store=SqliteStore(store))
+    run = await later.runs.editing.undo(run.id)
+    assert run.plan is not None
+    assert run.plan.hash == first.hash
+    assert (await later.runs.run(run.id)).status is RunStatus.REVIEWING
+    assert source.calls == []
+    await later.close()
+
+
+async def test_a_second_approval_is_told_that_the_plan_is_approved_and_how_to_go_on() -> None:
+    app, _ = smith(FakeTool("mail", effect=Effect.FINAL))
+    wanted = plan(step("m", "mail", inputs={"to": "bob"}))
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    with pytest.raises(Refused, match="it is approved") as refused:
+        await app.decide(run.id, approve=wanted.hash, by="bea")
+    assert f"plansmith go {run.id}" in str(refused.value.hint)

@@ -1,0 +1,651 @@
+"""Schedules: what is due runs once, under one approval, by the policies, and tells what it did."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.waiting import until
+
+from plansmith import AgentSpec, Effect, Plan, RunStatus, tool
+from plansmith.app import Plansmith
+from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused, StaleDecision
+from plansmith.plan import events as e
+from plansmith.plan.limits import Limits
+from plansmith.plan.origin import Origin
+from plansmith.plan.schedules import Fire, FireState, Schedule
+from plansmith.plan.timing import Timing, make_timing
+from plansmith_planner.settings import PlannerSettings
+from plansmith.ports import Agent, Call
+from plansmith.replay.player import replay
+from plansmith.templates.book import TemplateBook
+from plansmith.testing import FakeClock, ScriptedModel
+
+START = datetime(2026, 1, 1, 8, tzinfo=UTC)
+HOURLY = Timing(every_minutes=60)
+
+
+def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"goal": "look", "steps": list(steps)} | fields)
+
+
+LOOK = plan({"id": "a", "tool": "look", "inputs": {"x": 1}})
+HOLD = plan({"id": "a", "tool": "hold"})
+NOTE = plan({"id": "n", "tool": "note", "inputs": {"text": "hello"}})
+FLAKY = plan({"id": "f", "tool": "flaky"})
+
+
+class Desk:
+    """A Plansmith whose clock, tools and store a test holds in its hands."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        self.clock = FakeClock(START)
+        self.calls: list[str] = []
+        self.leave = asyncio.Event()
+        self.inside = 0
+        self.broken = False
+        self.path = path
+        self.options = options
+        self.smith = self.another()
+
+    def another(self) -> Plansmith:
+        """One more process on the same store."""
+
+        @tool(effect="read")
+        async def look(x: Any = None) -> Any:
+            """See."""
+            self.calls.append(f"look {x}")
+            return {"seen": x}
+
+        @tool(effect="read")
+        async def hold() -> str:
+            """Wait until told."""
+            self.calls.append("hold")
+            self.inside += 1
+            try:
+                await self.leave.wait()
+            finally:
+                self.inside -= 1
+            return "held"
+
+        @tool(effect="write")
+        async def note(text: str) -> str:
+            """Write down."""
+            self.calls.append(f"note {text}")
+            return text
+
+        @tool(effect="read")
+        async def flaky() -> str:
+            """Works at times."""
+            if self.broken:
+                raise ValueError("boom")
+            return "fine"
+
+        options: dict[str, Any] = {"limits": Limits(first_wait_s=0, tries=1)}
+        return Plansmith(
+            tools=[look, hold, note, flaky],
+            store=f"sqlite:///{self.path}",
+            clock=self.clock,
+            **options | self.options,
+        )
+
+    async def add(self, wanted: Plan = LOOK, timing: Timing = HOURLY, **more: Any) -> Schedule:
+        return await self.smith.schedules.create(
+            timing=timing, plan=wanted, approve=wanted.hash, by="ada", **more
+        )
+
+    async def later(self, **passed: float) -> list[Fire]:
+        """Let time pass, deal with what is due, and wait for what came of it."""
+        self.clock._elapsed += timedelta(**passed).total_seconds()
+        begun = await self.smith.schedules.tick()
+        async with asyncio.timeout(120):
+            while len(self.smith.schedules.firing.carrying) > self.inside:
+                await asyncio.wait(self.smith.schedules.firing.carrying, timeout=0.005)
+        return begun
+
+    async def history(self, schedule: Schedule) -> list[tuple[str, str]]:
+        """Kind and state of each fire, oldest first."""
+        found = await self.smith.schedules.history(schedule.id)
+        return [(each.kind.value, each.state.value) for each in found[::-1]]
+
+
+@pytest.fixture
+async def intake(tmp_path: Path) -> AsyncIterator[Desk]:
+    made = Desk(tmp_path / "runs.db")
+    yield made
+    await made.smith.close()
+
+
+async def test_each_due_instant_starts_one_run_under_the_one_approval(intake: Desk) -> None:
+    schedule = await intake.add(NOTE)
+    assert await intake.later(minutes=59) == []
+    [fire] = await intake.later(minutes=1)
+    assert fire.due == START + timedelta(hours=1)
+    assert await intake.smith.schedules.tick() == []
+    run = await intake.smith.get(fire.run)
+    assert (run.status, run.request, run.approved) == (RunStatus.DONE, "look", NOTE.hash)
+    assert run.origin == Origin(kind="schedule", id=schedule.id)
+    events = await intake.smith.store.events(run.id)
+    [approval] = [each for each in events if isinstance(each.body, e.PlanApproved)]
+    assert (approval.by.kind, approval.by.name) == ("person", "ada")
+    await intake.later(hours=1)
+    assert intake.calls == ["note hello", "note hello"]
+    assert await intake.history(schedule) == [("due", "done"), ("due", "done")]
+
+
+async def test_intervals_are_anchored_to_creation_not_to_the_start_of_a_process(
+    intake: Desk,
+) -> None:
+    schedule = await intake.add(timing=Timing(every_minutes=7))
+    await intake.later(minutes=7)
+    await intake.smith.close()
+    await intake.clock.advance(200)  # a restart in between
+    intake.smith = intake.another()
+    after = START + timedelta(minutes=14)
+    assert (await intake.smith.schedules.next_fires(schedule.id, count=1)) == [after]
+    [fire] = await intake.later(minutes=4)
+    assert fire.due == after
+
+
+async def test_missed_fires_become_one_run_and_the_history_tells_of_the_others(
+    intake: Desk,
+) -> None:
+    schedule = await intake.add()
+    [fire] = await intake.later(hours=5, minutes=30)
+    assert (fire.due, fire.kind) == (START + timedelta(hours=5), "late")
+    assert intake.calls == ["look 1"]
+    rows = await intake.smith.schedules.history(schedule.id)
+    assert [each.state.value for each in rows] == ["done", "missed"]
+    words = "4 fires from 2026-01-01 09:00 to 2026-01-01 12:00 UTC"
+    assert rows[1].note == f"{words}: missed; the next run makes up for it"
+    [fire] = await intake.later(minutes=30)
+    assert fire.kind == "due"
+
+
+async def test_with_none_what_was_missed_is_only_told(intake: Desk) -> None:
+    schedule = await intake.add(missed="none")
+    assert await intake.later(hours=3, minutes=30) == []
+    assert await intake.history(schedule) == [("due", "missed")]
+    assert len(await intake.later(minutes=30)) == 1
+    assert intake.calls == ["look 1"]
+
+
+async def test_with_all_what_was_missed_within_the_window_runs_one_after_the_other(
+    intake: Desk,
+) -> None:
+    schedule = await intake.add(missed="all", window_minutes=180)
+    await intake.later(hours=6, minutes=30)
+    for _ in range(4):
+        await intake.later(seconds=0)
+    states = [("due", "missed"), ("late", "done"), ("late", "done"), ("late", "done")]
+    assert await intake.history(schedule) == states
+    assert len(intake.calls) == 3
+    rows = await intake.smith.schedules.history(schedule.id)
+    assert "older than the window" in rows[-1].note
+
+
+async def test_while_a_run_goes_on_the_next_fire_is_skipped_and_told(intake: Desk) -> None:
+    schedule = await intake.add(HOLD)
+    await intake.later(hours=1)
+    assert await intake.later(hours=1) == []
+    rows = await intake.smith.schedules.history(schedule.id)
+    assert rows[0].state is FireState.SKIPPED
+    assert rows[0].note == "the run of 2026-01-01 09:00 UTC still goes on"
+    intake.leave.set()
+    await intake.smith.schedules.carried()
+    await intake.later(hours=1)
+    assert intake.calls == ["hold", "hold"]
+
+
+async def test_one_fire_is_queued_and_runs_as_soon_as_it_can(intake: Desk) -> None:
+    schedule = await intake.add(HOLD, overlap="queue")
+    for _ in range(3):
+        await intake.later(hours=1)
+    assert await intake.history(schedule) == [
+        ("due", "running"),
+        ("due", "queued"),
+        ("due", "skipped"),
+    ]
+    intake.leave.set()
+    await intake.smith.schedules.carried()
+    assert len(await intake.later(seconds=1)) == 1
+    assert (await intake.history(schedule))[:2] == [("due", "done"), ("due", "done")]
+
+
+async def test_with_allow_runs_go_on_side_by_side(intake: Desk) -> None:
+    schedule = await intake.add(HOLD, overlap="allow")
+    for _ in range(3):
+        await intake.later(hours=1)
+    assert await intake.history(schedule) == [("due", "running")] * 3
+    intake.leave.set()
+
+
+async def test_failures_in_a_row_pause_a_schedule_with_the_reason(intake: Desk) -> None:
+    schedule = await intake.add(FLAKY)
+    intake.broken = True
+    await intake.later(hours=1)
+    intake.broken = False
+    await intake.later(hours=1)
+    intake.broken = True
+    for _ in range(2):
+        await intake.later(hours=1)
+    assert not (await intake.smith.schedules.get(schedule.id)).paused
+    await intake.later(hours=1)
+    paused = await intake.smith.schedules.get(schedule.id)
+    assert paused.paused
+    assert paused.reason == "3 fires in a row failed; the last: failed: f (ValueError: boom)"
+    assert await intake.later(hours=2) == []
+    intake.broken = False
+    resumed = await intake.smith.schedules.resume(schedule.id)
+    assert (resumed.paused, resumed.reason) == (False, "")
+    rows = await intake.smith.schedules.history(schedule.id)
+    assert rows[0].state is FireState.MISSED
+    assert "passed while it was paused" in rows[0].note
+    [fire] = await intake.later(hours=1)
+    assert (await intake.smith.get(fire.run)).status is RunStatus.DONE
+
+
+async def test_what_cannot_even_begin_counts_as_a_failure_and_the_schedule_goes_on(
+    intake: Desk,
+) -> None:
+    await intake.add(LOOK, name="first")
+    intake.options = {}
+    await intake.smith.close()
+    intake.smith = Plansmith(
+        store=f"sqlite:///{intake.path}", clock=intake.clock
+    )  # the tool is gone
+    await intake.later(hours=1)
+    [row] = await intake.smith.schedules.history("first")
+    assert row.state is FireState.FAILED
+    assert "PS101" in row.note
+    assert not (await intake.smith.schedules.get("first")).paused
+
+
+async def test_a_plan_that_is_not_the_approved_one_waits_in_the_inbox(intake: Desk) -> None:
+    book = TemplateBook(intake.smith)
+    await book.save(LOOK, "watch")
+    first = await book.plan("watch")
+    schedule = await intake.smith.schedules.create(
+        timing=HOURLY, template="watch", approve=first.hash, by="ada"
+    )
+    await intake.later(hours=1)
+    await book.save(plan({"id": "a", "tool": "look", "inputs": {"x": 2}}), "watch")
+    [fire] = await intake.later(hours=1)
+    run = await intake.smith.get(fire.run)
+    assert (run.status, intake.calls) == (RunStatus.REVIEWING, ["look 1"])
+    asked = [each.body for each in await intake.smith.store.events(run.id)]
+    reasons = [each.reasons for each in asked if isinstance(each, e.ReviewAsked)]
+    assert reasons == [("For the schedule watch another plan was approved",)]
+    assert (await intake.smith.runs.run(run.id)).status is RunStatus.REVIEWING
+    await intake.later(minutes=1)
+    assert (await intake.history(schedule))[-1] == ("due", "waiting")
+    assert run.plan is not None
+    await intake.smith.decide(run.id, approve=run.plan.hash, by="ada")
+    await intake.later(minutes=1)
+    assert intake.calls == ["look 1", "look 2"]
+    assert (await intake.history(schedule))[-1] == ("due", "done")
+    await intake.smith.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
+    await intake.later(hours=1)
+    assert intake.calls == ["look 1", "look 2", "look 2"]
+
+
+async def test_the_run_of_a_fire_replays_byte_for_byte(intake: Desk) -> None:
+    schedule = await intake.add(NOTE)
+    [fire] = await intake.later(hours=1)
+    assert (await replay(fire.run, intake.smith)).identical
+    await intake.smith.schedules.firing.changed(schedule, approved="0" * 64)
+    [waiting] = await intake.later(hours=1)
+    assert (await replay(waiting.run, intake.smith)).identical
+
+
+async def test_a_request_is_planned_anew_and_runs_only_as_the_approved_plan(
+    tmp_path: Path,
+) -> None:
+    drafted = LOOK.to_json()
+    model = ScriptedModel(drafted, drafted)
+    settings = PlannerSettings(triage=False)
+    limits = Limits(first_wait_s=0, tries=1, early_start=False)
+    intake = Desk(tmp_path / "runs.db", model=model, settings=settings, limits=limits)
+    schedule = await intake.smith.schedules.create(timing=HOURLY, request="look", by="ada")
+    [fire] = await intake.later(hours=1)
+    run = await intake.smith.get(fire.run)
+    assert (run.status, intake.calls) == (RunStatus.REVIEWING, [])
+    assert run.plan is not None
+    await intake.smith.cancel(run.id, by="ada")
+    await intake.smith.schedules.change(schedule.id, approve=run.plan.hash, by="ada")
+    [fire] = await intake.later(hours=1)
+    assert (await intake.smith.get(fire.run)).status is RunStatus.DONE
+    assert intake.calls == ["look 1"]
+    assert (await replay(fire.run, intake.smith)).identical
+    assert await intake.history(schedule) == [("due", "cancelled"), ("due", "done")]
+    await intake.smith.close()
+
+
+async def test_nothing_is_scheduled_without_the_approval_of_exactly_that_plan(
+    intake: Desk,
+) -> None:
+    with pytest.raises(Refused, match=NOTE.hash):
+        await intake.smith.schedules.create(timing=HOURLY, plan=NOTE)
+    with pytest.raises(StaleDecision, match=NOTE.hash):
+        await intake.smith.schedules.create(timing=HOURLY, plan=NOTE, approve=LOOK.hash)
+    with pytest.raises(PlanInvalid):
+        await intake.add(plan({"id": "a", "tool": "none"}))
+    assert await intake.smith.schedules.all() == []
+
+
+class Helper:
+    """An agent with a card."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        self.spec = spec
+
+    async def work(self, task: str, inputs: Any, call: Call) -> str:
+        return task
+
+
+async def test_what_needs_a_person_is_refused_with_every_reason(tmp_path: Path) -> None:
+    watching: Any = {"name": "watcher", "skills": [{"name": "Price monitoring"}]}
+    specs = [
+        AgentSpec(name="writer"),
+        AgentSpec(name="reader", effect=Effect.READ),
+        AgentSpec.model_validate(watching),
+    ]
+    agents: list[Agent] = [Helper(spec) for spec in specs]
+    limits = Limits(data="ask")
+    intake = Desk(tmp_path / "runs.db", agents=agents, limits=limits)
+    wanted = plan(
+        {"id": "q", "question": "which?"},
+        {"id": "w", "agent": "writer", "task": "write"},
+        {"id": "r", "agent": "reader", "task": "read"},
+        {"id": "m", "agent": "watcher", "task": "watch"},
+        {"id": "a", "tool": "look"},
+        {"id": "n", "tool": "note", "inputs": {"text": "{{a.seen}}"}},
+    )
+    with pytest.raises(Refused) as refused:
+        await intake.add(wanted)
+    reasons = str(refused.value)
+    assert "q asks a person" in reasons
+    assert "w calls the agent writer" in reasons
+    assert "n calls note with output of a: a person is asked each time" in reasons
+    assert "reader" not in reasons
+    assert "watcher" not in reasons
+    await intake.smith.close()
+
+
+async def test_a_once_fires_once_and_is_over(intake: Desk) -> None:
+    schedule = await intake.add(timing=Timing(once_at="2026-01-01T10:00", timezone="Europe/Oslo"))
+    await intake.later(hours=1)
+    assert intake.calls == ["look 1"]
+    assert await intake.later(days=400) == []
+    assert (await intake.smith.schedules.get(schedule.id)).state == "over"
+    with pytest.raises(Refused, match="is in the past"):
+        await intake.add(timing=Timing(once_at="2025-01-01T10:00"))
+
+
+async def test_run_now_fires_at_once_also_while_paused_and_moves_no_other_fire(
+    intake: Desk,
+) -> None:
+    schedule = await intake.add()
+    await intake.smith.schedules.pause(schedule.id, reason="holidays")
+    fire = await intake.smith.schedules.fire_now(schedule.name)
+    await intake.smith.schedules.carried()
+    assert (await intake.smith.get(fire.run)).status is RunStatus.DONE
+    assert await intake.later(hours=1) == []
+    assert await intake.smith.schedules.next_fires(schedule.id) == []
+    again = await intake.smith.schedules.fire_now(schedule.id)
+    assert again.due != (await intake.smith.schedules.fire_now(schedule.id)).due
+    await intake.smith.schedules.carried()
+    assert await intake.history(schedule) == [("now", "done")] * 3
+
+
+async def test_backfill_fires_what_had_no_run_in_order_and_nothing_twice(intake: Desk) -> None:
+    schedule = await intake.add(missed="none")
+    await intake.later(hours=1)
+    await intake.later(hours=3, minutes=30)
+    assert intake.calls == ["look 1"]
+    queued = await intake.smith.schedules.backfill(
+        schedule.id, since=START, until=START + timedelta(hours=4)
+    )
+    hours = [each.due.hour for each in queued]
+    assert hours == [10, 11, 12]
+    for _ in range(4):
+        await intake.later(seconds=0)
+    assert len(intake.calls) == 4
+    rows = await intake.smith.schedules.history(schedule.id)
+    assert [each.state.value for each in rows] == ["done"] * 4
+    assert (
+        await intake.smith.schedules.backfill(
+            schedule.id, since=START, until=START + timedelta(hours=4)
+        )
+        == []
+    )
+    with pytest.raises(Misconfigured, match="in the past"):
+        await intake.smith.schedules.backfill(
+            schedule.id, since=START, until=START + timedelta(days=9)
+        )
+    far = {"since": START - timedelta(days=400), "until": START}
+    daily = await intake.add(timing=Timing(cron="*/5 * * * *"), name="often")
+    with pytest.raises(Refused, match="too many"):
+        await intake.smith.schedules.backfill(daily.id, **far)
+
+
+async def test_a_budget_is_for_each_fire(intake: Desk) -> None:
+    two = plan({"id": "a", "tool": "look"}, {"id": "b", "tool": "look", "after": ["a"]})
+    schedule = await intake.add(two, budget={"steps": 1})
+    [fire] = await intake.later(hours=1)
+    run = await intake.smith.get(fire.run)
+    assert (run.status, len(intake.calls)) == (RunStatus.PAUSED, 1)
+    [row] = await intake.smith.schedules.history(schedule.id)
+    assert row.state is FireState.WAITING
+    assert "budget" in row.note
+
+
+async def test_jitter_spreads_starts_by_the_same_amount_for_everyone(intake: Desk) -> None:
+    schedule = await intake.add(jitter_seconds=600)
+    at = START + timedelta(hours=1)
+    starts = schedule.starts(at)
+    assert at < starts <= at + timedelta(minutes=10)
+    await intake.later(seconds=(starts - START).total_seconds() - 1)
+    assert intake.calls == []
+    [fire] = await intake.later(seconds=1)
+    assert fire.due == at
+    with pytest.raises(Misconfigured, match="too large"):
+        await intake.add(timing=Timing(every_minutes=1), jitter_seconds=60)
+
+
+async def test_a_schedule_is_changed_and_its_new_times_count_from_now(intake: Desk) -> None:
+    schedule = await intake.add(name="mine")
+    await intake.clock.advance(5000)
+    timing = make_timing(daily_at="09:30")
+    after = await intake.smith.schedules.change("mine", timing=timing, overlap="queue")
+    assert (after.timing, after.overlap) == (timing, "queue")
+    assert await intake.smith.schedules.next_fires("mine", count=1) == [
+        START + timedelta(minutes=90)
+    ]
+    with pytest.raises(Refused, match="needs approval"):
+        await intake.smith.schedules.change("mine", plan=NOTE)
+    await intake.smith.schedules.change("mine", plan=NOTE, approve=NOTE.hash, by="bob")
+    await intake.later(minutes=10)
+    assert intake.calls == ["note hello"]
+    assert (await intake.smith.schedules.get(schedule.id)).approved_by == "bob"
+    with pytest.raises(Misconfigured, match="overlap must be 'skip', 'queue' or 'allow'"):
+        await intake.smith.schedules.change("mine", overlap="never")
+
+
+async def test_schedules_are_found_by_name_or_id_and_removed_ones_are_not(intake: Desk) -> None:
+    first = await intake.add(name="Morning  look")
+    assert (first.name, (await intake.add()).name) == ("Morning look", "look")
+    assert (await intake.add()).name == "look 2"
+    with pytest.raises(Refused, match="already"):
+        await intake.add(name="morning look")
+    assert (await intake.smith.schedules.get("MORNING look")).id == first.id
+    with pytest.raises(NotFound, match="there is no schedule"):
+        await intake.smith.schedules.get("evening")
+    await intake.smith.schedules.remove("morning look")
+    assert [each.name for each in await intake.smith.schedules.all()] == ["look", "look 2"]
+    with pytest.raises(NotFound):
+        await intake.smith.schedules.get("morning look")
+    assert (await intake.add(name="morning look")).id != first.id
+    with pytest.raises(Misconfigured, match="name"):
+        await intake.add(name="a\x1b[31m")
+
+
+async def test_a_removed_schedule_starts_nothing_that_was_queued(intake: Desk) -> None:
+    schedule = await intake.add(HOLD, overlap="queue")
+    await intake.later(hours=1)
+    await intake.later(hours=1)
+    await intake.smith.schedules.remove(schedule.id)
+    intake.leave.set()
+    await intake.smith.schedules.carried()
+    await intake.later(hours=1)
+    assert intake.calls == ["hold"]
+    states = [
+        each.state.value for each in await intake.smith.schedules.shelf.fires(schedule.id, limit=9)
+    ]
+    assert states == ["cancelled", "done"]
+
+
+async def test_a_claim_whose_process_died_before_the_run_heals_on_the_next_tick(
+    intake: Desk,
+) -> None:
+    schedule = await intake.add()
+    await intake.clock.advance(3600)
+    at = START + timedelta(hours=1)
+    claim = Fire(schedule=schedule.id, due=at, run="0-claimed", at=at, seen=at)
+    assert await intake.smith.schedules.shelf.put_fire(claim)
+    await intake.later(seconds=0)
+    await intake.later(seconds=0)
+    assert (await intake.smith.get("0-claimed")).status is RunStatus.DONE
+    assert intake.calls == ["look 1"]
+    assert await intake.history(schedule) == [("due", "done")]
+
+
+async def test_a_run_left_behind_is_gone_on_with_when_its_process_is_silent(intake: Desk) -> None:
+    schedule = await intake.add(HOLD)
+    await intake.later(hours=1)
+    other = intake.another()
+    assert await other.schedules.tick() == []
+    await intake.smith.close()  # leaves it to the next process at once
+    intake.leave.set()
+    await other.schedules.tick()
+    await other.schedules.carried()
+    [row] = await other.schedules.history(schedule.id)
+    assert (row.state.value, intake.calls) == ("done", ["hold", "hold"])
+    intake.smith = other
+
+
+async def test_a_living_process_keeps_its_run_however_long_it_takes(intake: Desk) -> None:
+    await intake.add(HOLD)
+    await intake.later(hours=1)
+    other = intake.another()
+
+    async def is_seen() -> bool:
+        # A thread writes the sign of life. Others may read it before its process knows that and
+        # sleeps again: time that passes in between would not wake it for the next one.
+        [fire] = await other.schedules.shelf.open_fires()
+        return fire.seen == intake.clock.now() and intake.clock.sleepers == 1
+
+    for _ in range(20):
+        await intake.clock.advance(30)  # until the next sign of life
+        await until(is_seen)
+        assert await other.schedules.tick() == []
+    assert intake.calls == ["hold"]
+    intake.leave.set()
+    await intake.smith.schedules.carried()
+    await other.close()
+
+
+async def test_many_processes_on_one_store_start_each_instant_once(intake: Desk) -> None:
+    schedule = await intake.add(timing=Timing(every_minutes=1))
+    others = [intake.another() for _ in range(3)]
+    for _ in range(10):
+        intake.clock._elapsed += 60
+        await asyncio.gather(*(each.schedules.tick() for each in [intake.smith, *others]))
+        for each in [intake.smith, *others]:
+            await each.schedules.carried()
+    assert len(intake.calls) == 10
+    assert await intake.history(schedule) == [("due", "done")] * 10
+    for each in others:
+        await each.close()
+
+
+async def test_the_loop_wakes_for_what_is_due_and_sees_schedules_of_others(intake: Desk) -> None:
+    keeping = asyncio.ensure_future(intake.smith.schedules.keep())
+    other = intake.another()
+    await other.schedules.create(timing=HOURLY, plan=LOOK, approve=LOOK.hash)
+
+    async def is_called() -> bool:
+        await intake.clock.advance(60)
+        return bool(intake.calls)
+
+    await until(is_called)
+    assert START + timedelta(hours=1) <= intake.clock.now()
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    await intake.smith.schedules.carried()
+    await other.close()
+
+
+async def test_a_store_without_room_for_schedules_says_so(intake: Desk) -> None:
+    class Bare:
+        async def append(self, *events: object) -> None: ...
+        async def close(self) -> None: ...
+
+    bare: Any = Bare()
+    smith = Plansmith(store=bare)
+    with pytest.raises(Misconfigured, match="cannot keep schedules"):
+        await smith.schedules.all()
+
+
+async def test_a_fire_whose_step_fails_runs_no_other_plan_and_says_so(tmp_path: Path) -> None:
+    """A model that would write something else instead is not even asked."""
+    evil = {"goal": "other", "steps": [{"id": "n", "tool": "note", "inputs": {"text": "evil"}}]}
+    model = ScriptedModel(evil)
+    intake = Desk(tmp_path / "runs.db", model=model)
+    intake.broken = True
+    wanted = plan({"id": "f", "tool": "flaky"}, {"id": "n", "tool": "note"} | _AFTER_F)
+    schedule = await intake.add(wanted)
+    [fire] = await intake.later(hours=1)
+    run = await intake.smith.get(fire.run)
+    assert run.status is RunStatus.FAILED
+    assert run.reason == "failed: f; a schedule runs the plan that was approved and no other"
+    assert run.plan is not None
+    assert run.plan.hash == wanted.hash
+    assert intake.calls == []
+    assert model.prompts == []
+    assert (await intake.history(schedule)) == [("due", "failed")]
+    await intake.smith.close()
+
+
+_AFTER_F = {"inputs": {"text": "hello"}, "after": ["f"]}
+
+
+async def test_a_fire_of_a_template_that_was_changed_waits_for_a_new_approval(
+    tmp_path: Path,
+) -> None:
+    inner = plan({"id": "n", "tool": "note", "inputs": {"text": "hello"}})
+    use = plan({"id": "t", "template": "noting"})
+    intake = Desk(tmp_path / "runs.db", templates={"noting": inner})
+    wanted = await intake.smith.runs.intake.pinned(use)
+    await intake.add(wanted)
+    await intake.later(hours=1)
+    assert intake.calls == ["note hello"]
+    await intake.smith.close()
+    other = plan({"id": "n", "tool": "note", "inputs": {"text": "evil"}})
+    intake.options = {"templates": {"noting": other}}
+    intake.smith = intake.another()
+    [fire] = await intake.later(hours=1)
+    assert (await intake.smith.get(fire.run)).status is RunStatus.REVIEWING
+    assert intake.calls == ["note hello"]
+    await intake.smith.close()
+
+
+async def test_a_plan_that_only_says_what_it_cannot_do_is_no_schedule(intake: Desk) -> None:
+    talk = plan({"id": "r", "instruction": "None of the tools here can order pizza."})
+    with pytest.raises(Refused, match="calls no tool and no agent"):
+        await intake.add(talk)
+    assert await intake.smith.schedules.all() == []

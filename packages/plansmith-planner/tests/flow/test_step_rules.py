@@ -1,0 +1,562 @@
+"""Conditions, repeats, retries and what a failure means, from the plan to the end of its run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plan, Plansmith, RunStatus
+from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
+from plansmith.plan.events import ReviewAsked, StepSkipped, StepStarted, StepWaits, verify_chain
+from plansmith.plan.limits import Limits
+from plansmith.plan.next_move import goes_on
+from plansmith.plan.run import Run
+from plansmith_planner.settings import PlannerSettings
+from plansmith.replay.player import replay
+from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
+
+NO_WAIT = Limits(first_wait_s=0, data="show")
+LOW = {"below": ["{{stock.count}}", 10]}
+STOCK = {"id": "stock", "tool": "stock"}
+SHIPPED = {"equals": ["{{poll.state}}", "shipped"]}
+
+
+def plan(*steps: dict[str, Any]) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)})
+
+
+def world(*tools: FakeTool, count: int = 7, clock: FakeClock | None = None) -> FakeTools:
+    return FakeTools(
+        FakeTool("stock", [{"count": count}]),
+        FakeTool("order", [lambda given: {"id": "o1", **given}], effect=Effect.WRITE),
+        FakeTool("poll", [{"state": "open"}, {"state": "open"}, {"state": "shipped"}]),
+        FakeTool("double", [_double]),
+        *tools,
+        clock=clock,
+    )
+
+
+def _double(given: Any) -> Any:
+    if given["x"] == 2:
+        raise ToolFailed("two is not doubled")
+    return given["x"] * 2
+
+
+async def started(app: Plansmith, wanted: Plan) -> str:
+    run = await app.submit(wanted, by="bob")
+    if run.status is RunStatus.REVIEWING:
+        await app.decide(run.id, approve=wanted.hash, by="ada")
+    return run.id
+
+
+async def ran(tools: FakeTools, *steps: dict[str, Any], **options: Any) -> Run:
+    options.setdefault("limits", NO_WAIT)
+    app = Plansmith(tools=[tools], **options)
+    run = await app.run(await started(app, plan(*steps)))
+    events = list(await app.store.events(run.id))
+    verify_chain(events)
+    told = await replay(run.id, app)
+    assert told.identical, told.to_json()
+    return run
+
+
+def statuses(run: Run) -> dict[str, str]:
+    return {name: each.status.value for name, each in run.steps.items()}
+
+
+@pytest.mark.parametrize(("count", "ordered"), [(7, ["order"]), (70, [])])
+async def test_a_step_runs_only_if_its_condition_holds(count: int, ordered: list[str]) -> None:
+    tools = world(count=count)
+    order = {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW}
+    tell = {"id": "tell", "instruction": "{{stock.count}}, {{order.id}}", "style": "exact"}
+    run = await ran(tools, STOCK, order, tell)
+    assert run.status is RunStatus.DONE
+    assert [each.tool for each in tools.calls if each.tool == "order"] == ordered
+    told = "o1" if ordered else "('order' was skipped)"
+    assert run.steps["tell"].result == f"{count}, {told}"
+    if not ordered:
+        assert run.steps["order"].rule == "when"
+        assert run.steps["order"].error == "it runs only if stock.count is below 10"
+
+
+async def test_what_needs_a_skipped_step_is_skipped_too_by_reference_and_by_order() -> None:
+    tools = world(count=70)
+    run = await ran(
+        tools,
+        STOCK,
+        {"id": "a", "tool": "order", "inputs": {"n": 1}, "when": LOW},
+        {"id": "b", "tool": "order", "inputs": {"n": "{{a.n}}"}},
+        {"id": "c", "tool": "order", "inputs": {"n": 3}, "after": ["b"]},
+        {"id": "d", "tool": "order", "inputs": {"n": 4}},
+    )
+    assert statuses(run) | {"stock": ""} == {
+        "stock": "",
+        "a": "skipped",
+        "b": "skipped",
+        "c": "skipped",
+        "d": "done",
+    }
+    assert [run.steps[name].rule for name in "abc"] == ["when", "need", "need"]
+    assert [each.arguments["n"] for each in tools.calls if each.tool == "order"] == [4]
+
+
+async def test_a_skipped_step_with_an_otherwise_gives_that_value_to_later_steps() -> None:
+    run = await ran(
+        world(count=70),
+        STOCK,
+        {"id": "a", "tool": "double", "inputs": {"x": 5}, "when": LOW, "otherwise": {"value": 30}},
+        {"id": "b", "tool": "double", "inputs": {"x": "{{a}}"}},
+    )
+    assert run.steps["a"].status.value == "skipped"
+    assert run.steps["a"].result == 30
+    assert run.steps["b"].result == 60
+
+
+@pytest.mark.parametrize(("count", "joined"), [(7, 10), (70, 14)])
+async def test_branches_join_at_the_first_that_was_not_skipped(count: int, joined: int) -> None:
+    run = await ran(
+        world(count=count),
+        STOCK,
+        {"id": "few", "tool": "double", "inputs": {"x": 5}, "when": LOW},
+        {"id": "many", "tool": "double", "inputs": {"x": 7}, "when": {"not": LOW}},
+        {"id": "end", "tool": "double", "inputs": {"x": {"$first": ["{{few}}", "{{many}}"]}}},
+    )
+    assert run.status is RunStatus.DONE
+    assert run.steps["end"].result == joined * 2
+
+
+async def test_a_condition_that_cannot_be_decided_fails_the_step_before_any_effect() -> None:
+    tools = world(FakeTool("odd", [{"count": "seven"}]))
+    run = await ran(
+        tools,
+        {"id": "stock", "tool": "odd"},
+        {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW},
+    )
+    assert run.status is RunStatus.PARTLY_DONE
+    assert "cannot be decided" in run.steps["order"].error
+    assert not [each for each in tools.calls if each.tool == "order"]
+
+
+async def test_each_round_of_a_repeated_step_has_a_key_of_its_own() -> None:
+    tools = world()
+    run = await ran(tools, {"id": "poll", "tool": "poll", "repeat": _until(5)})
+    assert run.steps["poll"].result == {"state": "shipped"}
+    assert [name for name in run.steps if "/" in name] == ["poll/1", "poll/2", "poll/3"]
+    assert len({each.key for each in tools.calls}) == 3
+
+
+def _until(most: int, **more: Any) -> dict[str, Any]:
+    return {"until": SHIPPED, "at_most": most, **more}
+
+
+async def test_a_repeat_that_never_comes_true_fails_after_its_last_round() -> None:
+    tools = world()
+    run = await ran(tools, {"id": "poll", "tool": "poll", "repeat": _until(2)})
+    assert run.steps["poll"].status.value == "failed"
+    assert "after 2 rounds" in run.steps["poll"].error
+    assert len(tools.calls) == 2
+
+
+async def test_a_repeat_that_never_comes_true_follows_the_on_error_of_its_step() -> None:
+    run = await ran(
+        world(),
+        {"id": "poll", "tool": "poll", "repeat": _until(2), "on_error": {"value": {"state": "?"}}},
+        {"id": "tell", "instruction": "{{poll.state}}", "style": "exact"},
+    )
+    assert run.status is RunStatus.DONE
+    assert run.steps["tell"].result == "?"
+
+
+async def test_a_template_is_repeated_as_a_whole() -> None:
+    tools = world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT, store=MemoryStore())
+    inner = plan({"id": "look", "tool": "poll"})
+    await app.templates.save(inner, "watch")
+    until = {"equals": ["{{poll.look.state}}", "shipped"]}
+    step = {"id": "poll", "template": "watch", "repeat": {"until": until, "at_most": 5}}
+    run = await app.run(await started(app, plan(step)))
+    assert run.steps["poll"].result == {"look": {"state": "shipped"}}
+    assert "poll/3/look" in run.steps
+
+
+async def test_a_run_between_two_rounds_waits_in_the_store_and_holds_nothing() -> None:
+    clock, tools = FakeClock(), world()
+    store = MemoryStore()
+    app = Plansmith(tools=[tools], limits=NO_WAIT, store=store, clock=clock)
+    wanted = plan({"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)})
+    run = await app.runs.run(await started(app, wanted), parks=True)
+    assert run.status is RunStatus.RUNNING
+    assert run.wakes_at is not None
+    assert (run.wakes_at - clock.now()).total_seconds() == 3600
+    assert app.runs.execution.of(run.id) is None
+    assert clock.sleepers == 0
+
+    await clock.advance(1800)
+    again = await app.runs.run(run.id, parks=True)
+    assert len(tools.calls) == 1
+    assert again.wakes_at == run.wakes_at
+    await app.close()
+
+    other = Plansmith(tools=[tools], limits=NO_WAIT, store=store, clock=clock)
+    assert goes_on(await other.get(run.id))
+    waiting = asyncio.create_task(other.run(run.id))
+    await clock.advance(1799)
+    assert len(tools.calls) == 1
+    await clock.advance(2)
+    assert len(tools.calls) == 2
+    await clock.advance(3600)
+    done = await waiting
+    assert done.status is RunStatus.DONE
+    assert len(tools.calls) == 3
+    events = [each.body for each in await store.events(run.id)]
+    assert [each.seconds for each in events if isinstance(each, StepWaits)] == [3600, 3600]
+    assert (await replay(run.id, other)).identical
+
+
+async def test_a_waiting_run_can_be_cancelled_and_another_one_goes_on_meanwhile() -> None:
+    clock, tools = FakeClock(), world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    side = {"id": "side", "tool": "stock"}
+    wanted = plan({"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}, side)
+    waiting = asyncio.create_task(app.run(await started(app, wanted)))
+    await clock.advance(1)
+    run = (await app.runs())[0]
+    assert statuses(run)["side"] == "done"
+    cancelled = await app.cancel(run.id, by="ada")
+    assert cancelled.status is RunStatus.CANCELLED
+    assert (await waiting).status is RunStatus.CANCELLED
+    assert len([each for each in tools.calls if each.tool == "poll"]) == 1
+
+
+async def test_good_results_of_a_map_stay_when_an_item_fails_and_errors_are_data() -> None:
+    each = {"tool": "double", "inputs": {"x": "{{item}}"}}
+    collected = {"id": "all", "over": [1, 2, 3], "each": each, "on_error": "collect"}
+    bad = {"contains": ["{{item}}", "error"]}
+    run = await ran(
+        world(),
+        collected,
+        {
+            "id": "bad",
+            "over": "{{all}}",
+            "on_error": "collect",
+            "each": {"tool": "stock", "inputs": {"it": "{{item}}"}, "when": bad},
+        },
+    )
+    error = {"error": {"kind": "tool", "message": "two is not doubled"}}
+    assert run.status is RunStatus.DONE
+    assert run.steps["all"].result == [2, error, 6]
+    assert run.steps["bad/1"].status.value == "done"
+    assert run.steps["bad/0"].rule == "error"  # a number contains nothing, which is told
+
+
+async def test_an_item_of_a_map_that_fails_or_is_skipped_is_left_out_of_the_list() -> None:
+    each = {"tool": "double", "inputs": {"x": "{{item}}"}, "on_error": "skip"}
+    each["when"] = {"not_equals": ["{{item}}", 3]}
+    run = await ran(world(), {"id": "all", "over": [1, 2, 3, 4], "each": each})
+    assert run.steps["all"].result == [2, 8]
+
+
+@pytest.mark.parametrize(
+    ("on_error", "result"),
+    [
+        ({"value": -1}, -1),
+        ("collect", {"error": {"kind": "tool", "message": "two is not doubled"}}),
+        ("skip", None),
+    ],
+)
+async def test_a_failure_that_the_plan_passes_over_lets_the_rest_go_on(
+    on_error: Any, result: Any
+) -> None:
+    run = await ran(
+        world(),
+        {"id": "a", "tool": "double", "inputs": {"x": 2}, "on_error": on_error},
+        {"id": "b", "tool": "stock"},
+        {"id": "tell", "instruction": "{{a}} {{b.count}}", "style": "exact"},
+    )
+    assert run.status is RunStatus.DONE
+    assert run.steps["a"].status.value == "skipped"
+    assert run.steps["a"].rule == "error"
+    assert run.steps["a"].result == result
+    assert run.steps["tell"].status.value == "done"
+
+
+async def test_a_run_whose_approved_change_was_passed_over_is_only_partly_done() -> None:
+    broken = FakeTool("pay", [ToolFailed("no money")], effect=Effect.WRITE)
+    run = await ran(
+        world(broken),
+        {"id": "a", "tool": "pay", "on_error": "skip"},
+        {"id": "b", "tool": "order", "inputs": {"n": 1}, "after": ["a"]},
+        {"id": "c", "tool": "stock"},
+    )
+    assert run.status is RunStatus.PARTLY_DONE
+    assert run.steps["b"].rule == "error"
+    assert "a, b" in run.reason
+
+
+async def test_a_failed_read_is_tried_again_as_often_as_its_rule_says() -> None:
+    outcomes: list[Any] = [ToolFailed("no")] * 3 + [{"ok": True}]
+    flaky = FakeTool("flaky", outcomes)
+    once = {"id": "a", "tool": "flaky", "retry": {"at_most": 3}}
+    tools = world(flaky)
+    run = await ran(tools, once)
+    assert run.status is RunStatus.DONE
+    assert len(tools.calls) == 4
+    tools = world(FakeTool("flaky", [ToolFailed("no")]))
+    run = await ran(tools, once)
+    assert run.status is RunStatus.FAILED
+    assert len(tools.calls) == 4
+
+
+async def test_a_change_that_may_have_happened_is_never_retried_by_a_rule() -> None:
+    pay = FakeTool("pay", [OutcomeUnknown("the line broke")], effect=Effect.WRITE)
+    tools = world(pay)
+    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    step = {"id": "a", "tool": "pay", "retry": {"at_most": 5}, "on_error": "skip"}
+    run = await app.run(await started(app, plan(step)))
+    assert run.status is RunStatus.ASKING
+    assert statuses(run) == {"a": "unknown"}
+    assert len(tools.calls) == 1
+
+
+async def test_a_long_pause_before_a_retry_is_kept_in_the_store() -> None:
+    clock, tools = FakeClock(), world(FakeTool("flaky", [ToolFailed("no"), {"ok": True}]))
+    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    wanted = plan({"id": "a", "tool": "flaky", "retry": {"at_most": 1, "every": 600}})
+    run = await app.runs.run(await started(app, wanted), parks=True)
+    assert run.wakes_at is not None
+    assert clock.sleepers == 0
+    waiting = asyncio.create_task(app.run(run.id))
+    await clock.advance(601)
+    assert (await waiting).status is RunStatus.DONE
+    assert (await replay(run.id, app)).identical
+
+
+@pytest.mark.parametrize(("asked", "waits"), [(40, 40), (1_000_000, 3600), (None, 0)])
+async def test_a_busy_tool_says_how_long_to_wait_for_the_next_try(
+    asked: float | None, waits: float
+) -> None:
+    for busy in (ToolBusy("later", retry_after=asked), OutcomeUnknown("503", retry_after=asked)):
+        clock, tools = FakeClock(), world(FakeTool("busy", [busy, {"ok": True}]))
+        app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+        run = await app.runs.run(await started(app, plan({"id": "a", "tool": "busy"})), parks=True)
+        if waits:
+            assert run.wakes_at is not None
+            assert (run.wakes_at - clock.now()).total_seconds() == waits
+            assert len(tools.calls) == 1
+            waiting = asyncio.create_task(app.run(run.id))
+            await clock.advance(waits + 1)
+            run = await waiting
+        assert run.status is RunStatus.DONE
+        assert len(tools.calls) == 2
+
+
+async def test_a_person_who_refuses_is_no_failure_that_a_rule_passes_over() -> None:
+    tools = world()
+    app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="ask"))
+    rules = {"on_error": {"value": {"id": "none"}}, "otherwise": {"value": {"id": "none"}}}
+    wanted = plan(
+        STOCK,
+        {"id": "a", "tool": "order", "inputs": {"n": "{{stock.count}}"}, **rules},
+        {"id": "b", "tool": "order", "inputs": {"n": 1}, "after": ["a"]},
+    )
+    run = await app.run(await started(app, wanted))
+    run = await app.answer(run.id, next(iter(run.questions)), "refuse", by="ada")
+    run = await app.run(run.id)
+    assert statuses(run)["a"] == "failed"
+    assert statuses(run)["b"] == "skipped"
+    assert not [each for each in tools.calls if each.tool == "order"]
+
+
+async def test_consent_to_a_repeated_change_tells_how_often_and_is_asked_once() -> None:
+    tools = world(FakeTool("press", [{"n": 1}, {"n": 2}, {"n": 3}], effect=Effect.WRITE))
+    app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="ask"))
+    repeat = {"until": {"at_least": ["{{a.n}}", 3]}, "at_most": 5}
+    step = {"id": "a", "tool": "press", "inputs": {"n": "{{stock.count}}"}, "repeat": repeat}
+    submitted = await app.submit(plan(STOCK, step), by="bob")
+    review = next(each.body for each in await app.store.events(submitted.id) if each.number == 3)
+    assert "up to 5 times" in str(review)
+    await app.decide(submitted.id, approve=plan(STOCK, step).hash, by="ada")
+    run = await app.run(submitted.id)
+    asked = next(iter(run.questions.values()))
+    assert "up to 5 times" in asked.text
+    assert asked.times == 5
+    await app.answer(run.id, asked.question, "allow", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert len([each for each in tools.calls if each.tool == "press"]) == 3
+
+
+async def test_a_condition_on_values_of_tools_needs_no_consent_for_a_change_as_approved() -> None:
+    tools = world()
+    app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="ask"))
+    wanted = plan(STOCK, {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW})
+    run = await app.run(await started(app, wanted))
+    assert run.status is RunStatus.DONE
+
+
+async def test_a_condition_on_an_answer_decides_instead_of_the_word_no() -> None:
+    tools = world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    wanted = plan(
+        {"id": "keep", "question": "Keep the order?", "options": ["yes", "no"]},
+        {"id": "a", "tool": "order", "inputs": {"n": 1}, "when": {"equals": ["{{keep}}", "no"]}},
+        {"id": "b", "tool": "order", "inputs": {"n": 2}, "when": {"equals": ["{{keep}}", "yes"]}},
+    )
+    run = await app.run(await started(app, wanted))
+    run = await app.answer(run.id, "keep", "no", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert [each.arguments["n"] for each in tools.calls] == [1]
+
+
+async def test_a_skipped_question_holds_what_waits_for_it() -> None:
+    tools = world(count=70)
+    run = await ran(
+        tools,
+        STOCK,
+        {"id": "sure", "question": "Sure?", "when": LOW},
+        {"id": "order", "tool": "order", "inputs": {"n": 10}, "after": ["sure"]},
+    )
+    assert statuses(run)["order"] == "skipped"
+    assert not [each for each in tools.calls if each.tool == "order"]
+
+
+async def test_the_journal_has_every_skip_with_its_rule_and_no_start_of_what_was_skipped() -> None:
+    app = Plansmith(tools=[world(count=70)], limits=NO_WAIT)
+    order = {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW}
+    run = await app.run(await started(app, plan(STOCK, order)))
+    bodies = [each.body for each in await app.store.events(run.id)]
+    assert [each.rule for each in bodies if isinstance(each, StepSkipped)] == ["when"]
+    assert [each.step for each in bodies if isinstance(each, StepStarted)] == ["stock"]
+
+
+async def test_a_new_plan_keeps_what_was_skipped_and_which_rounds_were_made(
+    scripted: Callable[..., ScriptedModel],
+) -> None:
+    poll = {"id": "poll", "tool": "poll", "repeat": _until(5)}
+    order = {"id": "order", "tool": "order", "inputs": {"n": 10}, "when": LOW}
+    passed = {"id": "passed", "tool": "double", "inputs": {"x": 2}, "on_error": "skip"}
+    ends = {"id": "z", "tool": "double", "inputs": {"x": 2}, "after": ["poll"]}
+    other = ends | {"inputs": {"x": 3}}
+    tools = world(count=70)
+    model = scripted({"steps": [STOCK, poll, order, passed, other]})
+    app = Plansmith(
+        tools=[tools],
+        model=model,
+        limits=NO_WAIT,
+        settings=PlannerSettings(triage=False),
+    )
+    run = await app.run(await started(app, plan(STOCK, poll, order, passed, ends)))
+    assert run.status is RunStatus.DONE
+    assert run.replans == 1
+    counts = Counter(each.tool for each in tools.calls)
+    assert counts == {"stock": 1, "poll": 3, "double": 3}
+    bodies = [each.body for each in await app.store.events(run.id)]
+    assert [each.step for each in bodies if isinstance(each, StepSkipped)] == ["order"]
+
+
+async def test_an_edit_of_a_waiting_round_forgets_its_time_and_an_edit_beside_it_does_not() -> None:
+    clock, tools = FakeClock(), world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}
+    run = await app.runs.run(await started(app, plan(poll)), parks=True)
+    kept = run.wakes_at
+    run = await app.edit(run.id, plan(poll, STOCK), by="ada")
+    assert run.wakes_at == kept
+    sooner = {"id": "poll", "tool": "poll", "repeat": _until(5, every=60)}
+    run = await app.edit(run.id, plan(sooner, STOCK), by="ada")
+    assert run.wakes_at is None
+    waiting = asyncio.create_task(app.run(run.id))
+    for _ in range(5):
+        await clock.advance(61)
+    assert (await waiting).status is RunStatus.DONE
+
+
+async def test_an_edit_beside_a_template_leaves_the_time_of_its_waiting_round() -> None:
+    clock, tools = FakeClock(), world()
+    poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}
+    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock, templates={"t": plan(poll)})
+    use = {"id": "t", "template": "t"}
+    run = await app.runs.run(await started(app, plan(use)), parks=True)
+    kept = run.wakes_at
+    run = await app.edit(run.id, plan(use, STOCK), by="ada")
+    assert run.wakes_at == kept is not None
+    run = await app.runs.run(run.id, parks=True)
+    assert Counter(each.tool for each in tools.calls) == {"poll": 1, "stock": 1}
+    waiting = asyncio.create_task(app.run(run.id))
+    for _ in range(3):
+        await clock.advance(3601)
+    assert (await waiting).status is RunStatus.DONE
+    assert Counter(each.tool for each in tools.calls) == {"poll": 3, "stock": 1}
+
+
+async def test_a_run_ends_when_its_waiting_round_is_skipped() -> None:
+    clock, tools = FakeClock(), world()
+    app = Plansmith(tools=[tools], limits=NO_WAIT, clock=clock)
+    poll = {"id": "poll", "tool": "poll", "repeat": _until(5, every=3600)}
+    run = await app.runs.run(await started(app, plan(poll, STOCK)), parks=True)
+    await app.runs.stopping.skip(run.id, "poll/2", by="ada")
+    run = await app.runs.run(run.id, parks=True)
+    assert run.status.over
+    assert run.wakes_at is None
+
+
+async def test_a_map_that_went_on_without_a_change_is_not_taken_over_as_done() -> None:
+    fails = {"b": True}
+
+    def send(given: Any) -> Any:
+        if fails.get(given["to"]):
+            raise ToolFailed("no such address")
+        return given["to"]
+
+    tools = world(FakeTool("send", [send], effect=Effect.WRITE))
+    app = Plansmith(tools=[tools], limits=NO_WAIT)
+    each = {"tool": "send", "inputs": {"to": "{{item}}"}}
+    mails = {"id": "mails", "over": ["a", "b"], "each": each, "on_error": "collect"}
+    run = await app.run(await started(app, plan(STOCK, mails)))
+    assert run.status is RunStatus.PARTLY_DONE
+    fails.clear()
+    again = await app.retry(run.id, by="ada")
+    assert again.status is RunStatus.REVIEWING
+    assert again.steps["stock"].reused_from == run.id
+    assert again.last is not None
+    asked = again.last.body
+    assert isinstance(asked, ReviewAsked)
+    assert any("mails (1 of its 2 parts) was done" in each for each in asked.reasons)
+    await app.decide(again.id, approve=asked.hash, by="ada")
+    assert (await app.run(again.id)).steps["mails"].result == ["a", "b"]
+
+
+class RestlessClock(FakeClock):
+    """A clock that counts who asks to be woken at once."""
+
+    naps = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.naps += seconds <= 0
+        await super().sleep(seconds)
+
+
+async def test_a_round_whose_time_has_come_waits_for_room_without_keeping_the_executor_busy() -> (
+    None
+):
+    clock = RestlessClock()
+    slow = FakeTool("slow", [{"ok": True}], delay=600)
+    tools = world(slow, clock=clock)
+    app = Plansmith(tools=[tools], limits=Limits(first_wait_s=0, data="show", width=1), clock=clock)
+    wanted = plan(
+        {"id": "poll", "tool": "poll", "repeat": _until(5, every=60)},
+        {"id": "slow", "tool": "slow", "timeout_s": 9000, "after": ["stock"]},
+        STOCK,
+    )
+    waiting = asyncio.create_task(app.run(await started(app, wanted)))
+    for _ in range(10):
+        await clock.advance(30)
+    assert clock.naps < 5
+    for _ in range(20):
+        await clock.advance(60)
+    assert (await waiting).status is RunStatus.DONE

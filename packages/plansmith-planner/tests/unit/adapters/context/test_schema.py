@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from plansmith_planner.context.schema import OTHERS, Column, ForeignKey, SchemaSource, Table, read_schema, schema_blocks
+from plansmith_planner.models.tokens import count_tokens
+from plansmith.errors import Misconfigured
+from plansmith.ports import ContextBlock
+
+SHOP = """
+CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT);
+CREATE TABLE orders (
+  id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL REFERENCES customers(id),
+  status TEXT, amount DECIMAL(10,2), photo BLOB
+);
+CREATE TABLE "order lines" (
+  order_id INTEGER, item TEXT, a INTEGER, b INTEGER,
+  FOREIGN KEY (order_id) REFERENCES orders, FOREIGN KEY (a, b) REFERENCES pairs(x, y)
+);
+CREATE TABLE 员工 (编号 INTEGER, 姓名 TEXT);
+CREATE VIEW paid AS SELECT * FROM orders WHERE status = 'paid';
+INSERT INTO customers VALUES (1, 'Anna', 'Oslo'), (2, 'Bo', 'Rome'), (3, 'Cy', 'Rome');
+INSERT INTO orders VALUES (1, 1, 'paid', 12.5, x'00ff'), (2, 2, 'open', NULL, NULL);
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    path = tmp_path / "shop #1?.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(SHOP)
+        for at in range(40):
+            database.execute(f"CREATE TABLE log_{at} (id INTEGER, remark_{at} TEXT)")
+        database.commit()
+    return path
+
+
+async def test_the_tables_that_fit_come_first_with_what_they_point_at(shop: Path) -> None:
+    blocks = await SchemaSource(shop).gather("total amount of paid orders", token_limit=700)
+    assert blocks[0].source == "shop #1?.db"
+    texts = {block.text.splitlines()[0]: block.text for block in blocks}
+    assert texts["table orders"].splitlines() == [
+        "table orders",
+        '- id INTEGER, primary key; such as "1", "2"',
+        '- customer_id INTEGER, not null; such as "1", "2"',
+        '- status TEXT; such as "paid", "open"',
+        '- amount DECIMAL(10,2); such as "12.5"',
+        "- photo BLOB",
+        "orders(customer_id) -> customers(id)",
+    ]
+    assert "table customers" in texts
+    assert texts["view paid"].count("such as") == 0
+    assert '"order lines"(order_id) -> orders' in texts['table "order lines"']
+    assert '"order lines"(a, b) -> pairs(x, y)' in texts['table "order lines"']
+    assert blocks[-1].title == OTHERS
+    assert "log_0, log_1" in blocks[-1].text
+
+
+async def test_chinese_names_are_found(shop: Path) -> None:
+    blocks = await SchemaSource(shop, samples=0).gather("员工的姓名", token_limit=300)
+    assert blocks[0].text == "table 员工\n- 编号 INTEGER\n- 姓名 TEXT"
+
+
+async def test_samples_can_be_switched_off(shop: Path) -> None:
+    blocks = await SchemaSource(shop, samples=0).gather("customers", token_limit=5000)
+    assert "Anna" not in "".join(block.text for block in blocks)
+
+
+@pytest.mark.parametrize("tokens", [0, 10, 40, 120, 500])
+@pytest.mark.parametrize("query", ["orders", "nothing that fits"])
+async def test_the_limit_is_kept(shop: Path, tokens: int, query: str) -> None:
+    blocks = await SchemaSource(shop).gather(query, token_limit=tokens)
+    assert sum(count_tokens(block.text) for block in blocks) <= tokens
+    assert bool(blocks) == (tokens >= 40)
+
+
+def test_a_database_is_never_written_to(shop: Path) -> None:
+    before = shop.read_bytes()
+    shop.chmod(0o444)
+    shop.parent.chmod(0o555)
+    try:
+        assert asyncio.run(_orders(shop))
+    finally:
+        shop.parent.chmod(0o755)
+    assert shop.read_bytes() == before
+    assert [each.name for each in shop.parent.iterdir()] == [shop.name]
+
+
+async def _orders(path: Path) -> Sequence[ContextBlock]:
+    return await SchemaSource(path).gather("orders", token_limit=500)
+
+
+async def test_what_is_no_database_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is not a database, however long it may be" * 50)
+    for path in (tmp_path / "text.db", tmp_path / "none.db", tmp_path):
+        with pytest.raises(Misconfigured, match="SQLite database"):
+            await SchemaSource(path).gather("x", token_limit=100)
+    assert not (tmp_path / "none.db").exists()
+
+
+async def test_an_empty_database_has_nothing_to_tell(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "empty.db")) as database:
+        database.execute("CREATE TABLE t (x)")
+        database.execute("DROP TABLE t")
+        database.commit()
+    assert await SchemaSource(tmp_path / "empty.db").gather("x", token_limit=100) == []
+
+
+async def test_a_table_that_cannot_be_read_is_told_and_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "odd.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE good (x TEXT)")
+        database.execute("INSERT INTO good VALUES (CAST(x'ff41' AS TEXT))")
+        database.execute("CREATE VIEW broken AS SELECT * FROM gone")
+        database.commit()
+    told: list[str] = []
+    blocks = await SchemaSource(path, tell=told.append).gather("good", token_limit=200)
+    assert [block.text for block in blocks] == ['table good\n- x TEXT; such as "\ufffdA"']
+    assert "broken" in told[0]
+
+
+def test_tables_of_any_database_become_blocks() -> None:
+    target = Table("b", (Column("id", "uuid", primary=True, comment="key\nof b"),), comment="B's")
+    source = Table("a", (Column("b_id", required=True),), (ForeignKey(("b_id",), "B", ("id",)),))
+    blocks = schema_blocks([target, source], "b_id of a", token_limit=200, source="postgres")
+    assert [block.text for block in blocks] == [
+        "table a\n- b_id not null\na(b_id) -> B(id)",
+        'table b -- "B\'s"\n- id uuid, primary key -- "key\\nof b"',
+    ]
+    assert {block.source for block in blocks} == {"postgres"}
+
+
+def test_long_samples_are_cut(tmp_path: Path) -> None:
+    path = tmp_path / "long.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE t (x TEXT)")
+        database.execute("INSERT INTO t VALUES (?)", ("y" * 1000,))
+        database.commit()
+    [table] = read_schema(path)
+    assert table.columns[0].samples == ("y" * 40 + "…",)

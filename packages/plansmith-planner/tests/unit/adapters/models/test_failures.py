@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from plansmith_planner.models.provider_output import as_failure, error_text, key_variable, refused_setup
+from plansmith.errors import ModelBusy, ModelFailed, ModelRefused
+
+
+class StatusError(Exception):
+    def __init__(self, status_code: int, body: object = None) -> None:
+        super().__init__("provider's words")
+        self.status_code = status_code
+        self.body = body
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [
+        ("openai", "OPENAI_API_KEY"),
+        ("openai-responses", "OPENAI_API_KEY"),
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("github-copilot", "GITHUB_COPILOT_API_KEY"),
+        ("huggingface", "HF_TOKEN"),
+    ],
+)
+def test_each_provider_has_its_key(provider: str, variable: str) -> None:
+    assert key_variable(provider) == variable
+
+
+def test_a_wrong_key_names_the_variable() -> None:
+    refused = as_failure(StatusError(401), model="anthropic:claude")
+    assert isinstance(refused, ModelRefused)
+    assert "ANTHROPIC_API_KEY" in str(refused)
+
+
+def test_our_own_failures_pass_unchanged() -> None:
+    busy = ModelBusy("x")
+    assert as_failure(busy, model="m") is busy
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), TimeoutError(), ConnectionResetError()])
+def test_bare_errors_of_the_network_are_busy(error: Exception) -> None:
+    assert isinstance(as_failure(error, model="m"), ModelBusy)
+
+
+def test_an_error_nobody_expected_is_still_ours() -> None:
+    failed = as_failure(KeyError("x"), model="m")
+    assert type(failed) is ModelFailed
+    assert "KeyError" in str(failed)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"message": "m"}, "m"),
+        ({"error": {"a": 1}}, '{"a": 1}'),
+        ({"detail": "d"}, "d"),
+        ({"other": 1}, '{"other": 1}'),
+        ("plain", "plain"),
+        (None, "provider's words"),
+        ("x" * 900, "x" * 499 + "…"),
+    ],
+)
+def test_the_servers_words_are_found_wherever_they_are(body: object, words: str) -> None:
+    assert error_text(StatusError(400, body)) == words
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (ImportError('`pip install "pydantic-ai-slim[groq]"`'), "pip install 'plansmith[models]'"),
+        (ImportError("no pydantic_ai"), "pip install 'plansmith[models]'"),
+        (ImportError('"pydantic-ai-slim[xai]"'), "pip install 'pydantic-ai-slim[xai]'"),
+        (RuntimeError("Set the `GROQ_API_KEY` or `X_KEY` variable"), "set GROQ_API_KEY or X_KEY"),
+        (RuntimeError("You must provide a `region_name`"), "set AWS_DEFAULT_REGION"),
+        (RuntimeError("something else"), ""),
+    ],
+)
+def test_what_is_missing_is_named(error: Exception, hint: str) -> None:
+    assert refused_setup(error, "m").hint == hint

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from pydantic_ai.models import override_allow_model_requests
+
+from plansmith_planner.models.provider import ProviderModel
+from plansmith_planner.models.wrappers import RetryingModel
+from plansmith.errors import ModelBusy, ModelFailed, ModelRefused
+from plansmith.ports import ChatModel, Delta, Message, Prompt, TextDelta
+from plansmith.testing import FakeClock, ScriptedModel
+from plansmith.testing.clock import settle
+from plansmith.testing.modelserver import ModelServer, Refusal, Reply
+
+HELLO = [Message("user", "hello")]
+
+
+class HastyClock(FakeClock):
+    """Does not wait, but writes down how long it would have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+class FaltersModel:
+    """Says some pieces, then fails."""
+
+    name = "falters"
+
+    def __init__(self, *pieces: str) -> None:
+        self.pieces = pieces
+        self.calls = 0
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        self.calls += 1
+        for piece in self.pieces:
+            yield TextDelta(piece)
+        raise ModelBusy("cut")
+
+
+@pytest.fixture(autouse=True)
+def real_requests() -> Iterator[None]:
+    with override_allow_model_requests(True):
+        yield
+
+
+async def listen(model: ChatModel, deltas: list[Delta]) -> None:
+    async for delta in model.stream(Prompt(HELLO)):
+        deltas.append(delta)  # noqa: PERF401 - kept when the stream fails
+
+
+async def said(model: ChatModel) -> str:
+    deltas = [delta async for delta in model.stream(Prompt(HELLO))]
+    return "".join(each.text for each in deltas if isinstance(each, TextDelta))
+
+
+async def test_a_busy_model_is_asked_three_times_with_growing_waits() -> None:
+    clock = HastyClock()
+    busy = ScriptedModel(ModelBusy("1"), ModelBusy("2"), "fine")
+    model = RetryingModel(busy, clock=clock, chance=lambda: 0.5)
+    assert await said(model) == "fine"
+    assert clock.slept == [0.5, 1.0]
+
+
+async def test_the_third_failure_is_the_callers() -> None:
+    busy = ScriptedModel(ModelBusy("1"), ModelBusy("2"), ModelBusy("3"))
+    with pytest.raises(ModelBusy, match="3"):
+        await said(RetryingModel(busy, clock=HastyClock()))
+    busy.finish()
+
+
+@pytest.mark.parametrize("failure", [ModelRefused("no"), ModelFailed("what")])
+async def test_other_failures_are_not_tried_again(failure: ModelFailed) -> None:
+    clock = HastyClock()
+    with pytest.raises(type(failure)):
+        await said(RetryingModel(ScriptedModel(failure), clock=clock))
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize(("wish", "wait"), [(7.0, 7.0), (0.1, 0.5), (900.0, 60.0), (None, 0.5)])
+async def test_the_providers_wish_is_kept_up_to_a_limit(wish: Any, wait: float) -> None:
+    clock = HastyClock()
+    busy = ScriptedModel(ModelBusy("1", retry_after=wish), "fine")
+    await said(RetryingModel(busy, clock=clock, chance=lambda: 0.5))
+    assert clock.slept == [wait]
+
+
+async def test_waits_grow_no_further_than_the_longest() -> None:
+    clock = HastyClock()
+    model = RetryingModel(
+        ScriptedModel(*[ModelBusy("busy")] * 9, "fine"),
+        clock=clock,
+        tries=10,
+        longest_wait_s=5,
+        chance=lambda: 1.0,
+    )
+    await said(model)
+    assert clock.slept == [1, 2, 4, 5, 5, 5, 5, 5, 5]
+
+
+async def test_what_was_said_is_never_said_twice() -> None:
+    model = FaltersModel("half an ")
+    heard: list[Delta] = []
+    with pytest.raises(ModelBusy):
+        await listen(RetryingModel(model, clock=HastyClock()), heard)
+    assert heard == [TextDelta("half an ")]
+    assert model.calls == 1
+
+
+async def test_thinking_aloud_is_nothing_said() -> None:
+    model = FaltersModel("", "")
+    with pytest.raises(ModelBusy):
+        await said(RetryingModel(model, clock=HastyClock()))
+    assert model.calls == 3
+
+
+async def test_a_wait_can_be_cancelled() -> None:
+    clock = FakeClock()
+    busy = ScriptedModel(ModelBusy("1", retry_after=30), "never")
+    task = asyncio.create_task(said(RetryingModel(busy, clock=clock)))
+    await settle()
+    assert clock.sleepers == 1
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(busy.prompts) == 1
+
+
+async def test_over_http_a_rate_limit_and_a_broken_server_are_waited_out() -> None:
+    clock = HastyClock()
+    script = (Refusal(429, retry_after="7"), Reply("", ends="cut"), Reply("fine"))
+    async with ModelServer(*script) as server:
+        provider = ProviderModel("openai:test", base_url=server.url)
+        assert await said(RetryingModel(provider, clock=clock, chance=lambda: 0.0)) == "fine"
+        server.finish()
+    assert clock.slept == [7.0, 0.0]

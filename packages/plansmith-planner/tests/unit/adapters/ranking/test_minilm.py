@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from tests.unit.adapters.ranking import small_model
+
+from plansmith_planner.ranking import minilm
+from plansmith_planner.ranking.minilm import Encoder, MiniLmRanker
+from plansmith.errors import Misconfigured
+
+needs_numpy = pytest.mark.skipif(
+    find_spec("numpy") is None, reason="numpy is not installed: pip install numpy"
+)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return small_model.write(tmp_path / "model")
+
+
+def test_nothing_is_loaded_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minilm, "find_spec", lambda _name: None)
+    ranker = MiniLmRanker()
+    assert ranker.scores("anything", []) == []
+    with pytest.raises(Misconfigured, match="pip install"):
+        ranker.scores("anything", ["text"])
+
+
+def test_a_missing_numpy_is_named(monkeypatch: pytest.MonkeyPatch, model: Path) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(minilm, "import_module", missing)
+    with pytest.raises(Misconfigured, match="pip install numpy"):
+        MiniLmRanker(model).scores("anything", ["text"])
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "vocab.txt"])
+def test_a_missing_file_is_named(model: Path, file: str) -> None:
+    (model / file).unlink()
+    with pytest.raises(Misconfigured, match=file) as caught:
+        MiniLmRanker(model).scores("anything", ["text"])
+    assert "pip install" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"\x00" * 4,
+        b"\xff" * 64,
+        (2).to_bytes(8, "little") + b"[]",
+        (4).to_bytes(8, "little") + b"null",
+        (2).to_bytes(8, "little") + b"{}",
+        (9).to_bytes(8, "little") + b"\xff" * 9,
+    ],
+)
+def test_a_file_that_is_no_model_is_refused(model: Path, damage: bytes) -> None:
+    (model / "model.safetensors").write_bytes(damage)
+    with pytest.raises(Misconfigured, match=r"model\.safetensors"):
+        MiniLmRanker(model).scores("anything", ["text"])
+
+
+def test_a_model_cut_short_is_refused(model: Path) -> None:
+    path = model / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(Misconfigured, match="cut short"):
+        MiniLmRanker(model).scores("anything", ["text"])
+
+
+def test_an_array_that_is_not_of_its_shape_is_refused(model: Path) -> None:
+    path = model / "model.safetensors"
+    path.write_bytes(path.read_bytes().replace(b"[256, 24]", b"[250, 24]"))
+    with pytest.raises(Misconfigured, match="the wrong shape"):
+        MiniLmRanker(model).scores("anything", ["text"])
+
+
+def test_a_missing_array_is_named(tmp_path: Path) -> None:
+    name = "encoder.layer.5.output.dense.bias"
+    with pytest.raises(Misconfigured, match=f"{name} is missing"):
+        Encoder(small_model.write(tmp_path, without=name))
+
+
+def test_a_vocabulary_without_its_marks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match=r"\[CLS\], \[SEP\] not in it"):
+        Encoder(small_model.write(tmp_path, words=("[UNK]", "weather")))
+
+
+def test_a_vocabulary_larger_than_the_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="fewer words"):
+        Encoder(small_model.write(tmp_path, words=(*small_model.WORDS, "extra")))
+
+
+def test_a_request_in_a_script_the_model_cannot_read_gets_no_opinion(tmp_path: Path) -> None:
+    ranker = MiniLmRanker(tmp_path / "never read")
+    assert ranker.scores("明天北京 weather 怎么样", ["weather", "mail"]) == [0.0, 0.0]
+    assert ranker.scores("погода", ["weather"]) == [0.0]
+
+
+@needs_numpy
+def test_the_text_itself_is_nearest(model: Path) -> None:
+    texts = ["send mail", "weather city", "citys", ""]
+    scores = MiniLmRanker(model).scores("weather city", texts)
+    assert scores[1] == pytest.approx(1.0, abs=1e-3)
+    assert max(scores) == scores[1]
+
+
+@needs_numpy
+def test_texts_are_scored_alike_alone_and_together(model: Path) -> None:
+    texts = ["mail", "send mail citys " * 20, "weather"]
+    together = MiniLmRanker(model).scores("weather", texts)
+    alone = [MiniLmRanker(model).scores("weather", [text])[0] for text in texts]
+    assert together == pytest.approx(alone, abs=1e-3)
+
+
+@needs_numpy
+def test_vectors_are_kept_in_a_folder_and_read_again(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["mail", "weather"]
+    first = MiniLmRanker(model, cache=tmp_path / "kept").scores("city", texts)
+    embedded: list[str] = []
+    real = Encoder.embed
+
+    def watched(self: Encoder, given: list[str]) -> object:
+        embedded.extend(given)
+        return real(self, given)
+
+    monkeypatch.setattr(Encoder, "embed", watched)
+    again = MiniLmRanker(model, cache=tmp_path / "kept")
+    assert again.scores("city", texts) == first
+    assert embedded == ["city"]
+    again.scores("city", ["weather", "send"])
+    assert embedded == ["city", "send", "city"]
+
+
+@needs_numpy
+@pytest.mark.parametrize("damage", [b"", b"short", b"\x00" * 200])
+def test_a_damaged_file_of_vectors_is_made_again(
+    tmp_path: Path, model: Path, damage: bytes
+) -> None:
+    kept = tmp_path / "kept"
+    first = MiniLmRanker(model, cache=kept).scores("city", ["mail"])
+    (file,) = kept.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage)
+    assert MiniLmRanker(model, cache=kept).scores("city", ["mail"]) == first
+    assert file.read_bytes() == whole
+
+
+@needs_numpy
+def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path, model: Path) -> None:
+    taken = tmp_path / "file"
+    taken.write_text("")
+    assert len(MiniLmRanker(model, cache=taken / "folder").scores("city", ["mail"])) == 1

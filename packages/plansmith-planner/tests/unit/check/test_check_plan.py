@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plansmith import AgentSpec, Plan, Problem
+from plansmith.check.check_plan import Way, check_plan, way_on
+from plansmith.check.constraints import Constraint
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith_planner.constraint_words import read_constraint
+
+TOOLS = [ToolSpec(name=name) for name in ("get_weather", "send.mail", "搜索")]
+
+
+def check(*steps: dict[str, Any], **options: Any) -> list[Problem]:
+    return check_plan(Plan.model_validate({"steps": list(steps)}), TOOLS, **options)
+
+
+def tool(name: str, **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": "get_weather"} | fields
+
+
+@pytest.mark.parametrize(
+    ("steps", "code", "step", "path"),
+    [
+        ([], "PS307", None, ("steps",)),
+        ([tool("a", disabled=True)], "PS307", None, ("steps",)),
+        ([tool("a", tool="get_wether")], "PS101", "a", ("tool",)),
+        ([{"id": "m", "over": [1], "each": {"tool": "nope"}}], "PS101", "m_each", ("tool",)),
+        ([tool("a"), tool("a")], "PS304", "a", ("id",)),
+        ([tool("item")], "PS306", "item", ("id",)),
+        ([tool("a", after=["a"])], "PS305", "a", ()),
+        ([tool("a", inputs={"x": "{{a}}"})], "PS305", "a", ()),
+        ([tool("a", after=["b"]), tool("b", inputs={"x": {"$from": "a"}})], "PS301", "a", ()),
+        ([tool("a", after=["ghost"])], "PS302", "a", ("after", 0)),
+        ([tool("a", inputs={"x": ["{{ghost.y}}"]})], "PS302", "a", ("inputs", "x", 0)),
+        ([tool("a", inputs={"x": "{{item}}"})], "PS302", "a", ("inputs", "x")),
+        ([{"id": "m", "over": "{{item}}", "each": tool("e")}], "PS302", "m", ("over",)),
+        ([tool("a", inputs={"x": "{{params.city}}"})], "PS302", "a", ("inputs", "x")),
+        ([{"id": "r", "instruction": "say {{ghost}}"}], "PS302", "r", ("instruction",)),
+        ([tool("a", inputs={"x": {"$from": 1}})], "PS303", "a", ("inputs", "x")),
+        (
+            [tool("a", disabled=True), tool("b", inputs={"x": "{{a}}"})],
+            "PS308",
+            "b",
+            ("inputs", "x"),
+        ),
+        ([{"id": "m", "over": "some text", "each": tool("e")}], "PS309", "m", ("over",)),
+        ([{"id": "m", "over": {"a": 1}, "each": tool("e")}], "PS309", "m", ("over",)),
+        (
+            [tool("a"), {"id": "m", "over": [1], "each": tool("e", after=["a"])}],
+            "PS310",
+            "m",
+            ("each", "after"),
+        ),
+        ([tool("a", inputs={"x": "{{ 1 + 1 }}"})], "PS311", "a", ("inputs", "x")),
+    ],
+)
+def test_each_flaw_is_one_problem_at_its_place(
+    steps: list[dict[str, Any]], code: str, step: str | None, path: tuple[str | int, ...]
+) -> None:
+    [problem] = check(*steps)
+    assert (problem.code, problem.step, problem.path) == (code, step, path)
+    assert problem.hint
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("GetWeather", "get_weather"), ("send_mail", "send.mail"), ("get_wether", "get_weather")],
+)
+def test_an_unknown_tool_gets_the_nearest_name(wrong: str, right: str) -> None:
+    [problem] = check(tool("a", tool=wrong))
+    assert repr(right) in problem.hint
+
+
+def test_without_anything_near_some_names_are_listed() -> None:
+    [problem] = check(tool("a", tool="zzz"))
+    assert "get_weather" in problem.hint
+
+
+def test_agents_and_templates_are_looked_up_when_they_are_given() -> None:
+    steps = [{"id": "a", "agent": "x", "task": "do"}, {"id": "p", "template": "y"}]
+    assert check(*steps) == []
+    found = check(*steps, agents=["researcher"], templates=[])
+    assert [problem.code for problem in found] == ["PS102", "PS103"]
+    assert check(*steps, agents=["x"], templates=["y"]) == []
+
+
+def test_a_templates_parameters_may_be_used() -> None:
+    step = tool("a", inputs={"x": "{{params.city}}"})
+    assert check(step, parameters=["city"]) == []
+    [problem] = check(step, parameters=["town", "cities"])
+    assert "'cities'" in problem.hint
+
+
+def test_a_switched_off_step_may_use_another_one() -> None:
+    steps = [
+        tool("a", disabled=True),
+        tool("b", disabled=True, inputs={"x": "{{a}}"}),
+        tool("c", after=["a"]),
+    ]
+    assert check(*steps) == []
+
+
+def test_a_map_over_a_list_a_reference_and_a_text_reference_is_fine() -> None:
+    for over in ([1, 2], {"$from": "a"}, "{{ a.items }}"):
+        each = tool("e", inputs={"x": "{{item}}", "y": {"$from": "item", "$path": ["z"]}})
+        assert check(tool("a"), {"id": "m", "over": over, "each": each}) == []
+
+
+def test_tools_as_a_table_of_descriptions_are_taken() -> None:
+    plan = Plan.model_validate({"steps": [tool("a")]})
+    assert check_plan(plan, {"get_weather": {"description": "d", "input_schema": {}}}) == []
+
+
+def test_two_rings_are_two_problems_and_each_names_its_members() -> None:
+    steps = [
+        tool("a", after=["b"]),
+        tool("b", after=["a"]),
+        tool("c", after=["d", "a"]),
+        tool("d", after=["c"]),
+    ]
+    messages = [problem.message for problem in check(*steps)]
+    assert len(messages) == 2
+    assert "a -> b -> a" in messages[0]
+    assert "c -> d -> c" in messages[1]
+
+
+def test_ten_thousand_unknown_tools_among_ten_thousand_are_told() -> None:
+    tools: dict[str, dict[str, object]] = {f"tool_{number}": {} for number in range(10_000)}
+    steps = [tool(f"s{number}", tool=f"toool_{number}") for number in range(2_000)]
+    found = check_plan(Plan.model_validate({"steps": steps}), tools)
+    assert {problem.code for problem in found} == {"PS101"}
+    assert len(found) == 2_000
+
+
+@pytest.mark.parametrize(
+    ("agent", "reason"),
+    [
+        (AgentSpec(name="x", hidden=True), "hidden"),
+        (AgentSpec(name="x", enabled=False), "switched off"),
+        (AgentSpec(name="x", passthrough=True), "whole requests"),
+    ],
+)
+def test_an_agent_that_may_not_be_planned_with_is_named_with_the_reason(
+    agent: AgentSpec, reason: str
+) -> None:
+    step = {"id": "a", "agent": "x", "task": "do"}
+    [problem] = check(step, agents=[agent, AgentSpec(name="y")])
+    assert (problem.code, problem.path) == ("PS102", ("agent",))
+    assert "'x'" in problem.message
+    assert reason in problem.message
+    assert "y" in problem.hint
+    assert check(step, agents=[AgentSpec(name="x")]) == []
+
+
+def test_too_many_steps_are_told_and_answers_do_not_count() -> None:
+    steps = [tool("a"), tool("b"), tool("c", disabled=True)]
+    more = [{"id": "q", "question": "?"}, {"id": "r", "instruction": "say"}]
+    assert check(*steps, *more, max_steps=2) == []
+    [problem] = check(*steps, *more, max_steps=1)
+    assert (problem.code, problem.path) == ("PS313", ("steps",))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "told"),
+    [
+        ({"cron": "0 25 * * *"}, "0 25 * * *"),
+        ({"cron": "0 0 30 2 *"}, "day-of-month"),
+        ({"daily_at": "09:00", "timezone": "Mars/Base"}, "Mars/Base"),
+        ({"once_at": "some time soon"}, "some time soon"),
+        ({"every_minutes": 10_000_000}, "too rare"),
+    ],
+)
+def test_a_schedule_that_cannot_be_computed_is_told(schedule: dict[str, Any], told: str) -> None:
+    plan = Plan.model_validate({"schedule": schedule, "steps": [tool("a")]})
+    [problem] = check_plan(plan, TOOLS)
+    assert (problem.code, problem.path) == ("PS314", ("schedule",))
+    assert told in problem.message
+    assert problem.hint
+
+
+def test_a_schedule_that_can_be_computed_is_no_problem() -> None:
+    timing = {"cron": "30 9 * * MON-FRI", "timezone": "Asia/Shanghai"}
+    assert check_plan(Plan.model_validate({"schedule": timing, "steps": [tool("a")]}), TOOLS) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        (Constraint(forbid_tools=("GET_*",)), [("PS502", "error", "a", ("tool",))]),
+        (Constraint(forbid_tools=("GET_*",), hard=False), [("PS503", "warning", "a", ("tool",))]),
+        (Constraint(forbid_tools=("g*",), source="policy"), [("PS501", "error", "a", ("tool",))]),
+        (
+            Constraint(forbid_tools=("g*",), source="policy", hard=False),
+            [("PS501", "warning", "a", ("tool",))],
+        ),
+        (Constraint(forbid_effects=(Effect.WRITE,)), [("PS502", "error", "a", ("tool",))]),
+        (Constraint(require_tools=("send*",)), [("PS502", "error", None, ("steps",))]),
+        (Constraint(require_tools=("get_weather",)), []),
+        (Constraint(max_steps=0), [("PS502", "error", None, ("steps",))]),
+        (
+            Constraint(forbid_words=("OSLO",)),
+            [("PS502", "error", "a", ("inputs", "list", 1))],
+        ),
+        (Constraint(text="be kind"), [("PS503", "warning", None, ())]),
+        ("be kind", [("PS503", "warning", None, ())]),
+        ("Never use get_weather.", [("PS502", "error", "a", ("tool",))]),
+        ("禁止使用get_weather", [("PS502", "error", "a", ("tool",))]),
+        ("必须调用 搜索", [("PS502", "error", None, ("steps",))]),
+        ("at most 1 step", []),
+        ("最多0步", [("PS502", "error", None, ("steps",))]),
+        ("read only", [("PS502", "error", "a", ("tool",))]),
+    ],
+)
+def test_constraints_reject_or_warn(
+    rule: Constraint | str, told: list[tuple[str, str, str | None, tuple[str | int, ...]]]
+) -> None:
+    found = check(
+        tool("a", inputs={"list": ["x", "in Oslo"]}),
+        constraints=[read_constraint(rule) if isinstance(rule, str) else rule],
+    )
+    assert [(each.code, str(each.severity), each.step, each.path) for each in found] == told
+
+
+def test_a_constraint_in_words_that_is_more_than_a_plain_form_stays_prose() -> None:
+    assert read_constraint("never use get_weather without asking").is_prose
+    assert not read_constraint("do not use get_weather", hard=False).hard
+
+
+def test_enough_context_means_report_or_run_and_else_a_person_looks() -> None:
+    steps = [tool("a"), tool("b"), tool("off", disabled=True)]
+    plan = Plan.model_validate({"enough_context": True, "steps": steps})
+    assert way_on(plan) is Way.RUN
+    assert way_on(plan, done=["a"]) is Way.RUN
+    assert way_on(plan, done=["a", "b"]) is Way.REPORT
+    assert way_on(Plan(enough_context=True)) is Way.REPORT
+    assert way_on(Plan.model_validate({"steps": steps}), done=["a", "b"]) is Way.REVIEW

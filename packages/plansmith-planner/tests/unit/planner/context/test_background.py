@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from plansmith.errors import ToolFailed
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith_planner.context.background import HEADING, Search, investigate, is_search, query_argument
+from plansmith_planner.context.token_budget import rough_count
+from plansmith.testing import FakeClock, FakeTool, FakeTools
+
+QUERY: dict[str, Json] = {
+    "type": "object",
+    "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
+    "required": ["query"],
+}
+
+
+class SearchTool(FakeTool):
+    @property
+    def spec(self) -> ToolSpec:
+        return super().spec.replace(search=True)
+
+
+def tool(name: str, *outcomes: Any, **options: Any) -> FakeTool:
+    return SearchTool(name, outcomes, input_schema=options.pop("schema", QUERY), **options)
+
+
+async def ask(clock: FakeClock, *tools: FakeTool, **limits: Any) -> tuple[Any, FakeTools]:
+    source = FakeTools(*tools, clock=clock)
+    found = await investigate(
+        "bolts", search=Search(source, **limits), clock=clock, tokens=500, count=rough_count
+    )
+    return found, source
+
+
+async def test_a_search_tool_is_asked_and_its_result_is_titled_as_data(
+    fake_clock: FakeClock,
+) -> None:
+    found, source = await ask(fake_clock, FakeTool("other"), tool("web", [{"title": "螺栓"}]))
+    [block] = found.blocks
+    assert block.title == HEADING == "background investigation results of user query:"
+    assert block.source == "web"
+    assert '"螺栓"' in block.text
+    assert [(call.tool, call.arguments) for call in source.calls] == [("web", {"query": "bolts"})]
+    assert found.notes == ()
+
+
+async def test_no_more_calls_than_allowed_are_made(fake_clock: FakeClock) -> None:
+    tools = [tool(name, f"found by {name}") for name in ("a", "b", "c")]
+    found, source = await ask(fake_clock, *tools, calls=2)
+    assert [call.tool for call in source.calls] == ["a", "b"]
+    assert [block.text for block in found.blocks] == ["found by a", "found by b"]
+    _, source = await ask(fake_clock, *tools, calls=0)
+    assert source.calls == []
+
+
+async def test_a_long_result_is_clipped(fake_clock: FakeClock) -> None:
+    found, _ = await ask(fake_clock, tool("web", "x" * 100_000), tokens=100)
+    assert rough_count(found.blocks[0].text) <= 100
+    assert "characters left out]" in found.blocks[0].text
+
+
+async def test_nothing_that_may_write_is_called_before_approval(fake_clock: FakeClock) -> None:
+    for effect in (Effect.WRITE, Effect.FINAL):
+        found, source = await ask(fake_clock, tool("web", "x", effect=effect))
+        assert source.calls == []
+        assert "may write" in found.notes[0]
+
+
+async def test_failures_are_notes(fake_clock: FakeClock) -> None:
+    found, _ = await ask(fake_clock, tool("a", ToolFailed("no net")), tool("b", "fine"), calls=2)
+    assert [block.text for block in found.blocks] == ["fine"]
+    assert found.notes == ("background search with a failed: ToolFailed: no net",)
+    found, _ = await ask(fake_clock, FakeTool("other"))
+    assert "no tool is marked as search" in found.notes[0]
+    found, _ = await ask(fake_clock, tool("odd", "x", schema={"type": "object"}))
+    assert "takes no single text" in found.notes[0]
+    found, _ = await ask(fake_clock, tool("empty", None))
+    assert found.blocks == ()
+
+
+async def test_a_source_that_cannot_list_its_tools_is_a_note(fake_clock: FakeClock) -> None:
+    class Broken(FakeTools):
+        async def tools(self) -> list[ToolSpec]:
+            raise ToolFailed("gone")
+
+    search = Search(Broken())
+    found = await investigate("x", search=search, clock=fake_clock, tokens=500, count=rough_count)
+    assert found.notes == ("no background investigation: ToolFailed: gone",)
+
+
+async def test_a_slow_search_is_left_and_a_quick_one_kept(fake_clock: FakeClock) -> None:
+    tools = tool("slow", "late", delay=60), tool("quick", "in time", delay=1)
+    task = asyncio.create_task(ask(fake_clock, *tools, calls=2, seconds=5))
+    await fake_clock.advance(6)
+    found, _ = await task
+    assert [block.text for block in found.blocks] == ["in time"]
+    assert "slow failed: no answer within 5 s" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "argument"),
+    [
+        (QUERY, "query"),
+        ({"properties": {"x": {"type": "string"}}}, "x"),
+        ({"properties": {"a": {"type": "string"}, "q": {"type": ["string", "null"]}}}, "q"),
+        ({"properties": {"关键词": {}}, "required": ["关键词"]}, "关键词"),
+        ({"properties": {"x": True}}, "x"),
+        ({"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}, None),
+        ({"properties": {"query": {"type": "string"}, "n": {}}, "required": ["query", "n"]}, None),
+        ({"properties": {"query": {"type": "integer"}}, "required": ["query"]}, None),
+        ({"properties": {"query": {"enum": ["a"]}}}, None),
+        ({"properties": {"query": False}}, None),
+        ({"properties": [], "required": "query"}, None),
+        ({}, None),
+    ],
+)
+def test_the_argument_for_the_words_is_found(schema: dict[str, Json], argument: str | None) -> None:
+    assert query_argument(schema) == argument
+
+
+@pytest.mark.parametrize(
+    ("name", "description"),
+    [
+        ("search", ""),
+        ("web_search", ""),
+        ("tavily_search", "Tavily"),
+        ("mcp.web.WebSearch", ""),
+        ("搜索", ""),
+        ("lookup", "Searches the web for pages."),
+        ("ask_wiki", "在互联网上检索资料：联网搜索"),
+    ],
+)
+def test_a_search_tool_is_found_by_its_name_or_description(name: str, description: str) -> None:
+    spec = ToolSpec(name=name, description=description, effect=Effect.READ, input_schema=QUERY)
+    assert is_search(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ToolSpec(name="research_notes", effect=Effect.READ, input_schema=QUERY),
+        ToolSpec(name="weather", description="The weather now", input_schema=QUERY),
+        ToolSpec(name="files.search", effect=Effect.READ, open_world=False, input_schema=QUERY),
+        ToolSpec(name="search", effect=Effect.READ, input_schema={"type": "object"}),
+    ],
+    ids=lambda spec: spec.name,
+)
+def test_other_tools_are_no_background_search(spec: ToolSpec) -> None:
+    assert not is_search(spec)
+
+
+async def test_a_marked_search_tool_comes_before_one_found_by_name(fake_clock: FakeClock) -> None:
+    named = FakeTool("web_search", ["named"], input_schema=QUERY, effect=Effect.READ)
+    found, source = await ask(fake_clock, named, tool("library", "marked"))
+    assert [call.tool for call in source.calls] == ["library"]
+    assert [block.text for block in found.blocks] == ["marked"]
+
+
+async def test_a_tool_that_is_called_search_but_may_write_is_not_called_before_approval(
+    fake_clock: FakeClock,
+) -> None:
+    writes = FakeTool("web_search", ["x"], input_schema=QUERY, effect=Effect.WRITE)
+    found, source = await ask(fake_clock, writes)
+    assert source.calls == []
+    assert "web_search seems to search but may write" in found.notes[0]

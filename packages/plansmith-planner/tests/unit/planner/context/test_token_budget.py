@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith_planner.models.tokens import count_tokens
+from plansmith_planner.context.token_budget import LEFT_OUT, Part, clipped, equal_shares, fit, rough_count
+from plansmith.ports import ContextBlock
+
+COUNTS: list[Callable[[str], int]] = [
+    count_tokens,
+    rough_count,
+    len,
+    lambda text: len(text.split()),
+    lambda text: text.count("\n"),
+]
+TEXT = st.text(st.characters(), max_size=200) | st.integers(0, 900).map(lambda n: "word 词 " * n)
+BLOCKS = st.builds(ContextBlock, TEXT, TEXT, st.just("") | TEXT)
+PARTS = st.builds(
+    Part,
+    st.lists(BLOCKS, max_size=3).map(tuple),
+    st.integers(0, 2),
+    st.booleans(),
+)
+
+
+@given(st.lists(PARTS, max_size=5), st.integers(-5, 3000), st.sampled_from(COUNTS))
+def test_the_limit_is_kept_and_nothing_goes_without_a_word(
+    parts: list[Part], tokens: int, count: Callable[[str], int]
+) -> None:
+    fitted = fit(parts, tokens=tokens, count=count)
+    blocks = [block for part in parts for block in part.blocks]
+    assert count(fitted.text) <= max(tokens, 0)
+    if list(fitted.blocks) != blocks:
+        assert fitted.notes
+    titles = [block.title for block in blocks]
+    places = iter(titles)
+    assert all(block.title in places for block in fitted.blocks), "the order is kept"
+
+
+@given(st.lists(st.integers(0, 50), max_size=8), st.integers(-5, 200))
+def test_shares_are_equal_where_needs_are_larger(needs: list[int], room: int) -> None:
+    shares = equal_shares(needs, room)
+    assert all(0 <= share <= need for share, need in zip(shares, needs, strict=True))
+    assert sum(shares) == min(sum(needs), max(room, 0)) or sum(shares) > room - len(needs)
+    cut = [share for share, need in zip(shares, needs, strict=True) if share < need]
+    assert all(share <= min(cut) + 1 for share in shares) if cut else True
+
+
+@given(TEXT, st.integers(0, 400), st.sampled_from(COUNTS), st.booleans())
+def test_a_clipped_text_fits_and_says_so(
+    text: str, tokens: int, count: Callable[[str], int], keep_end: bool
+) -> None:
+    short = clipped(text, tokens=tokens, count=count, keep_end=keep_end)
+    assert count(short) <= tokens
+    assert short in ("", text) or "characters left out]" in short
+
+
+def test_what_a_planner_must_know_comes_before_what_it_may_know() -> None:
+    long = "many words " * 2000
+    must = Part((ContextBlock("must", "keep this"),), 0)
+    may = Part((ContextBlock("may", long), ContextBlock("last", "worth least")), 2)
+    fitted = fit([may, must], tokens=400, count=rough_count)
+    assert [block.title for block in fitted.blocks] == ["may", "must"]
+    assert fitted.blocks[1].text == "keep this"
+    assert "of 22,000 characters left out]" in fitted.blocks[0].text
+    assert LEFT_OUT in fitted.text
+    assert [note.rpartition(": ")[2] for note in fitted.notes] == ["may", "last"]
+
+
+def test_a_long_block_does_not_push_out_a_short_one_of_its_rank() -> None:
+    parts = [Part((ContextBlock("long", "x " * 9000),)), Part((ContextBlock("short", "y " * 50),))]
+    fitted = fit(parts, tokens=500, count=rough_count)
+    assert fitted.blocks[1] == parts[1].blocks[0]
+
+
+def test_of_a_conversation_the_end_is_kept() -> None:
+    block = ContextBlock("talk", "old " * 5000 + "NEWEST")
+    [kept] = fit([Part((block,), newest_last=True)], tokens=300, count=rough_count).blocks
+    assert kept.text.endswith("NEWEST")
+    assert kept.text.startswith("[… ")
+
+
+@pytest.mark.parametrize("tokens", [-1, 0, 1, 20])
+def test_no_room_at_all_is_told(tokens: int) -> None:
+    fitted = fit([Part((ContextBlock("a", "b"),))], tokens=tokens, count=rough_count)
+    assert (fitted.text, fitted.blocks) == ("", ())
+    assert "not enough" in fitted.notes[0]
+
+
+def test_no_blocks_are_no_text() -> None:
+    assert fit([], tokens=100, count=rough_count) == ((), "", ())
+
+
+def test_a_huge_block_is_cut_without_counting_it() -> None:
+    counted: list[int] = []
+
+    def count(text: str) -> int:
+        counted.append(len(text))
+        return rough_count(text)
+
+    fit([Part((ContextBlock("huge", "x" * 5_000_000),))], tokens=500, count=count)
+    assert max(counted) < 100_000

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from plansmith_planner.parse.reply import Parsed, parse, parse_answer, plan_fit
+
+PLAN: dict[str, Any] = {
+    "goal": "g",
+    "steps": [{"id": "a", "kind": "tool", "tool": "t", "inputs": {"x": 1}}],
+}
+
+
+def steps(parsed: Parsed) -> list[dict[str, Any]]:
+    assert parsed.plan is not None, parsed.problems
+    return [step.to_json() for step in parsed.plan.steps]
+
+
+def codes(parsed: Parsed) -> set[str]:
+    return {problem.code for problem in parsed.problems}
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        "PLAN",
+        "```json\nPLAN\n```",
+        "Here is the plan (see [1] and {x}):\n\nPLAN\n\nLet me know!",
+        '<think>maybe [{"tool": "other"}]</think>PLAN',
+        '{"plan": PLAN}',
+        '{"plan": {"plan": PLAN}}',
+    ],
+)
+def test_the_plan_is_found_wherever_it_stands(wrap: str) -> None:
+    parsed = parse(wrap.replace("PLAN", json.dumps(PLAN)))
+    assert steps(parsed) == PLAN["steps"]
+    assert parsed.plan is not None
+    assert parsed.plan.goal == "g"
+
+
+@pytest.mark.parametrize("key", ["steps", "plan", "tasks", "execution_plan", "calls"])
+def test_every_usual_wrapper_is_opened(key: str) -> None:
+    assert steps(parse(json.dumps({key: PLAN["steps"]}))) == PLAN["steps"]
+
+
+def test_a_bare_list_takes_goal_and_locale_from_the_request() -> None:
+    parsed = parse(json.dumps(PLAN["steps"]), goal="查天气", locale="zh-CN")
+    assert parsed.plan is not None
+    assert (parsed.plan.goal, parsed.plan.locale) == ("查天气", "zh-CN")
+    assert parsed.problems == []
+
+
+def test_other_words_are_understood() -> None:
+    text = json.dumps(
+        [
+            {"id": "a", "type": "tool", "name": "t", "arguments": {"x": 1}},
+            {"id": "b", "type": "agent", "name": "desk", "query": "look", "depends_on": ["a"]},
+            {"id": "c", "type": "map", "items": "{{a.list}}", "step": {"tool": "u", "args": {}}},
+            {"id": "d", "type": "reply", "text": "say {{b}}"},
+        ]
+    )
+    parsed = parse(text)
+    assert parsed.problems == []
+    assert [each["kind"] for each in steps(parsed)] == ["tool", "agent", "map", "reply"]
+    assert steps(parsed)[0]["inputs"] == {"x": 1}
+    assert steps(parsed)[1] == {
+        "id": "b",
+        "kind": "agent",
+        "agent": "desk",
+        "task": "look",
+        "after": ["a"],
+    }
+
+
+def test_missing_ids_are_given_and_numbers_are_ids() -> None:
+    parsed = parse(json.dumps([{"tool": "t"}, {"id": 2, "tool": "t", "after": [1], "depends": 1}]))
+    assert [each["id"] for each in steps(parsed)] == ["s1", "2"]
+    assert steps(parsed)[1]["after"] == ["1"]
+    assert codes(parsed) == {"PS013"}
+
+
+def test_an_unusable_id_is_rewritten_and_so_is_every_reference_to_it() -> None:
+    parsed = parse(
+        json.dumps(
+            [
+                {"id": "get weather", "tool": "t"},
+                {
+                    "id": "b",
+                    "tool": "t",
+                    "after": ["get weather"],
+                    "inputs": {"x": {"$from": "get weather"}},
+                },
+            ]
+        )
+    )
+    assert [each["id"] for each in steps(parsed)] == ["get_weather", "b"]
+    assert steps(parsed)[1]["after"] == ["get_weather"]
+    assert steps(parsed)[1]["inputs"] == {"x": {"$from": "get_weather"}}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"$from": "a", "$path": "items[0].title"}, {"$from": "a", "$path": ["items", 0, "title"]}),
+        ({"$from": "a.items[0]"}, {"$from": "a", "$path": ["items", 0]}),
+        ({"$from": "a", "$path": 0}, {"$from": "a", "$path": [0]}),
+        ("${a.items[0].title}", "{{a.items[0].title}}"),
+        ("costs ${PRICE} and ${a.x}", "costs ${PRICE} and {{a.x}}"),
+        ({"$literal": "${a.x}"}, {"$literal": "${a.x}"}),
+    ],
+)
+def test_references_in_other_notations_are_understood(written: Any, meant: Any) -> None:
+    parsed = parse(
+        json.dumps([{"id": "a", "tool": "t"}, {"id": "b", "tool": "t", "inputs": {"v": written}}])
+    )
+    assert steps(parsed)[1]["inputs"] == {"v": meant}
+    assert codes(parsed) == (set() if written == meant else {"PS013"})
+
+
+def test_nothing_is_dropped_without_a_problem() -> None:
+    parsed = parse(
+        json.dumps(
+            {
+                "goal": ["not", "text"],
+                "mood": "good",
+                "steps": [
+                    {"id": "a", "tool": "t", "colour": "red"},
+                    "do it",
+                    {"id": "c", "tool": 5},
+                ],
+            }
+        )
+    )
+    assert [each["id"] for each in steps(parsed)] == ["a"]
+    messages = " ".join(problem.message for problem in parsed.problems)
+    for part in ("goal", "mood", "colour", "do it", "'c'"):
+        assert part in messages
+    assert {"PS013", "PS014"} <= codes(parsed)
+
+
+def test_an_unknown_kind_is_read_by_its_fields() -> None:
+    parsed = parse('[{"id": "a", "kind": "function_call", "tool": "t"}]')
+    assert steps(parsed)[0]["kind"] == "tool"
+    assert codes(parsed) == {"PS013"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "I cannot help with that.", "42", '{"answer": "yes"}', "[]x["]
+)
+def test_a_text_without_a_plan_is_one_problem_with_an_excerpt(text: str) -> None:
+    parsed = parse(text)
+    if parsed.plan is None:
+        [problem] = parsed.problems
+        assert problem.code == "PS001"
+        assert "steps" in problem.hint
+    else:
+        assert parsed.plan.steps == ()
+
+
+def test_of_several_candidates_the_one_that_fits_a_plan_is_taken() -> None:
+    schema = json.dumps({"type": "object", "properties": {}})
+    text = f"The schema is {schema}. The plan: {json.dumps(PLAN)} Sources: [1, 2, 3]"
+    assert steps(parse(text)) == PLAN["steps"]
+    assert plan_fit([1, 2, 3]) < plan_fit(PLAN["steps"])
+
+
+def test_a_plan_that_was_cut_off_keeps_its_whole_steps() -> None:
+    text = json.dumps({"goal": "g", "steps": [*PLAN["steps"], {"id": "b", "tool": "u"}]})
+    parsed = parse(text[: text.index('"u"')])
+    assert steps(parsed)[0] == PLAN["steps"][0]
+
+
+def test_a_style_that_is_none_of_a_reply_costs_no_step() -> None:
+    tool = PLAN["steps"][0] | {"style": "brief"}
+    reply = {"id": "r", "kind": "reply", "instruction": "say {{a}}"}
+    parsed = parse(json.dumps({"goal": "g", "steps": [tool, reply | {"style": "formal"}]}))
+    assert steps(parsed) == [PLAN["steps"][0], reply]
+    assert codes(parsed) == {"PS013"}
+    exact = reply | {"style": "exact"}
+    parsed = parse(json.dumps({"goal": "g", "steps": [PLAN["steps"][0], exact]}))
+    assert steps(parsed)[1] == exact
+    assert not parsed.problems
+
+
+def test_a_refusal_in_words_of_a_thought_is_none_and_one_in_another_object_is() -> None:
+    work = {"title": "t", "description": "d", "step_type": "research", "need_web_search": True}
+    plan = {"has_enough_context": True, "thought": "", "title": "g", "steps": [work]}
+    said = plan | {"thought": "first 'has_enough_context': false, then \"adequate\": false"}
+    assert codes(parse(json.dumps(said), shape="deerflow")) == set()
+    apart = f'{{"has_enough_context": false}}\n\nOr rather: {json.dumps(plan)}'
+    told = [each for each in parse(apart, shape="deerflow").problems if each.code == "PS005"]
+    assert [each.path for each in told] == [("has_enough_context",)]
+
+
+def test_a_plan_that_its_dialect_recognises_and_cannot_read_is_read_by_no_other() -> None:
+    said = {"has_enough_context": False, "title": "g", "steps": {"first": {"tool": "pay"}}}
+    parsed = parse(json.dumps(said), shape="deerflow")
+    assert parsed.plan is None
+    assert codes(parsed) == {"PS001"}
+
+
+def test_a_wrapped_plan_keeps_the_refusal_around_it() -> None:
+    task = {"title": "t", "query": "pay", "agent_name": "desk"}
+    for said in (
+        {"plan": {"tasks": [task], "adequate": False, "reason": "r"}},
+        {"adequate": False, "reason": "r", "plan": {"tasks": [task], "adequate": True}},
+        [{"tasks": [task], "adequate": False, "reason": "r"}],
+        {"PlannerResponse": {"tasks": [task], "adequate": False, "reason": "r"}},
+    ):
+        parsed = parse(json.dumps(said), shape="valuecell")
+        assert [each["kind"] for each in steps(parsed)] == ["agent", "ask"]
+        assert steps(parsed)[0]["after"] == ["guidance"]
+
+
+@pytest.mark.parametrize(
+    "field", [{"adequate": False}, {"guidance_message": "Which?"}, {"schedule": {"daily_at": "9"}}]
+)
+def test_a_field_that_decides_is_not_left_out_of_a_plan_with_a_note_alone(
+    field: dict[str, Any],
+) -> None:
+    parsed = parse(json.dumps(PLAN | field))
+    assert [each.severity for each in parsed.problems] == ["error"]
+
+
+async def test_a_long_answer_is_read_while_the_event_loop_goes_on() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await asyncio.sleep(0)
+    parsed = await parse_answer('"' * 60_000, goal="g", locale="en", shape="")
+    counting.cancel()
+    assert parsed.plan is None
+    assert turns > 10

@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith.plan.capability import AgentSpec, Skill, ToolSpec
+from plansmith_planner.ranking.pick import Pick, shortlist
+
+WEATHER = ToolSpec(name="get_weather", description="Current weather and forecast for a city.")
+MAIL = ToolSpec(name="send_email", description="Send an email to one or more people.")
+STOCKS = ToolSpec(name="stock_quote", description="Price of a share on the stock market.")
+ALARM = ToolSpec(name="clock_alarm_set", description="设定闹钟工具")
+HOTEL = ToolSpec(name="hotel_booking", description="酒店预订工具")
+TOOLS = (STOCKS, MAIL, WEATHER, ALARM, HOTEL)
+
+
+def names(picks: Sequence[Pick]) -> list[str]:
+    return [pick.name for pick in picks]
+
+
+def many(count: int) -> list[ToolSpec]:
+    return [
+        ToolSpec(name=f"report_{at}", description=f"Writes the weather report number {at}.")
+        for at in range(count)
+    ]
+
+
+def test_the_tool_that_the_words_describe_comes_first() -> None:
+    assert names(shortlist("What will the weather be in Oslo?", TOOLS, 1)) == ["get_weather"]
+
+
+def test_another_form_of_a_word_is_found() -> None:
+    tools = [*TOOLS, ToolSpec(name="translator", description="Translation between languages")]
+    assert names(shortlist("please translate this sentence", tools, 1)) == ["translator"]
+
+
+def test_another_word_for_the_same_thing_is_found() -> None:
+    picks = shortlist("will it rain tomorrow?", TOOLS, 1)
+    assert names(picks) == ["get_weather"]
+    assert picks[0].reason.startswith("related: rain ~ ")
+
+
+def test_a_chinese_request_finds_the_chinese_tool() -> None:
+    assert names(shortlist("我想取消明早7点的闹钟", TOOLS, 1)) == ["clock_alarm_set"]
+    assert names(shortlist("在上海预订一家酒店", TOOLS, 1)) == ["hotel_booking"]
+
+
+def test_a_chinese_request_finds_an_english_tool() -> None:
+    assert names(shortlist("明天天气怎么样", [STOCKS, MAIL, WEATHER], 1)) == ["get_weather"]
+
+
+def test_single_letters_do_not_match_as_substrings() -> None:
+    tools = {"alpha": {"description": "a b c"}, "forecast": {"description": "weather"}}
+    assert names(shortlist("i a weather", tools, 1)) == ["forecast"]
+
+
+def test_parameters_and_their_choices_count() -> None:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"cuisine": {"enum": ["sushi", "pizza"], "description": "kind of kitchen"}},
+    }
+    tools: dict[str, dict[str, Any]] = {"one": {}, "two": {"input_schema": schema}}
+    assert names(shortlist("where is good sushi", tools, 1)) == ["two"]
+
+
+def test_who_published_a_tool_says_nothing_of_what_it_does() -> None:
+    tools = {
+        "io.github.weather-fans/chess": {"description": "Play a game"},
+        "io.github.acme/forecast": {"description": "Weather for a city"},
+    }
+    assert names(shortlist("weather in Oslo", tools, 1)) == ["io.github.acme/forecast"]
+
+
+def test_a_published_tool_is_still_found_by_its_whole_name() -> None:
+    tools = [*many(9), ToolSpec(name="io.github.acme/forecast-mcp")]
+    query = "weather report with io.github.acme/forecast-mcp"
+    assert names(shortlist(query, tools, 1)) == ["io.github.acme/forecast-mcp"]
+
+
+def test_each_part_of_a_request_gets_its_tool() -> None:
+    tools = [*many(20), MAIL, STOCKS]
+    query = "Write the weather report about the weather. Also check the stock market."
+    assert "stock_quote" in names(shortlist(query, tools, 3))
+
+
+def test_a_tool_that_needs_an_identifier_brings_the_tool_that_finds_it() -> None:
+    credits_tool: dict[str, Any] = {
+        "description": "Cast and crew of a film",
+        "input_schema": {"properties": {"film_id": {}}, "required": ["film_id"]},
+    }
+    tools: dict[str, dict[str, Any]] = {
+        "get_credits": credits_tool,
+        **{f"other_{at}": {"description": "crew rota"} for at in range(9)},
+        "search_film": {"description": "By title"},
+    }
+    assert names(shortlist("who is in the cast of Titanic", tools, 2)) == [
+        "get_credits",
+        "search_film",
+    ]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["crm.lookupUser", "`crm.lookupUser`", "lookup_user", "lookupUser", "`lookup user`"],
+)
+def test_a_named_tool_is_always_kept_and_comes_first(spelling: str) -> None:
+    named = ToolSpec(name="crm.lookupUser", description="")
+    query = f"With {spelling}, make the weather report number 3, the weather report."
+    picks = shortlist(query, [*many(50), named], 3)
+    assert picks[0].name == "crm.lookupUser"
+    assert "named in the request" in picks[0].reason
+
+
+def test_a_name_in_words_is_a_mention() -> None:
+    tools = [*many(50), ToolSpec(name="export_ledger_rows")]
+    assert names(shortlist("weather report, export ledger rows", tools, 1)) == [
+        "export_ledger_rows"
+    ]
+
+
+def test_a_chinese_name_is_a_mention() -> None:
+    tools = [*many(50), ToolSpec(name="查账助手")]
+    assert names(shortlist("weather report 请用查账助手", tools, 1)) == ["查账助手"]
+
+
+def test_an_everyday_word_is_no_mention_of_a_tool_of_that_name() -> None:
+    tools = {"help_me": {"description": "odd"}, "get_weather": {"description": "weather in a city"}}
+    assert names(shortlist("can you help me with the weather in this city", tools, 1)) == [
+        "get_weather"
+    ]
+
+
+def test_more_mentions_than_places_fill_the_places() -> None:
+    picks = shortlist("`report_1` `report_2` `report_3`", many(9), 2)
+    assert len(picks) == 2
+    assert set(names(picks)) <= {"report_1", "report_2", "report_3"}
+
+
+def test_an_agent_is_found_by_its_card() -> None:
+    agent = AgentSpec(
+        name="Ledger",
+        description="Back office",
+        skills=(Skill(name="Reconcile", examples=("Match receipts to invoices",), tags=("tax",)),),
+    )
+    for query in ("match my receipts", "reconcile my statements", "a question about tax"):
+        pick = shortlist(query, [*TOOLS, agent], 1)[0]
+        assert (pick.name, pick.kind) == ("Ledger", "agent")
+
+
+def test_hidden_and_disabled_agents_are_never_picked() -> None:
+    shy = AgentSpec(name="shy", description="weather", hidden=True)
+    off = AgentSpec(name="off", description="weather", enabled=False)
+    assert names(shortlist("weather, `shy`, `off`", [shy, off, WEATHER])) == ["get_weather"]
+
+
+def test_with_fewer_tools_than_places_all_are_ranked() -> None:
+    picks = shortlist("share price", TOOLS, 50)
+    assert len(picks) == len(TOOLS)
+    assert picks[0].name == "stock_quote"
+    assert [pick.score for pick in picks] == sorted((p.score for p in picks), reverse=True)
+
+
+def test_a_tool_picked_for_the_kind_of_request_says_so() -> None:
+    tools = {"notebook": {"description": "Keep notes"}, "web": {"description": "Look in the web"}}
+    first, last = shortlist("who is Zygmunt?", tools)
+    assert (first.name, first.reason) == ("web", "fits this kind of request")
+    assert (last.score, last.reason) == (0.0, "fills the list, nothing in the request matches")
+
+
+def test_ties_go_by_the_order_of_the_catalogue() -> None:
+    tools = {name: {"description": "same words"} for name in ("zz1", "aa1", "mm1")}
+    assert names(shortlist("same words", tools)) == ["zz1", "aa1", "mm1"]
+    assert names(shortlist("", tools, 2)) == ["zz1", "aa1"]
+
+
+@pytest.mark.parametrize("k", [0, -1, True, False, 2.0, "6", None])
+def test_k_must_be_a_positive_whole_number(k: Any) -> None:
+    with pytest.raises(ValueError, match="positive whole number"):
+        shortlist("weather", TOOLS, k)
+
+
+def test_an_empty_catalogue_gives_an_empty_list() -> None:
+    assert shortlist("weather", []) == []
+    assert shortlist("weather", {}) == []
+
+
+def loop() -> dict[str, Any]:
+    schema: dict[str, Any] = {"properties": {}}
+    schema["properties"]["self"] = schema
+    return schema
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"description": None, "input_schema": None},
+        {"description": 7, "input_schema": True},
+        {"input_schema": {"properties": True}},
+        {"input_schema": {"properties": {"a": True, "b": None, "c": {"enum": 5, "items": False}}}},
+        {"input_schema": {"properties": {1: {"description": ["no"]}}, "required": "x"}},
+        {"input_schema": loop()},
+        {"description": "lone \ud800 surrogate"},
+    ],
+)
+def test_an_odd_tool_is_ranked_like_any_other(entry: Any) -> None:
+    tools = {"odd \udfff": entry, "get_weather": {"description": "weather"}}
+    assert names(shortlist("weather \ud83d", tools))[0] == "get_weather"
+    assert len(shortlist("", tools)) == 2
+
+
+def test_a_megabyte_of_request_is_read() -> None:
+    assert names(shortlist("weather " + "x" * 500_000 + " y" * 250_000, TOOLS, 1)) == [
+        "get_weather"
+    ]
+
+
+class Meaning:
+    """A ranker that knows one text."""
+
+    def __init__(self, about: str, values: Sequence[float] = ()) -> None:
+        self.about, self.values = about, values
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        return self.values or [0.9 if self.about in text else 0.1 for text in texts]
+
+
+def test_a_semantic_ranker_brings_in_what_no_word_matches() -> None:
+    pick = shortlist("zzzz", TOOLS, 1, ranker=Meaning("send email"))[0]
+    assert (pick.name, pick.reason) == ("send_email", "similar meaning")
+
+
+def test_a_semantic_ranker_is_weighed_with_the_words() -> None:
+    picks = shortlist("weather", TOOLS, 2, ranker=Meaning("send email"))
+    assert set(names(picks)) == {"get_weather", "send_email"}
+
+
+class Near:
+    """A ranker for which a text is near to what contains its first word."""
+
+    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        return [float(text.split()[0].strip(":") in query.lower().split()) for text in texts]
+
+
+def test_what_is_near_to_one_part_of_a_request_is_brought_in() -> None:
+    tools = {
+        "zeta": {"description": "alpha"},
+        "eta": {"description": "beta"},
+        **{f"theta{at}": {"description": "gamma"} for at in range(9)},
+    }
+    picks = shortlist("Please do the usual zeta. Then eta it again", tools, 2, ranker=Near())
+    assert set(names(picks)) == {"zeta", "eta"}
+
+
+UNHEARD = ("zeppelin", "quark", "gluon", "boson", "lepton", "muon", "tau", "axion", "hadron")
+
+
+def test_meaning_weighs_more_where_words_answer_little() -> None:
+    meaning = Meaning("send email")
+    sure = shortlist("weather", TOOLS, ranker=meaning)
+    unsure = shortlist(f"weather {' '.join(UNHEARD)}", TOOLS, ranker=meaning)
+    assert names(sure)[0] == "get_weather"
+    assert names(unsure)[0] == "send_email"
+
+
+def test_a_ranker_without_an_opinion_changes_nothing() -> None:
+    flat = Meaning("", [float("nan")] * len(TOOLS))
+    assert names(shortlist("weather", TOOLS, ranker=flat)) == names(shortlist("weather", TOOLS))
+
+
+def test_a_ranker_that_loses_texts_is_refused() -> None:
+    with pytest.raises(ValueError, match="1 scores for 5 texts"):
+        shortlist("weather", TOOLS, ranker=Meaning("", [1.0]))
+
+
+def test_a_change_of_a_tool_is_seen_even_in_place() -> None:
+    tools: dict[str, dict[str, Any]] = {
+        "one": {"description": "weather"},
+        "two": {"description": "mail", "input_schema": {"properties": {}}},
+    }
+    assert names(shortlist("pizza", tools, 1)) == ["one"]
+    tools["two"]["input_schema"]["properties"]["pizza"] = {}
+    assert names(shortlist("pizza", tools, 1)) == ["two"]
+    tools["three"] = {"description": "pizza pizza"}
+    assert "three" in names(shortlist("pizza", tools, 2))
+    del tools["two"]
+    assert names(shortlist("pizza", tools, 2)) == ["three", "one"]
+
+
+def test_a_changed_catalogue_ranks_as_a_fresh_one_would() -> None:
+    tools = many(30)
+    shortlist("report", tools)
+    changed = [*tools[5:], WEATHER, MAIL]
+    first = shortlist("weather in a city", changed, 5)
+    others = [ToolSpec(name=f"n{at}", description="else") for at in range(40)]
+    shortlist("else", others)
+    again = shortlist("weather in a city", [spec.replace() for spec in changed], 5)
+    assert first == again
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir())
+
+
+def fresh(mark: str) -> list[ToolSpec]:
+    return [ToolSpec(name=f"{mark}_{at}", description=f"weather {mark}") for at in range(5)]
+
+
+def test_the_index_is_kept_on_disk_and_read_again(tmp_path: Path) -> None:
+    first = shortlist("weather", fresh("kept"), cache=tmp_path)
+    (kept,) = files(tmp_path)
+    before = kept.stat().st_mtime_ns, kept.read_bytes()
+    assert shortlist("weather", fresh("kept"), cache=str(tmp_path)) == first
+    assert (kept.stat().st_mtime_ns, kept.read_bytes()) == before
+
+
+def test_another_catalogue_gets_another_file(tmp_path: Path) -> None:
+    shortlist("weather", fresh("this"), cache=tmp_path)
+    shortlist("weather", fresh("that"), cache=tmp_path)
+    assert len(files(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 1}', b"\xff\xfe"])
+def test_a_damaged_file_is_built_again(tmp_path: Path, damage: bytes) -> None:
+    mark = f"damaged{len(damage)}{damage.hex()}"
+    first = shortlist("weather", fresh(mark), cache=tmp_path)
+    (kept,) = files(tmp_path)
+    whole = json.loads(kept.read_bytes())
+    kept.write_bytes(damage)
+    assert shortlist("weather", fresh(mark), cache=tmp_path) == first
+    assert files(tmp_path) == [kept]
+    assert json.loads(kept.read_bytes()) == whole
+
+
+def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path) -> None:
+    taken = tmp_path / "file"
+    taken.write_text("")
+    assert shortlist("weather", fresh("unwritten"), cache=taken / "folder")

@@ -1,0 +1,44 @@
+"""Which plans only stand in for one that a model could not make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plansmith.plan.plan import Plan
+from plansmith.plan.planning import stands_in
+from plansmith.plan.planning_events import PlanningFigures
+from plansmith_planner.fallback import fallback
+from plansmith_planner.settings import Fallback
+
+CALL = {"id": "a", "kind": "tool", "tool": "x", "inputs": {}}
+SAYS = {"id": "a", "kind": "reply", "instruction": "…"}
+
+
+def plan(step: dict[str, Any], degraded: str | None = "why") -> Plan:
+    return Plan.model_validate({"goal": "g", "degraded": degraded, "steps": [step]})
+
+
+@pytest.mark.parametrize(
+    ("made", "failed", "expected"),
+    [
+        (plan(CALL, None), True, False),  # a plan that nobody marked
+        (plan(CALL), False, False),  # made by rules, which did not fail
+        (plan(CALL), None, False),  # the same, run again: nobody planned
+        (plan(CALL), True, True),
+        (plan(SAYS), None, True),  # a text in place of a plan, whoever brings it
+    ],
+)
+def test_a_plan_stands_in_where_planning_failed(
+    made: Plan, failed: bool | None, expected: bool
+) -> None:
+    figures = None if failed is None else PlanningFigures(degraded=failed)
+    assert stands_in(made, figures) is expected
+
+
+def test_three_steps_for_an_agent_stand_in() -> None:
+    about = {"request": "do it", "text": "", "reason": "the model failed", "locale": "en"}
+    made = fallback(Fallback.THREE_STEPS, agent="helper", **about)
+    assert made is not None
+    assert stands_in(made, PlanningFigures(degraded=True))

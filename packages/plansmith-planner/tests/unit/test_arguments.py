@@ -1,0 +1,159 @@
+"""What a Plansmith is given is checked at once, and what is wrong says what to write."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import plansmith
+from plansmith import Plan, Plansmith, Run, ToolSpec, check_plan, read_plan, tool
+from plansmith_planner.models.names import need_usable
+from plansmith.errors import Misconfigured
+from plansmith_planner import model
+from plansmith_planner.model_planner import ModelPlanner
+from plansmith.testing import MemoryStore, ScriptedModel
+
+NO_TOOLS: list[ToolSpec] = []
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "GOOGLE_API_KEY", "GEMINI_API_KEY")
+
+
+@tool(effect="read")
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return city
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("gpt-5", "write openai:gpt-5"),
+        ("claude-sonnet-4-5", "write anthropic:claude-sonnet-4-5"),
+        ("memory", "write provider:name, such as openai:gpt-5"),
+        ("openai:", "is not the name of a model"),
+        ("opnai:gpt-5", "did you mean openai:gpt-5?"),
+        ("nobody:x", "no provider of models is called 'nobody'"),
+        ("openai:gpt-5", "OPENAI_API_KEY is not set"),
+        ("google:gemini-pro", "export GOOGLE_API_KEY"),
+        ("recorded:nowhere.jsonl", "there is no recording"),
+        ("", "the model's model"),
+    ],
+)
+def test_the_wrong_name_of_a_model_says_what_to_write(name: str, told: str) -> None:
+    for make in (Plansmith, model):
+        with pytest.raises(Misconfigured) as raised:
+            make(name)
+        assert told in str(raised.value)
+
+
+def test_the_name_of_a_model_is_taken_where_its_key_or_server_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model("openai:gpt-5", api_key="k")
+    model("openai:qwen3", base_url="http://127.0.0.1:1/v1")
+    model("ollama:qwen3")
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    for name in ("google:gemini-pro", "openai:gpt-5", "rules", "auto", "local"):
+        Plansmith(name)
+
+
+def test_a_provider_of_the_library_that_we_do_not_list_is_known_too() -> None:
+    need_usable("sambanova:any", environment={})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"model": 3}, "3 is not a model"),
+        ({"model": ScriptedModel}, "is not a model (give its name, such as 'openai:gpt-5'"),
+        ({"tools": weather}, "tools takes a list, not <tool weather> (give a list of functions"),
+        ({"tools": "weather"}, "tools takes a list"),
+        ({"tools": ["weather"]}, "'weather' is not a tool"),
+        ({"tools": [lambda: 1]}, "functions that have a name"),
+        ({"store": 3}, "3 is not a store (give a URL, such as 'sqlite:///runs.db'"),
+        ({"store": MemoryStore}, "is not a store"),
+        ({"agents": [weather.function]}, "is not an agent"),
+        ({"agents": 3}, "agents takes a list"),
+        ({"triage_model": "gpt-5"}, "write openai:gpt-5"),
+        ({"report_model": 3}, "3 is not a model"),
+        ({"settings": {}}, "are no settings"),
+    ],
+)
+def test_a_wrong_argument_says_what_to_give(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(Misconfigured) as raised:
+        Plansmith(**given)
+    assert told in str(raised.value)
+
+
+def test_an_unknown_argument_names_the_nearest_one() -> None:
+    given: Any = {"tool": [weather]}
+    with pytest.raises(TypeError, match="no option 'tool': did you mean 'tools'"):
+        Plansmith(**given)
+    given = {"policy": "always"}
+    with pytest.raises(TypeError, match="policy must be a ReviewPolicy"):
+        Plansmith(**given)
+    given = {"qqq": 1}
+    with pytest.raises(TypeError, match="there are: model, tools, agents, store"):
+        Plansmith(**given)
+
+
+def test_a_model_object_is_the_first_argument_too() -> None:
+    scripted = ScriptedModel()
+    planner = Plansmith(scripted).runs.planning.need_planner()
+    assert isinstance(planner, ModelPlanner)
+    assert planner.model is scripted
+
+
+def test_a_plan_is_checked_against_functions_as_a_plansmith_takes_them() -> None:
+    def stock(item: str) -> int:
+        """How many there are."""
+        return len(item)
+
+    steps = [
+        {"id": "a", "tool": "stock", "inputs": {"item": "bolt"}},
+        {"id": "b", "tool": "weather", "inputs": {"town": "Oslo"}},
+    ]
+    plan = read_plan({"goal": "x", "steps": steps})
+    assert {each.step for each in check_plan(plan, [stock, weather, *NO_TOOLS])} == {"b"}
+    with pytest.raises(Misconfigured, match="is not a tool"):
+        check_plan(plan, [lambda item: item])
+
+
+def test_a_tool_keeps_the_signature_of_its_function() -> None:
+    assert [*inspect.signature(weather).parameters] == ["city"]
+    assert (weather.__name__, weather("Oslo")) == ("weather", "Oslo")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_plan_is_dumped_without_a_warning_and_read_again() -> None:
+    each = {"tool": "pay", "inputs": {"to": "{{item}}"}}
+    plan = read_plan({"goal": "x", "steps": [{"id": "m", "over": ["a"], "each": each}]})
+    assert (plan.hash, plan.needs, list(plan.by_id)) == (plan.hash, {"m": frozenset()}, ["m"])
+    assert Plan.model_validate(plan.model_dump()) == plan
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+
+
+def test_what_tools_are_written_with_comes_from_one_place() -> None:
+    for name in ("BudgetLimits", "Call", "QuestionAsked", "ToolBusy", "ToolFailed"):
+        assert name in plansmith.__all__
+        assert getattr(plansmith, name)
+    assert not {"fold", "merge_plans"} & {*dir(plansmith)}
+    shown = [name for name in dir(Run(id="x")) if not name.startswith("_")]
+    assert len(shown) <= 36
+    assert {"answer", "files", "plan", "questions", "report", "result", "status"} <= {*shown}
+
+
+def test_an_extra_brings_all_that_its_command_loads() -> None:
+    project = Path(__file__).parents[4] / "pyproject.toml"
+    extras = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert {*extras["server"]} <= {*extras["scale"]}  # a worker is a server without its port

@@ -1,0 +1,156 @@
+"""Events that are appended together: all is read and checked, wherever somebody begins to read."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.postgres import Server
+
+from plansmith.errors import JournalDamaged, StaleWriter
+from plansmith.plan.events import (
+    Actor,
+    AnyBody,
+    Event,
+    RunCreated,
+    RunFinished,
+    RunPaused,
+    next_events,
+    verify_chain,
+)
+from plansmith_postgres.store import PostgresStore
+from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import open_store
+
+Store = SqliteStore | PostgresStore
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SYSTEM = Actor(kind="system")
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'store.db'}"
+    server: Server = request.getfixturevalue("postgres_server")
+    return server.new_database(f"together_{next(_numbers)}")
+
+
+def opened(url: str) -> Store:
+    store = open_store(url)
+    assert isinstance(store, SqliteStore | PostgresStore)
+    return store
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    made = opened(url)
+    yield made
+    await made.close()
+
+
+def together(length: int, *, last: Event | None = None, at: datetime = START) -> list[Event]:
+    """Events of one moment."""
+    bodies: list[AnyBody] = [RunPaused(reason=f"{number}") for number in range(length)]
+    if last is None:
+        bodies[0] = RunCreated(request="请求")
+    return next_events([(body, SYSTEM) for body in bodies], run="a", at=at, last=last)
+
+
+async def test_events_appended_together_are_read_from_any_number_on(store: Store) -> None:
+    events = together(20)
+    later = START + timedelta(seconds=1)
+    events += together(3, last=events[-1], at=later)
+    events += together(1, last=events[-1])
+    events += together(12, last=events[-1], at=EPOCH)
+    for start, end in ((0, 20), (20, 23), (23, 24), (24, 36)):
+        await store.append(events[start:end])
+    for after in range(-1, 38):
+        assert list(await store.events("a", after=after)) == events[max(after, 0) :]
+    verify_chain(await store.events("a"))
+    [head] = await store.heads()
+    assert (head.at, head.created) == (EPOCH, START)
+
+
+async def test_an_event_behind_the_end_of_a_run_is_read_with_its_time(store: Store) -> None:
+    bodies: list[AnyBody] = [RunCreated(request="r"), RunFinished(status="done"), RunPaused()]
+    events = next_events([(body, SYSTEM) for body in bodies], run="a", at=START)
+    await store.append(events)
+    for after in range(4):
+        assert list(await store.events("a", after=after)) == events[after:]
+
+
+@pytest.mark.parametrize("after", [1, 2, 9, 10, 11])
+async def test_a_journal_that_is_cut_among_events_appended_together_goes_on_there(
+    url: str, after: int
+) -> None:
+    first, events = opened(url), together(10)
+    events += together(4, last=events[-1])
+    await first.append(events[:10])
+    await first.append(events[10:])
+    assert await first.set_aside("a", after, []) == 14 - after
+    assert [number for number, _ in await first.aside("a")] == [*range(after + 1, 15)]
+    await first.close()
+    again = opened(url)
+    assert list(await again.events("a")) == events[:after]
+    with pytest.raises(StaleWriter):
+        await again.append(together(1, last=events[after]))
+    new = together(2, last=events[after - 1])
+    await again.append(new)
+    assert list(await again.events("a")) == [*events[:after], *new]
+    other = together(1, last=new[0])
+    assert await again.set_aside("a", after + 1, other) == 1
+    assert list(await again.events("a", after=after)) == [new[0], *other]
+    with pytest.raises(StaleWriter):
+        await again.set_aside("a", after + 1, together(1, last=events[-1]))
+    await again.close()
+
+
+CHANGES = {
+    "body": "body = replace(body, '6', '9')",
+    "hash": f"hash = '{'0' * 64}'",
+    "time": "at = '2026-01-01T12:00:00.000001Z'",
+    "type": "type = 'run_resumed'",
+    "actor": 'by = \'{"kind":"model"}\'',
+    "no hash at all": "hash = ''",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_is_changed_among_events_appended_together_is_found_where_it_is(
+    tmp_path: Path, change: str
+) -> None:
+    path = tmp_path / "store.db"
+    store, events = SqliteStore(path), together(10)
+    await store.append(events)
+    await store.close()
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(f"UPDATE events SET {CHANGES[change]} WHERE number = 7")
+    again = SqliteStore(path)
+    for after in (0, 3, 6):
+        with pytest.raises(JournalDamaged, match="event 7 of run a was altered"):
+            await again.events("a", after=after)
+    sound = await again.sound("a")
+    assert (list(sound.events), sound.last) == (events[:6], 10)
+    await again.close()
+
+
+async def test_the_rows_of_a_store_can_be_read_by_a_person(url: str) -> None:
+    store = opened(url)
+    await store.append(together(5))
+    await store.close()
+    query = "SELECT number, at FROM events ORDER BY number"
+    if isinstance(store, SqliteStore):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
+            rows = file.execute(query).fetchall()
+    else:
+        psycopg = pytest.importorskip("psycopg")
+        with psycopg.connect(url, options="-c search_path=plansmith") as connection:
+            rows = connection.execute(query).fetchall()
+    assert rows == [(number, "2026-01-01T12:00:00.000000Z") for number in range(1, 6)]

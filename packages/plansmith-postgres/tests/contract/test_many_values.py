@@ -1,0 +1,159 @@
+"""Stores return many values at once, each checked against its hash."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from tests.postgres import Server
+
+from plansmith.engine.values import ManyValuesStore, load_results
+from plansmith.errors import JournalDamaged, JournalError
+from plansmith.plan.data import Json, content_hash
+from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith_postgres.store import PostgresStore
+from plansmith.store.memory import MemoryStore
+from plansmith.store.sqlite import SqliteStore
+
+Store = MemoryStore | SqliteStore | PostgresStore
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def opening(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opening]:
+    """Opens the same store again and again, so that nothing is still in its cache."""
+    made = Opening(request, tmp_path)
+    yield made
+    await made.close()
+
+
+class Opening:
+    """Opens a store, and closes the one opened before."""
+
+    def __init__(self, request: pytest.FixtureRequest, folder: Path) -> None:
+        self._last: Store | None = None
+        memory = MemoryStore()
+        self._make: Callable[[], Store] = lambda: memory
+        if request.param == "sqlite":
+            self._make = lambda: SqliteStore(folder / "store.db")
+        if request.param == "postgres":
+            server: Server = request.getfixturevalue("postgres_server")
+            dsn = server.new_database(f"many_{next(_numbers)}")
+            self._make = lambda: PostgresStore(dsn)
+
+    async def __call__(self) -> Store:
+        await self.close()
+        self._last = self._make()
+        return self._last
+
+    async def close(self) -> None:
+        if self._last is not None:
+            await self._last.close()
+
+
+async def put_all(opening: Opening, values: list[Json]) -> list[str]:
+    store = await opening()
+    await store.put("first")
+    return [await store.put(each) for each in values]
+
+
+async def test_many_values_come_in_the_order_in_which_they_were_asked_for(opening: Opening) -> None:
+    values: list[Json] = [None, 1.5, "text", {"a": [1]}, [], "x" * 5000]
+    digests = await put_all(opening, values)
+    store = await opening()
+    assert isinstance(store, ManyValuesStore)
+    assert await store.get_many(digests[::-1]) == values[::-1]
+    assert await store.get_many([]) == []
+
+
+async def test_some_of_many_values_are_cached_and_some_are_not(opening: Opening) -> None:
+    digests = await put_all(opening, ["old"])
+    store = await opening()
+    digests.append(await store.put("new"))
+    assert await store.get_many([digests[1], digests[0]]) == ["new", "old"]
+
+
+async def test_equal_values_of_many_are_objects_of_their_own(opening: Opening) -> None:
+    [digest] = await put_all(opening, [{"a": 1}])
+    store = await opening()
+    for _ in range(2):
+        first, second = await store.get_many([digest, digest])
+        assert isinstance(first, dict)
+        first["a"] = 2
+        assert second == {"a": 1}
+        assert await store.get_many([digest]) == [{"a": 1}]
+        await store.put({"a": 1})  # from now on cached
+
+
+async def test_a_missing_one_of_many_values_is_damage_that_names_it(opening: Opening) -> None:
+    [digest] = await put_all(opening, ["there"])
+    gone = content_hash("gone")
+    store = await opening()
+    with pytest.raises(JournalDamaged, match=f"no value is stored under {gone}"):
+        await store.get_many([digest, gone])
+    assert await store.get_many([digest]) == ["there"]
+
+
+async def test_an_altered_one_of_many_values_is_damage_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    good, bad = await store.put("good"), await store.put("bad")
+    await store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE contents SET body = '\"BAD\"' WHERE hash = ?", (bad,))
+    connection.commit()
+    connection.close()
+    store = SqliteStore(path)
+    with pytest.raises(JournalDamaged, match=f"the value stored under {bad} was altered"):
+        await store.get_many([good, bad])
+    assert await store.get_many([good]) == ["good"]
+    await store.close()
+
+
+async def test_more_values_than_a_query_has_parameters_are_many_values(tmp_path: Path) -> None:
+    connection = sqlite3.connect(":memory:")
+    most = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
+    connection.close()
+    store = SqliteStore(tmp_path / "store.db")
+    digest = await store.put("there")
+    await store.close()
+    store = SqliteStore(tmp_path / "store.db")
+    many = [digest, *(f"{number:064x}" for number in range(most + 1))]
+    with pytest.raises(JournalDamaged, match=f"no value is stored under {many[1]}"):
+        await store.get_many(many)
+    await store.close()
+
+
+async def test_a_closed_store_gives_no_many_values(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    digest = await store.put("there")
+    await store.close()
+    with pytest.raises(JournalError, match="closed"):
+        await store.get_many([digest])
+
+
+async def test_the_results_of_a_run_are_read_from_stores_without_many_values_too(
+    tmp_path: Path,
+) -> None:
+    class OneByOne:
+        """A store without `get_many`, as programs may have written one."""
+
+        def __init__(self, store: SqliteStore) -> None:
+            self.append, self.events, self.wait, self.get = (
+                *(store.append, store.events),
+                *(store.wait, store.get),
+            )
+
+    store = SqliteStore(tmp_path / "store.db")
+    steps = {
+        f"s{place}": StepState(status=StepStatus.DONE, result_hash=await store.put(place % 2))
+        for place in range(4)
+    }
+    run = Run(id="r", steps=steps | {"open": StepState()})
+    expected = {"s0": 0, "s1": 1, "s2": 0, "s3": 1}
+    assert await load_results(store, run) == expected
+    assert await load_results(OneByOne(store), run) == expected
+    await store.close()

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import pytest
+from tests.contract.durable_stores import START, DurableStoreContract
+from tests.postgres import Server
+
+from plansmith.errors import Misconfigured
+from plansmith_postgres.connection import Connection
+from plansmith_postgres.store import PostgresStore
+from plansmith.testing.contracts import PlanStoreContract
+
+_numbers = itertools.count(1)
+
+
+class _OnServer:
+    @pytest.fixture(autouse=True)
+    def _database(self, postgres_server: Server) -> None:
+        self.dsn = postgres_server.new_database(f"contract_{next(_numbers)}")
+
+    def open_store(self, *, now: datetime = START) -> PostgresStore:
+        return PostgresStore(self.dsn, now=lambda: now)
+
+    def make_store(self) -> PostgresStore:
+        return self.open_store()
+
+
+class TestPostgresStore(_OnServer, PlanStoreContract):
+    pass
+
+
+class TestDurablePostgresStore(_OnServer, DurableStoreContract):
+    pass
+
+
+async def test_the_server_never_compiles_a_statement_of_the_store(postgres_server: Server) -> None:
+    # On tables that were not analysed yet it overrates them, and compiled one for seconds.
+    connection = Connection(
+        postgres_server.new_database(f"contract_{next(_numbers)}"), patience_s=1
+    )
+
+    async def setting(open_connection: Any, _again: bool) -> str:
+        cursor = await open_connection.execute("SHOW jit")
+        return str((await cursor.fetchone())[0])
+
+    assert await connection.use(setting) == "off"
+    await connection.close()
+
+
+async def test_a_query_that_is_given_up_half_way_leaves_a_store_that_works(
+    postgres_server: Server,
+) -> None:
+    store = PostgresStore(postgres_server.new_database(f"contract_{next(_numbers)}"), connections=1)
+    await store.runs()
+    for turns in range(1, 40):
+        task = asyncio.create_task(store.runs())
+        for _ in range(turns % 7):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()  # also while the driver cleans up
+        with suppress(asyncio.CancelledError):
+            await task
+        assert list(await store.runs()) == []
+    await store.close()
+
+
+async def test_stores_that_are_opened_at_the_same_time_make_their_tables_once(
+    postgres_server: Server,
+) -> None:
+    dsn = postgres_server.new_database(f"contract_{next(_numbers)}")
+    stores = [PostgresStore(dsn) for _ in range(4)]
+    found = await asyncio.gather(*(each.claims() for each in stores))
+    assert [[*claims] for claims in found] == [[], [], [], []]
+    for each in stores:
+        await each.close()
+
+
+async def test_a_database_whose_text_is_not_utf8_is_refused(postgres_server: Server) -> None:
+    name = f"latin_{next(_numbers)}"
+    options = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    postgres_server.sql(f"CREATE DATABASE {name} {options}")
+    store = PostgresStore(postgres_server.dsn_of(name))
+    with pytest.raises(Misconfigured, match="LATIN1"):
+        await store.runs()
+    await store.close()

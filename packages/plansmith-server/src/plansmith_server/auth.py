@@ -1,0 +1,249 @@
+"""Decides who a client is and what it may do: log-ins, tokens, scopes of routes."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.events import Actor
+from plansmith.plan.sentence import Sentence
+from plansmith_server.errors import HttpProblem
+from plansmith_server.tokens import NOBODY, PERSON_SCOPES, Member, Token, TokenFile
+
+LOGIN: Final = timedelta(days=30)
+# How the page of a log-in shows that it is the page: in a header, or in the address of a link.
+PAGE_HEADER: Final = "x-plansmith-page"
+PAGE_QUERY: Final = "page_key"
+_GRANT: Final = "plansmith_grant"
+_SHORTEST: Final = 32
+_LARGEST: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a client may do, and as whom; `token` is None for the server's own token."""
+
+    name: str
+    actor: Actor
+    scopes: frozenset[str]
+    token: Token | None = None
+    is_new: bool = False
+
+    @property
+    def tenant(self) -> str:
+        """The key of the client's tenant; empty for the server's own."""
+        return self.token.tenant if self.token is not None else ""
+
+    @property
+    def login(self) -> Token | None:
+        """The token, if it is the log-in of a browser."""
+        return self.token if self.token is not None and self.token.kind == "login" else None
+
+
+# What a probe without a token may do: ask whether the server is ready, and learn no details.
+PROBE: Final = Grant("probe", Actor(kind="program", name="probe"), frozenset({"look"}))
+
+
+def grant_of(scope: MutableMapping[str, Any]) -> Grant:
+    """Returns what the client of a request may do, as the gate found it."""
+    found: Grant = scope[_GRANT]
+    return found
+
+
+def put_grant(scope: MutableMapping[str, Any], grant: Grant) -> None:
+    """Stores what the client of a request may do."""
+    scope[_GRANT] = grant
+
+
+class Auth:
+    """Checks tokens, cookies and one-time links, in constant time."""
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        tokens: TokenFile,
+        by: str,
+        now: Callable[[], datetime],
+        port: int = 0,
+        login: timedelta = LOGIN,
+    ) -> None:
+        self._token = token
+        self._tokens = tokens
+        self.by = by
+        self._now = now
+        self._link = secrets.token_urlsafe(32)
+        self.login = login
+        # Browsers share cookies between ports: two servers on one machine need two names.
+        self.cookie_name = f"plansmith_{port}"
+
+    @property
+    def link_token(self) -> str:
+        """The token in the one-time link."""
+        return self._link
+
+    def link_member(self, given: str) -> Member | None:
+        """Returns for whom a one-time link is, if it is valid."""
+        if self._link and same(given, self._link):
+            return NOBODY
+        found = self._tokens.find(given, kind="link", now=self._now()) if given else None
+        return None if found is None else member_of(found)
+
+    def take_link(self, given: str) -> Member | None:
+        """Uses up the token of a one-time link; returns for whom it was, if it was valid."""
+        if self._link and same(given, self._link):
+            self._link = ""
+            return NOBODY
+        found = self._tokens.take_link(given, self._now()) if given else None
+        return None if found is None else member_of(found)
+
+    def log_in(self, member: Member = NOBODY, *, lasts: timedelta | None = None) -> str:
+        """Creates a log-in for a person; returns the value of its cookie.
+
+        One that `lasts` some time ends then, however often it is used.
+        """
+        return self._tokens.log_in(
+            by=self.by,
+            now=self._now(),
+            lasts=lasts or self.login,
+            member=member,
+            prolonged=lasts is None,
+        )
+
+    def sign(self, text: str) -> str:
+        """Returns a signature that only this server, also after a restart, can make."""
+        return hmac.digest(self._token.encode(), text.encode(errors="replace"), "sha256").hex()
+
+    def page_key(self, cookie: str) -> str:
+        """Returns the secret that the page of a log-in stores.
+
+        Browsers send a cookie to every port of a host, but let only the same origin read a store.
+        """
+        return self.sign(f"page {cookie}")
+
+    def set_cookie(
+        self, response: Response, cookie: str, *, secure: bool, lasts: timedelta | None = None
+    ) -> None:
+        """Gives a browser the cookie of a log-in."""
+        response.set_cookie(
+            self.cookie_name,
+            cookie,
+            max_age=int((lasts or self.login).total_seconds()),
+            httponly=True,
+            samesite="strict",
+            secure=secure,
+        )
+
+    def log_out(self, login: Token) -> None:
+        """Ends a log-in; its cookie stops working."""
+        self._tokens.revoke(login.name)
+
+    def is_good(self, grant: Grant) -> bool:
+        """Whether a grant is still valid; asked again during long responses."""
+        wanted = grant.token
+        if wanted is None:
+            return True
+        now = self._now()
+        return any(each.hash == wanted.hash and each.is_good(now) for each in self._tokens.all())
+
+    def grant(self, *, bearer: str, cookie: str) -> Grant | None:
+        """Returns what a request's token, or else its cookie, allows; None if neither is valid."""
+        if same(bearer, self._token):
+            return Grant("", Actor(kind="person", name=self.by), PERSON_SCOPES)
+        now = self._now()
+        found = self._tokens.find(bearer, kind="token", now=now) if bearer else None
+        if found is not None:
+            return Grant(found.name, found.actor, found.rights, found)
+        login = self._tokens.find(cookie, kind="login", now=now) if cookie else None
+        return self._logged_in(login, now) if login is not None else None
+
+    def _logged_in(self, login: Token, now: datetime) -> Grant | None:
+        """Prolongs a log-in that is in use, at most once in a thirtieth of its lifetime."""
+        lasts = timedelta(seconds=login.seconds)
+        is_old = login.expires is not None and login.expires - now < lasts * 29 / 30
+        kept = self._tokens.prolong(login, now) if is_old else login
+        if kept is None:
+            return None
+        return Grant(kept.name, kept.actor, kept.rights, kept, is_new=is_old)
+
+
+def member_of(token: Token) -> Member:
+    """Returns whose a token is."""
+    return Member(user=token.user, tenant=token.tenant, role=token.role)
+
+
+def same(given: str, wanted: str) -> bool:
+    """Compares two secrets in constant time."""
+    return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
+
+
+def load_token(path: Path) -> str:
+    """Reads the token from a file that only its owner may read; creates a missing file."""
+    if path.exists():
+        return _read(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError as error:
+        hint = Sentence("serve.other_token_file")
+        raise Misconfigured(
+            Sentence("error.cannot_write", name=path, reason=error.strerror), hint=hint
+        ) from None
+    token = secrets.token_urlsafe(32)
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(f"{token}\n")
+    return token
+
+
+def _read(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+        text = path.read_bytes()[:_LARGEST].decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(
+            Sentence("error.cannot_read", name=path, reason=error),
+            hint=Sentence("serve.remove_token_file"),
+        ) from None
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise Misconfigured(Sentence("error.others_read", path=path), hint=f"chmod 600 {path}")
+    if len(text) < _SHORTEST or not text.isprintable() or " " in text:
+        hint = Sentence("serve.token_length", least=_SHORTEST)
+        raise Misconfigured(Sentence("serve.no_token", path=path), hint=hint)
+    return text
+
+
+def need_scope(scope: MutableMapping[str, Any], wanted: str) -> Grant:
+    """Returns the grant of a request's client; refuses a client without this scope."""
+    grant = grant_of(scope)
+    if wanted not in grant.scopes:
+        hint = Sentence("error.no_scope_hint", scope=wanted)
+        raise HttpProblem(403, "no_scope", Sentence("error.no_scope", scope=wanted), hint=hint)
+    return grant
+
+
+def scoped(route: Route, wanted: str) -> Route:
+    """Restricts a route to clients that have a scope."""
+    inside: ASGIApp = route.app
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            need_scope(scope, wanted)
+        except HttpProblem as problem:
+            await problem.response()(scope, receive, send)
+            return
+        await inside(scope, receive, send)
+
+    route.app = checked
+    return route

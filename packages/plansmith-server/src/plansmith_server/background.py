@@ -1,0 +1,390 @@
+"""Plans and runs requests in background tasks, whether or not a client is connected."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from plansmith.app import Plansmith
+from plansmith.engine.claim_store import Claim
+from plansmith.engine.journal import SYSTEM, Journal
+from plansmith.errors import (
+    EventMisfit,
+    JournalDamaged,
+    JournalError,
+    NotFound,
+    OtherFolder,
+    OtherTeam,
+    PlansmithError,
+    RunBusy,
+    StaleWriter,
+)
+from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence
+from plansmith_server.carrier import RunCarrier
+from plansmith_server.drafts import Drafts
+from plansmith_server.ops.logs import Log
+from plansmith_server.ports import Teams
+
+_AT_ONCE: Final = 50
+_LOOK_S: Final = 2.0
+_T = TypeVar("_T")
+
+
+class BackgroundRuns:
+    """Keeps one task for each run that can continue; a run that waits for a person has none.
+
+    With a `carrier`, runs that can continue go to the workers, one of which calls `advance`.
+    """
+
+    def __init__(
+        self,
+        smith: Plansmith,
+        *,
+        teams: Teams,
+        drafts: Drafts,
+        log: Log,
+        carrier: RunCarrier | None = None,
+    ) -> None:
+        self._smith = smith
+        self._teams = teams
+        self._drafts = drafts
+        self._log = log
+        self._carrier = carrier
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._other_tasks: set[asyncio.Task[Any]] = set()
+        self._known: set[str] = set()
+        # Runs of other processes, to continue when those let go, and of other folders.
+        self._elsewhere: set[str] = set()
+        self._not_here: set[str] = set()
+        self._adopts = False
+        # The terms of claims that were left, and whose runs this server began to continue.
+        self._adopted: dict[str, int] = {}
+        # The servers that had ended when this one last looked for the runs they left.
+        self._dead_servers: set[str] = set()
+
+    def knows(self, run_id: str) -> bool:
+        """Whether this server created the run or found it open, and so has to continue it."""
+        return run_id in self._known
+
+    @property
+    def busy(self) -> int:
+        """How many runs are being planned or executed now."""
+        return len(self._tasks)
+
+    def go_on(self, run_id: str) -> None:
+        """Continues a run as far as it goes without a person; harmless if that is under way."""
+        self._known.add(run_id)
+        if self._carrier is not None:
+            self._carrier.send(run_id)
+        else:
+            self._begin(run_id)
+
+    def _begin(self, run_id: str) -> None:
+        if run_id in self._tasks:
+            self._again.add(run_id)  # its task may have found nothing to do just before this
+        else:
+            self._tasks[run_id] = asyncio.create_task(self._advance(run_id), name=run_id)
+
+    async def advance(self, run_id: str) -> None:
+        """Continues a run in this process, and returns when it ends or waits."""
+        self._begin(run_id)
+        while (task := self._tasks.get(run_id)) is not None:
+            await asyncio.wait([task])
+
+    async def _advance(self, run_id: str) -> None:
+        try:
+            with self._drafts.of(run_id):
+                advance = partial(self._plan_or_execute, run_id)
+                self._continue_at_expiry(
+                    await self._smith.runs.journals.patience.until_done(advance)
+                )
+        except StaleWriter:
+            self._log.info("run_changed_meanwhile", run=run_id)
+            self._again.add(run_id)  # by a person, or by a process that has it now
+        except RunBusy as error:
+            self._log.info("run_elsewhere", run=run_id, why=str(error))
+            self._look_again(run_id)
+        except EventMisfit as error:
+            self._log.failure("run_broke", run=run_id, error=str(error))
+            await self._pause(run_id, Sentence("pause.broke", error=repr(error)))
+        except PlansmithError as error:
+            self._log.warning("run_stopped", run=run_id, error=str(error))
+            await self._give_up(run_id, error)
+        except asyncio.CancelledError:
+            self._again.discard(run_id)
+            raise
+        except Exception as error:  # noqa: BLE001 - one broken run must not take the server down
+            self._log.failure("run_broke", run=run_id, error=repr(error))
+            await self._pause(run_id, Sentence("pause.broke", error=repr(error)))
+        finally:
+            del self._tasks[run_id]
+            if run_id in self._again:
+                self._again.discard(run_id)
+                self._begin(run_id)
+
+    async def until_rest(self, run_id: str) -> Run:
+        """Continues a run; returns it when it is over or waits for a person."""
+        self.go_on(run_id)
+        return await self._smith.runs.journals.whole(await self.at_rest(run_id))
+
+    async def at_rest(self, run_id: str) -> Journal:
+        """Waits until a run is over or needs a person; returns its journal."""
+        journals, store = self._smith.runs.journals, self._smith.store
+        while goes_on((journal := await journals.load(run_id)).run):
+            await store.wait(run_id, after=journal.last)
+        return journal
+
+    def _look_again(self, run_id: str) -> None:
+        """Continues a run of another process once that lets go of it."""
+        if self._adopts:
+            self._elsewhere.add(run_id)
+        else:
+            self.continue_later(run_id, _LOOK_S)
+
+    async def _plan_or_execute(self, run_id: str) -> Run:
+        """Plans or executes a run; a run without a mode is planned only."""
+        journal = await self._smith.runs.journals.resumed(run_id)
+        run = journal.run
+        smith = await self._smith_of(run)
+        if run.options.thread and isinstance(next_move(run), MakePlan):
+            await smith.threads.shorten(run.options.thread, upto=run.options.message or 1)
+        if next_move(run) == MakePlan() and not run.options.mode:
+            await smith.runs.planning.plan(journal)
+            return journal.run
+        smith.runs.journals.keep(journal)
+        return await smith.runs.run(run_id, parks=True)
+
+    async def _smith_of(self, run: Run) -> Plansmith:
+        """Returns the Plansmith of the run's team; `RunBusy` if another process has the run."""
+        try:
+            return self._teams.of(run)
+        except OtherTeam:
+            await self._smith.runs.journals.owners.need_free(run.id)
+            raise
+
+    async def _give_up(self, run_id: str, error: PlansmithError) -> None:
+        """Ends a run that could not be planned, so that nobody waits for it for ever."""
+        if isinstance(error, OtherTeam):
+            await self._pause(run_id, str(error))
+        if isinstance(error, JournalError | OtherFolder | OtherTeam):
+            return
+        try:
+            await self._smith.runs.give_up(run_id, reason=str(error))
+        except PlansmithError as more:
+            self._log.warning("run_not_ended", run=run_id, error=str(more))
+
+    async def _pause(self, run_id: str, reason: str) -> None:
+        """Pauses a run that cannot continue here, with the reason."""
+        try:
+            await self._smith.pause(run_id, by=SYSTEM, reason=reason)
+        except PlansmithError as more:
+            self._log.warning("run_not_paused", run=run_id, error=str(more))
+
+    def _continue_at_expiry(self, run: Run) -> None:
+        """Continues a run when one of its questions expires, or a step has waited long enough."""
+        times = [each.expires_at for each in run.questions.values() if each.expires_at]
+        # It has just been run: what could not start then is not tried again at once.
+        soon = self._smith.runs.journals.clock.now() + timedelta(seconds=_LOOK_S)
+        if run.wakes_at is not None and run.status is RunStatus.RUNNING:
+            times.append(max(run.wakes_at, soon))
+        elif goes_on(run):
+            times.append(soon)  # whoever had it let go of it, or lost the store's answer
+        if run.status.over:
+            self._known.discard(run.id)
+        old = self._timers.pop(run.id, None)
+        if old is not None:
+            old.cancel()
+        if times:
+            wait = (
+                max(0.0, (min(times) - self._smith.runs.journals.clock.now()).total_seconds())
+                + 0.01
+            )
+            self.continue_later(run.id, wait)
+
+    def await_time(self, run: Run) -> None:
+        """Continues a run when its time has come, or soon, if another process has let go of it."""
+        if run.id not in self._tasks and run.id not in self._timers:
+            self._continue_at_expiry(run)
+
+    def continue_later(self, run_id: str, wait: float) -> None:
+        """Continues a run in some seconds."""
+        loop = asyncio.get_running_loop()
+        self._timers[run_id] = loop.call_later(wait, self._wake, run_id)
+
+    def _wake(self, run_id: str) -> None:
+        self._timers.pop(run_id, None)
+        self.go_on(run_id)
+
+    async def halt_planning(self, run_id: str) -> None:
+        """Stops the planning of a run; does not stop its execution."""
+        task = self._tasks.get(run_id)
+        if task is None or (await self._smith.runs.journals.load(run_id)).run.phase in UNDER_WAY:
+            return
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def until_journaled(self, run_id: str, work: Coroutine[Any, Any, _T]) -> None:
+        """Starts long work and returns at its first journal event; raises if it fails before."""
+        after = (await self._smith.runs.journals.load(run_id)).run.last
+        task = asyncio.create_task(self.do_and_continue(run_id, work))
+        self._other_tasks.add(task)
+        task.add_done_callback(self._other_tasks.discard)
+        news = asyncio.create_task(
+            _quietly(self._smith.store.wait(run_id, after=after.number if after else 0))
+        )
+        await asyncio.wait([task, news], return_when=asyncio.FIRST_COMPLETED)
+        news.cancel()
+        if task.done():
+            task.result()
+        else:
+            task.add_done_callback(self._log_failure(run_id))
+
+    async def do_and_continue(self, run_id: str, work: Coroutine[Any, Any, _T]) -> _T:
+        """Does work about a run, and continues the run if it can go on then."""
+        with self._drafts.of(run_id):
+            done = await work
+        if goes_on((await self._smith.runs.journals.load(run_id)).run):
+            self.go_on(run_id)
+        return done
+
+    def _log_failure(self, run_id: str) -> Callable[[asyncio.Task[Any]], None]:
+        def log(task: asyncio.Task[Any]) -> None:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                self._log.warning("background_work_failed", run=run_id, error=str(error))
+
+        return log
+
+    async def resume_open(self) -> int:
+        """Continues the runs that were open when the server started; returns how many."""
+        owners = self._smith.runs.journals.owners
+        # Before the runs are read: what a server made that ends later is not among them.
+        dead = await owners.dead_servers()
+        ids = await self._smith.store.open_runs()
+        # Before their journals are read: what is decided from here on is followed.
+        self._known.update(ids)
+        await owners.look()
+        if self._carrier is not None:  # what workers execute is not to be sent to another one
+            busy = await owners.owned({*ids})
+            ids = [each for each in ids if each not in busy]
+        count = 0
+        for start in range(0, len(ids), _AT_ONCE):
+            some = ids[start : start + _AT_ONCE]
+            found = await asyncio.gather(*map(self.adopt, some), return_exceptions=True)
+            for run_id, each in zip(some, found, strict=True):
+                if isinstance(each, JournalDamaged):
+                    self._log.failure("run_damaged", run=run_id, error=str(each))
+                elif isinstance(each, BaseException):
+                    raise each
+                else:
+                    count += each
+        self._dead_servers = dead
+        return count
+
+    async def adopt_orphans(self) -> None:
+        """Keeps looking for runs whose process died or let go, and continues them."""
+        await self._keep_doing(self._adopt_orphans)
+
+    async def continue_released(self) -> None:
+        """Keeps looking for runs that were wanted here and that another process has let go."""
+        await self._keep_doing(self._continue_released)
+
+    async def _keep_doing(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._adopts = True
+        while True:
+            await self._smith.runs.journals.clock.sleep(_LOOK_S)
+            try:
+                await self._smith.runs.journals.patience.until_done(work)
+            except PlansmithError as error:
+                self._log.warning("orphans_not_adopted", error=str(error))
+
+    async def _adopt_orphans(self) -> None:
+        owners = self._smith.runs.journals.owners
+        for run_id, claim in await owners.left_behind():
+            if run_id not in self._not_here:
+                await self._adopt_orphan(run_id, claim)
+        if self._carrier is not None:
+            await self._carrier.hand_on(owners)
+        await self._continue_released()
+        dead = await owners.dead_servers()
+        if dead - self._dead_servers:
+            # What waited there for an answer or a time is this server's to continue now.
+            await self.resume_open()
+        self._dead_servers = dead  # one that was only silent may end another time
+
+    async def _continue_released(self) -> None:
+        owned = await self._smith.runs.journals.owners.owned(self._elsewhere)
+        for run_id in self._elsewhere - owned:
+            self._elsewhere.discard(run_id)
+            self.go_on(run_id)
+
+    async def _adopt_orphan(self, run_id: str, claim: Claim) -> None:
+        """Continues a run that was left; its claim goes if nothing is to be continued."""
+        goes_on = 0
+        try:
+            goes_on = await self.adopt(run_id)
+        except JournalDamaged as error:
+            self._log.failure("run_damaged", run=run_id, error=str(error))
+        if goes_on and self._adopted.get(run_id) != claim.term:
+            self._adopted[run_id] = claim.term  # whoever executes it claims it
+        elif run_id not in self._not_here:
+            await self._smith.runs.journals.owners.forget(run_id)
+            self._adopted.pop(run_id, None)
+
+    async def adopt(self, run_id: str) -> int:
+        """Continues a run of this folder from now on; returns 1 if there is something to do."""
+        try:
+            journal = await self._smith.runs.journals.load(run_id)
+        except NotFound:
+            self._known.discard(run_id)  # deleted since it was listed
+            return 0
+        journal.need_sound()
+        run = journal.run
+        if not self._smith.runs.journals.is_here(run.folder):
+            self._not_here.add(run_id)
+            self._known.discard(run_id)
+            return 0
+        self._known.add(run_id)
+        if goes_on(run):
+            self._smith.runs.journals.keep(journal)
+            self.go_on(run_id)
+            return 1
+        self._continue_at_expiry(run)
+        return 0
+
+    async def settle(self, seconds: float, hurry: asyncio.Event) -> list[str]:
+        """Waits for the tasks, for so many seconds or until `hurry`; returns the runs of others."""
+        hurrying = asyncio.create_task(hurry.wait())
+        deadline = self._smith.runs.journals.clock.monotonic() + seconds
+        while self._tasks and not hurry.is_set():
+            left = deadline - self._smith.runs.journals.clock.monotonic()
+            if left <= 0:
+                break
+            waits = [*self._tasks.values(), hurrying]
+            await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        hurrying.cancel()
+        return [*self._tasks]
+
+    async def close(self) -> None:
+        """Stops all tasks; every run can be resumed later."""
+        for timer in self._timers.values():
+            timer.cancel()
+        tasks = [*self._tasks.values(), *self._other_tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _quietly(wait: Awaitable[None]) -> None:
+    """Waits; ignores trouble with the store, which the next read reports."""
+    try:
+        await wait
+    except PlansmithError:
+        return

@@ -1,0 +1,126 @@
+"""Sends runs to workers by a queue, and hands on those that dead workers had taken."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from plansmith.engine.ownership import Owners
+from plansmith.engine.process_kind import read_kind
+from plansmith.engine.run_queue import QueueLimits, RunQueue
+from plansmith.errors import Misconfigured, PlansmithError
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import Clock
+from plansmith_server.ops.logs import Log
+from plansmith.store.urls import StoreKind, store_kind
+
+_FIRST_WAIT_S: Final = 0.05
+_LONGEST_WAIT_S: Final = 2.0
+_TIDY_S: Final = 600.0
+_TELL_S: Final = 60.0
+
+
+class RunCarrier:
+    """Puts each run that is to go on on the queue, again and again until it waits there.
+
+    A worker that has the run just now may have looked at it already: then the run is sent when
+    that worker has ended with it. A run that parks is on no queue.
+    """
+
+    def __init__(self, queue: RunQueue, *, clock: Clock, log: Log) -> None:
+        self.queue = queue
+        self._clock = clock
+        self._log = log
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._tidied = self._told = float("-inf")
+
+    async def open(self, limits: QueueLimits | None = None) -> None:
+        """Opens the queue, waiting for a database that is away."""
+        wait = _FIRST_WAIT_S
+        while True:
+            try:
+                await self.queue.open(limits)
+            except PlansmithError as error:
+                self._log.warning("queue_away", error=str(error))
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, _LONGEST_WAIT_S)
+            else:
+                return
+
+    def send(self, run_id: str) -> None:
+        """Has a worker go on with a run soon; harmless if one is about to."""
+        if run_id in self._sending:
+            self._again.add(run_id)
+        else:
+            self._sending[run_id] = asyncio.create_task(self._send(run_id))
+
+    async def _send(self, run_id: str) -> None:
+        wait = _FIRST_WAIT_S
+        try:
+            while not await self._sent(run_id):
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, _LONGEST_WAIT_S)
+        finally:
+            del self._sending[run_id]
+
+    async def _sent(self, run_id: str) -> bool:
+        """Tries to send a run; false if that has to be tried again."""
+        self._again.discard(run_id)
+        try:
+            return await self.queue.add(run_id) and run_id not in self._again
+        except PlansmithError as error:
+            self._log.warning("run_not_sent", run=run_id, error=str(error))
+            return False
+
+    async def hand_on(self, owners: Owners) -> None:
+        """Puts what dead workers had taken back on the queue; removes what is long over."""
+        taken = await self.queue.taken()
+        dead = await owners.dead({each.worker for each in taken})
+        left = [each for each in taken if each.worker in dead]
+        if left:
+            await self.queue.hand_on(left)
+            self._log.info("runs_handed_on", runs=len(left), workers=len(dead))
+        now = self._clock.monotonic()
+        if now - self._tidied > _TIDY_S:
+            self._tidied = now
+            await self.queue.tidy()
+        if not taken and now - self._told > _TELL_S:
+            await self._tell_if_nobody_works(owners, now)
+
+    async def _tell_if_nobody_works(self, owners: Owners, now: float) -> None:
+        """Warns that runs wait and no worker lives, which looks as if they ran for ever."""
+        waiting = await self.queue.waiting()
+        takes = [read_kind(each.beat.kind).runs for each in await owners.processes() if each.lives]
+        if waiting and not any(takes):
+            self._told = now
+            self._log.warning(
+                "no_worker", runs=len(waiting), start="plansmith serve worker --store URL"
+            )
+
+    async def flush(self, seconds: float) -> None:
+        """Waits until all runs have been sent, for so many seconds at most."""
+        if self._sending:
+            await asyncio.wait([*self._sending.values()], timeout=seconds)
+
+    async def close(self) -> None:
+        """Sends no more; whoever watches the runs sends what was left."""
+        tasks = [*self._sending.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.queue.close()
+
+
+def make_carrier(url: str, folder: str, *, clock: Clock, log: Log) -> RunCarrier:
+    """Makes what sends runs to workers; they share a PostgreSQL database."""
+    return RunCarrier(need_server(url).run_queue(url, folder), clock=clock, log=log)
+
+
+def need_server(url: str) -> StoreKind:
+    """Returns what the package of a store brings that several machines share."""
+    kind = store_kind(url)
+    if kind is None:
+        hint = Sentence("worker.all_reach")
+        raise Misconfigured(Sentence("worker.store_needed"), hint=hint)
+    return kind

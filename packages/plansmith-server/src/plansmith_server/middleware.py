@@ -1,0 +1,408 @@
+"""Checks host, origin, rate, token and size of every request; serves the page's files."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+)
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from plansmith.errors import Misconfigured
+from plansmith.plan.sentence import Sentence
+from plansmith_server.auth import PAGE_HEADER, PAGE_QUERY, PROBE, Auth, Grant, grant_of, member_of, put_grant, same
+from plansmith_server.errors import HttpProblem, wanted_language
+from plansmith_server.oidc_login import LoginResponse, OidcLogin
+from plansmith_server.plain_pages import onward, plain_page
+
+_MOST_CLIENTS: Final = 10_000
+
+
+class RateLimiter:
+    """A token bucket per client; forgets the client unseen the longest when there are too many."""
+
+    def __init__(self, *, per_second: float, burst: int, now: Callable[[], float]) -> None:
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._now = now
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str) -> float:
+        """Counts a request; returns 0, or the seconds to wait if there were too many."""
+        wait = self.wait(client)
+        if not wait:
+            left, at = self._buckets[client]
+            self._buckets[client] = left - 1, at
+        return wait
+
+    def wait(self, client: str) -> float:
+        """Returns the seconds to wait, without counting a request."""
+        now = self._now()
+        left, at = self._buckets.get(client, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._per_second)
+        self._buckets[client] = left, now
+        self._buckets.move_to_end(client)
+        if len(self._buckets) > _MOST_CLIENTS:
+            self._buckets.popitem(last=False)
+        return 0.0 if left >= 1 else (1 - left) / self._per_second
+
+
+FOLDER: Final = Path(__file__).parent / "page"
+_HEAD: Final = (
+    "<!doctype html><html lang=en><meta charset=utf-8>"
+    '<meta name=viewport content="width=device-width"><title>Plansmith</title>'
+)
+NOT_BUILT: Final = (
+    f"{_HEAD}<h1>Plansmith</h1><p>The server works, but its page has not been built here."
+    " <code>scripts/page</code> builds it from <code>web/</code> (it needs Node.js);"
+    " released packages have it inside.</p>"
+    '<p>The API is described in <a href="/openapi.json">/openapi.json</a>.</p>'
+)
+# No file system has longer names, and no view a longer address.
+_LONGEST: Final = 250
+_IMMUTABLE: Final = "public, max-age=31536000, immutable"
+
+
+def page_response(path: str, *, folder: Path = FOLDER) -> Response | None:
+    """Returns a file of the page, or None; views have their address behind the `#`."""
+    index = folder / "index.html"
+    if not index.is_file():
+        return HTMLResponse(NOT_BUILT) if path == "" else None
+    if len(path.encode(errors="replace")) > _LONGEST:
+        return None
+    wanted = (folder / path.replace("\0", "")).resolve() if path else index
+    inside = wanted.is_relative_to(folder.resolve())
+    if inside and wanted.is_file():
+        # Vite puts a hash into the names of what is under assets/.
+        kept = _IMMUTABLE if path.startswith("assets/") else "no-cache"
+        return FileResponse(wanted, headers={"Cache-Control": kept})
+    return None
+
+
+# Where files are put into the folder that plans work in.
+FILES: Final = "/v1/folder/files/"
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+# Probes of load balancers have no token and name any host; they learn nothing but a status.
+HEALTH: Final = "/healthz"
+READY: Final = "/readyz"
+ALIVE: Final = {"status": "ok"}
+POLICY: Final = (
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "object-src 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class GateRules:
+    """The settings of the gate: accepted host names, and limits for one client."""
+
+    hosts: frozenset[str]
+    max_body: int = 8_000_000
+    max_file: int = 64_000_000
+    body_s: float = 60.0
+    per_second: float = 100.0
+    burst: int = 400
+    failures_per_minute: float = 10.0
+
+
+def host_names(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
+    """Returns the `Host` headers that a server on this address accepts."""
+    names = {host if ":" not in host else f"[{host}]"} - {"0.0.0.0", "[::]"}  # noqa: S104
+    if is_loopback(host) or host in ("0.0.0.0", "::"):  # noqa: S104
+        names |= set(_LOOPBACK)
+    with_port = {f"{name}:{port}" for name in names}
+    return frozenset(with_port | {each.lower() for each in more} | (names if port == 80 else set()))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is only reachable from this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass(slots=True)
+class RequestGate:
+    """ASGI middleware that checks every request, also those for files and unknown paths."""
+
+    app: ASGIApp
+    auth: Auth
+    rules: GateRules
+    now: Callable[[], float]
+    refused: Callable[[Scope, int], None]
+    login: OidcLogin | None = None
+    _rates: RateLimiter = field(init=False)
+    _failures: RateLimiter = field(init=False)
+
+    def __post_init__(self) -> None:
+        rules = self.rules
+        self._rates = RateLimiter(per_second=rules.per_second, burst=rules.burst, now=self.now)
+        minute = rules.failures_per_minute
+        self._failures = RateLimiter(per_second=minute / 60, burst=int(minute), now=self.now)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # websockets are not supported: the server closes them
+
+        headers = dict(_HEADERS)
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            if refusal.status_code >= 400:
+                self.refused(scope, refusal.status_code)
+            await refusal(scope, receive, _with_headers(headers, send))
+            return
+        if grant_of(scope).is_new:
+            headers["Set-Cookie"] = self._renewed(scope)
+        await self.app(
+            scope, self._limited(receive, self._most(scope)), _with_headers(headers, send)
+        )
+
+    def _renewed(self, scope: Scope) -> str:
+        """Returns the cookie with its new lifetime after the log-in was prolonged."""
+        response = Response()
+        cookie = _cookie(Headers(scope=scope), self.auth.cookie_name)
+        self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope))
+        return response.headers["set-cookie"]
+
+    def _refusal(self, scope: Scope) -> Response | LoginResponse | None:
+        headers = Headers(scope=scope)
+        try:
+            if _is_probe(scope, headers):
+                self._check_rate(_client(scope))
+                put_grant(scope, PROBE)
+                return JSONResponse(ALIVE) if scope["path"] == HEALTH else None
+            self._check_host(headers)
+            _check_origin(scope["method"], headers, self.rules.hosts)
+            grant = self._grant(headers)
+            # The tenants behind one proxy have a bucket each.
+            self._check_rate(f"{_client(scope)} {grant.tenant if grant else ''}")
+            if self.login is not None and (answer := self.login.response(scope)):
+                return answer
+            signed_in = self._sign_in(scope, headers, grant)
+            if signed_in is not None:
+                return signed_in
+            self._check_token(scope, headers, grant)
+            if _has_link(scope):  # used before by this browser, which is signed in
+                return RedirectResponse("/", 303)
+            self._check_size(scope, headers)
+        except HttpProblem as problem:
+            if problem.status == 401 and "text/html" in headers.get("accept", ""):
+                kind = "used" if _has_link(scope) else "sign_in"
+                language = headers.get("accept-language", "")
+                has_login = self.login is not None
+                return plain_page(kind, 401, accepts=language, by_provider=has_login)
+            return problem.response(wanted_language(headers.get("accept-language", "")))
+        except Misconfigured as error:  # the tokens file cannot be read: refuse every token
+            return HttpProblem(503, "no_tokens", error.message, hint=error.hint).response()
+        return None
+
+    def _check_host(self, headers: Headers) -> None:
+        # Several Host headers are an attack.
+        given = headers.getlist("host")
+        if len(given) != 1 or given[0].lower() not in self.rules.hosts:
+            hint = (
+                "use the address that plansmith serve printed, or start it with --allow-host NAME"
+            )
+            raise HttpProblem(
+                421, "wrong_host", "this server is not known by this host name", hint=hint
+            )
+
+    def _check_rate(self, client: str) -> None:
+        wait = self._rates.take(client)
+        if wait:
+            raise _too_often(wait)
+
+    def _sign_in(self, scope: Scope, headers: Headers, grant: Grant | None) -> Response | None:
+        """Exchanges the one-time token of the link for a cookie; asks who is logged in already."""
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        member = self.auth.link_member(given) if _has_link(scope) else None
+        if member is None:
+            return None
+        if headers.get("sec-fetch-site") == "cross-site":
+            # Followed on another site, so that the browser kept the strict cookie back.
+            return onward(f"/?token={given}")
+        if grant and grant.login and member_of(grant.login) != member and scope["method"] == "GET":
+            language, new = headers.get("accept-language", ""), member.user or self.auth.by
+            old = grant.actor.name
+            return plain_page("switch", 200, accepts=language, old=old, new=new, token=given)
+        member = self.auth.take_link(given)
+        if member is None:
+            return None
+        cookie = self.auth.log_in(member)
+        response = RedirectResponse(f"/#login={self.auth.page_key(cookie)}", 303)
+        self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope))
+        return response
+
+    def _grant(self, headers: Headers) -> Grant | None:
+        cookie = _cookie(headers, self.auth.cookie_name)
+        return self.auth.grant(bearer=_bearer(headers), cookie=cookie)
+
+    def _check_token(self, scope: Scope, headers: Headers, grant: Grant | None) -> None:
+        bearer, cookie = _bearer(headers), _cookie(headers, self.auth.cookie_name)
+        page = _page_key(scope, headers)
+        if grant and grant.login and _needs_page(scope):
+            # A cookie that went to another port of this host is worth nothing.
+            grant = grant if same(page, self.auth.page_key(cookie)) else None
+            cookie = page
+        if grant is not None:
+            put_grant(scope, grant)
+            return
+        # Only wrong tokens are counted: an open page of an earlier log-in sends none.
+        wait = self._failures.take(_client(scope)) if bearer or cookie else 0.0
+        if wait:
+            raise _too_often(wait)
+        raise HttpProblem(
+            401,
+            "no_token",
+            Sentence("error.no_token"),
+            hint=Sentence("error.no_token_hint"),
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+    def _most(self, scope: Scope) -> int:
+        """Returns how large the body may be: files for the folder may be larger than JSON."""
+        is_file = scope["method"] == "PUT" and scope["path"].startswith(FILES)
+        return self.rules.max_file if is_file else self.rules.max_body
+
+    def _check_size(self, scope: Scope, headers: Headers) -> None:
+        length, most = headers.get("content-length", "0"), self._most(scope)
+        if not length.isascii() or not length.isdigit() or int(length) > most:
+            raise _too_large(most)
+
+    def _limited(self, receive: Receive, most: int) -> Receive:
+        taken, whole = 0, False
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.rules.body_s
+
+        async def receive_some() -> Message:
+            nonlocal taken, whole
+            try:
+                async with asyncio.timeout_at(None if whole else until):
+                    message = await receive()
+            except TimeoutError:
+                raise HttpProblem(
+                    408, "too_slow", "the request body did not arrive in time"
+                ) from None
+            whole = not message.get("more_body", False)
+            taken += len(message.get("body", b""))
+            if taken > most:
+                raise _too_large(most)
+            return message
+
+        return receive_some
+
+
+def _is_probe(scope: Scope, headers: Headers) -> bool:
+    """Whether somebody without a token asks how the server is."""
+    named = scope["path"] == HEALTH or ("authorization" not in headers and "cookie" not in headers)
+    return named and scope["path"] in (HEALTH, READY) and scope["method"] in ("GET", "HEAD")
+
+
+def _bearer(headers: Headers) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _has_link(scope: Scope) -> bool:
+    """Whether the address is a one-time link, used or not."""
+    has_token = scope["path"] == "/" and b"token=" in scope["query_string"]
+    return has_token and scope["method"] in ("GET", "POST")
+
+
+def _needs_page(scope: Scope) -> bool:
+    """Whether a browser has to show that the request is of the page itself: all but its files."""
+    return scope["method"] not in SAFE or scope["path"].startswith("/v1/")
+
+
+def _page_key(scope: Scope, headers: Headers) -> str:
+    """Returns the page's secret, and takes it out of an address: links cannot send headers."""
+    if given := headers.get(PAGE_HEADER):
+        return given
+    query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    found = [value for name, value in query if name == PAGE_QUERY]
+    if found:
+        rest = urlencode([each for each in query if each[0] != PAGE_QUERY])
+        scope["query_string"] = rest.encode()
+    return found[0] if found and scope["method"] in SAFE else ""
+
+
+def _is_encrypted(scope: Scope) -> bool:
+    """Whether the browser came over TLS, here or at a proxy before this server."""
+    return "https" in (scope["scheme"], Headers(scope=scope).get("x-forwarded-proto"))
+
+
+def _with_headers(more: Mapping[str, str], send: Send) -> Send:
+    """Adds headers to the response, except those it has already."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in more.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return send_with_headers
+
+
+def _check_origin(method: str, headers: Headers, hosts: frozenset[str]) -> None:
+    """Refuses requests that another site makes a browser send; allows typed addresses."""
+    site = headers.get("sec-fetch-site", "none")
+    visit = method in SAFE and headers.get("sec-fetch-mode") == "navigate"
+    origin = headers.get("origin")
+    foreign = origin is not None and (
+        urlsplit(origin).netloc.lower() not in hosts or origin == "null"
+    )
+    if foreign or (site not in ("same-origin", "none") and not visit):
+        raise HttpProblem(403, "cross_site", "requests from other sites are refused")
+
+
+def _client(scope: Scope) -> str:
+    client: tuple[str, int] | None = scope.get("client")
+    return client[0] if client else ""
+
+
+def _cookie(headers: Headers, name: str) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _too_often(wait: float) -> HttpProblem:
+    seconds = str(max(1, round(wait + 0.5)))
+    hint, why = Sentence("error.too_often_hint", seconds=seconds), Sentence("error.too_often")
+    return HttpProblem(429, "too_often", why, hint=hint, headers={"Retry-After": seconds})
+
+
+def _too_large(most: int) -> HttpProblem:
+    return HttpProblem(413, "too_large", Sentence("error.too_large", count=most))

@@ -1,0 +1,327 @@
+"""The MCP server: offers plans and runs as tools to other programs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.metadata import version
+from typing import Annotated, Any, Final, ParamSpec, Protocol
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import ToolAnnotations
+from pydantic import Field
+from starlette.routing import BaseRoute
+
+from plansmith import plugins
+from plansmith.errors import PlanInvalid, PlansmithError
+from plansmith.plan.data import Json
+from plansmith.plan.events import Actor
+from plansmith.plan.problem import Problem, has_errors
+from plansmith.plan.run_options import TeamName
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
+from plansmith_server.auth import grant_of
+from plansmith_server.conversations import ANSWERED, taken_for
+from plansmith_server.errors import HttpProblem, problem_json
+from plansmith_server.handshake import ABOUT
+from plansmith_server.plan_bodies import exported, received
+from plansmith_server.protocols.programs import ProgramAccess, program
+from plansmith_server.schemas.requests import DialectName
+from plansmith_server.serialize import effects_view, run_view
+from plansmith_server.state import ServerState
+
+_LONGEST_WAIT: Final = 60.0
+# A tenant's; one that nobody uses for half an hour ends.
+MOST_SESSIONS: Final = 200
+_READS: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+# They add a run, and nothing outside changes by them: that takes a plan that a person approved.
+_BEGINS: Final = _READS.model_copy(update={"read_only_hint": False, "destructive_hint": False})
+_PLANNING: Final = "openmanus_planning"
+P = ParamSpec("P")
+Ctx = Context[Any, Any]
+Run = Annotated[str, Field(description="the id of a run")]
+Wait = Annotated[float, Field(description="seconds to wait for it", ge=0, le=_LONGEST_WAIT)]
+InDialect = Annotated[
+    DialectName | None,
+    Field(description="the plan format of another system; without it, Plansmith's own"),
+]
+AnyPlan = dict[str, Any] | list[Any]
+ForTeam = Annotated[
+    TeamName | None,
+    Field(description="the agents that work on it: researchers, or those of a database"),
+]
+InConversation = Annotated[
+    str | None,
+    Field(description="the conversation to say it in, by its id; 'new' begins one", max_length=200),
+]
+Database = Annotated[str, Field(description="for the team data: its name in the settings")]
+
+
+def make_mcp(server_state: ServerState) -> MCPServer[Any]:
+    """Makes the server with its tools."""
+    tools = _PlansmithTools(server_state)
+    return MCPServer(
+        "plansmith",
+        title="Plansmith",
+        instructions=ABOUT,
+        version=version("plansmith"),
+        tools=[
+            each.model_copy(update={"fn": _with_errors(getattr(tools, each.name))})
+            for each in _described_tools()
+        ],
+    )
+
+
+@functools.cache
+def _described_tools() -> tuple[Tool, ...]:
+    """Returns the tools without a state behind them; each tenant's server gives them its own."""
+    tools = _PlansmithTools.__new__(_PlansmithTools)
+    reads: list[Any] = [
+        tools.plan_show,
+        tools.plan_validate,
+        tools.run_status,
+        tools.run_result,
+    ]
+    begins: list[Any] = [tools.plan_create, tools.run_start, tools.run_answer]
+    if _PLANNING in plugins.names("mcp"):
+        begins.append(tools.planning)
+    return (
+        *(Tool.from_function(_with_errors(tool), annotations=_READS) for tool in reads),
+        *(Tool.from_function(_with_errors(tool), annotations=_BEGINS) for tool in begins),
+    )
+
+
+def mcp_routes(server_state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequence[Any]]:
+    """Returns the routes of `/mcp`, and the resources to keep open."""
+    del base
+    server = make_mcp(server_state)
+    # The gate has checked host, origin, token and size.
+    free = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = server.streamable_http_app(transport_security=free, max_sessions=MOST_SESSIONS)
+    return app.routes, [server.session_manager.run]
+
+
+def _with_errors(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
+    """Wraps a tool so that our errors become MCP tool errors."""
+
+    @functools.wraps(tool)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            return await tool(*args, **kwargs)
+        except PlansmithError as error:
+            raise ToolError(str(error)) from None
+        except HttpProblem as problem:
+            raise ToolError(problem.detail) from None
+
+    return call
+
+
+def _client(ctx: Ctx) -> Actor:
+    """Returns the caller: named by its token over HTTP, by itself over pipes."""
+    request = ctx.request_context.request
+    if request is not None:
+        grant = grant_of(request.scope)
+        return program("MCP", grant.name, grant.actor.identity)
+    params = ctx.request_context.session.client_params
+    return program("MCP", params.client_info.name if params else "")
+
+
+class _Done(Protocol):
+    """What a command of a planning tool returns."""
+
+    output: str
+    error: str | None
+
+
+class _PlanningTool(Protocol):
+    """Keeps lists of steps for a program that marks its progress itself."""
+
+    async def execute(self, *, command: str, **arguments: Any) -> _Done: ...
+
+
+class _PlansmithTools:
+    def __init__(self, server_state: ServerState) -> None:
+        self._state = server_state
+        self._planning: dict[str, _PlanningTool] = {}
+
+    def _access(self, ctx: Ctx, state: ServerState | None = None) -> ProgramAccess:
+        return ProgramAccess(state or self._state, _client(ctx))
+
+    def _team(self, team: TeamName | None, database: str) -> ServerState:
+        if (team == "data") != bool(database):
+            raise ToolError("the team data needs a database, and nothing else does")
+        return self._state.for_team(team, database)
+
+    def _planning_of(self, ctx: Ctx) -> _PlanningTool:
+        """Returns the planning tool of a client, with its own active plan."""
+        who, smith = _client(ctx), self._state.smith
+        if who.name not in self._planning:
+            make = plugins.load("mcp", _PLANNING)
+            clock = smith.runs.journals.clock
+            self._planning[who.name] = make(store=smith.store, clock=clock, by=who)
+        return self._planning[who.name]
+
+    async def plan_create(
+        self,
+        ctx: Ctx,
+        request: Annotated[str, Field(description="what is wanted, in words", min_length=1)],
+        wait_s: Wait = 30.0,
+        dialect: InDialect = None,
+        team: ForTeam = None,
+        database: Database = "",
+        conversation: InConversation = None,
+    ) -> dict[str, Any]:
+        """Make a checked plan for a request. Nothing is run; run_start does that.
+
+        In a conversation the request knows what came before. There it may also answer a question,
+        ask for another plan or ask why: `message` says what it was taken for. It approves nothing.
+        """
+        access = self._access(ctx, self._team(team, database))
+        told: dict[str, Any] = {}
+        if conversation is None:
+            run_id = await access.plan(request, dialect=dialect or "")
+        else:
+            thread, turn = await access.say(
+                request, conversation=conversation, in_team=team is not None, dialect=dialect or ""
+            )
+            if turn.run is None:
+                raise ToolError("the run of this message was removed")
+            run_id, told = turn.run.id, {"message": taken_for(thread, turn)}
+        if told.get("message", {}).get("kind") not in ANSWERED:
+            await access.at_rest(run_id, seconds=wait_s)
+        return await self.plan_show(ctx, run_id, dialect) | told
+
+    async def plan_show(
+        self,
+        ctx: Ctx,
+        run: Run,
+        dialect: InDialect = None,
+        *,
+        results: Annotated[bool, Field(description="in a dialect: with results")] = False,
+    ) -> dict[str, Any]:
+        """Show the plan of a run, with its problems, its estimate and what it changes.
+
+        In a dialect, `lost` says what that cannot hold.
+        """
+        await self._state.journal(run)
+        state = await self._state.for_run(run, acts=False)
+        view = await run_view(state.smith, run)
+        shown = {name: view[name] for name in ("plan", "problems", "estimate", "effects")}
+        found = await state.smith.get(run)
+        if dialect is not None and found.plan is not None:
+            written = exported(found.plan, dialect, found if results else None)
+            shown |= {"plan": written["plan"], "dialect": dialect, "lost": written["lost"]}
+        return await self._access(ctx).status(run) | shown
+
+    async def plan_validate(
+        self,
+        plan: Annotated[AnyPlan, Field(description="a plan as JSON")],
+        dialect: InDialect = None,
+        team: ForTeam = None,
+        database: Database = "",
+    ) -> dict[str, Any]:
+        """Check a plan against the current tools; nothing is saved."""
+        smith = self._team(team, database).smith
+        try:
+            found, notes = received(plan, dialect or "", agents=smith.runs.intake.agents())
+        except PlanInvalid as error:
+            told = [problem_json(each) for each in error.problems if isinstance(each, Problem)]
+            return {"usable": False, "hash": None, "problems": told}
+        problems = [*notes, *await smith.check(found)]
+        read = {"plan": found.to_json()} if dialect is not None else {}
+        return {
+            "usable": not has_errors(problems),
+            "hash": found.hash,
+            "problems": [problem_json(each) for each in problems],
+            "effects": await effects_view(smith, found, await smith.runs.intake.contents(found)),
+            **read,
+        }
+
+    async def run_start(
+        self,
+        ctx: Ctx,
+        run: Annotated[str, Field(description="a run that plan_create made")] = "",
+        plan: Annotated[AnyPlan | None, Field(description="or a plan as JSON")] = None,
+        template: Annotated[str, Field(description="or the name of a template")] = "",
+        parameters: Annotated[dict[str, Json] | None, Field(description="of the template")] = None,
+        dialect: InDialect = None,
+        team: ForTeam = None,
+        database: Database = "",
+    ) -> dict[str, Any]:
+        """Start a run and return its id; a plan that changes anything waits for a person."""
+        if plan is None and (dialect or team or database):
+            raise ToolError("dialect, team and database go with a plan")
+        if plan is not None:
+            state = self._team(team, database)
+            agents = state.smith.runs.intake.agents()
+            found, notes = received(plan, dialect or "", agents=agents)
+            access = self._access(ctx, state)
+            run = await access.submit(found, dialect=dialect or "", notes=notes)
+        elif template:
+            run = await self._access(ctx).use(template, parameters or {})
+        elif run:
+            await self._access(ctx).start(run)
+        else:
+            raise ToolError("give a run, a plan or a template")
+        return await self._access(ctx).status(run)
+
+    async def run_status(self, ctx: Ctx, run: Run, wait_s: Wait = 0.0) -> dict[str, Any]:
+        """Show the status of a run, and its open questions."""
+        await self._access(ctx).at_rest(run, seconds=wait_s)
+        return await self._access(ctx).status(run)
+
+    async def run_result(self, ctx: Ctx, run: Run, wait_s: Wait = 0.0) -> dict[str, Any]:
+        """Return the report of a run and the result of each step."""
+        found = await self._access(ctx).at_rest(run, seconds=wait_s)
+        status = await self._access(ctx).status(run)
+        if not found.status.over:
+            return status | {"report": None, "results": None}
+        view: dict[str, Any] = await run_view(self._state.smith, run)
+        results = {name: step["result"] for name, step in view["steps"].items()}
+        report = to_markdown(await load_report(self._state.smith.store, run))
+        return status | {"report": report, "results": results}
+
+    async def run_answer(
+        self,
+        ctx: Ctx,
+        run: Run,
+        question: Annotated[str, Field(description="its name, as run_status returns it")],
+        answer: Annotated[
+            Json, Field(description="the answer, in the form that the question asks for")
+        ],
+    ) -> dict[str, Any]:
+        """Answer a question of a run. Only a person can answer approvals and permissions."""
+        await self._access(ctx).answer(run, question, answer)
+        return await self._access(ctx).status(run)
+
+    async def planning(
+        self,
+        ctx: Ctx,
+        command: Annotated[
+            str,
+            Field(description="create, update, list, get, set_active, mark_step or delete"),
+        ],
+        plan_id: str | None = None,
+        title: str | None = None,
+        steps: list[str] | None = None,
+        step_index: int | None = None,
+        step_status: str | None = None,
+        step_notes: str | None = None,
+    ) -> str:
+        """Keep a list of steps and mark your progress yourself; it runs nothing."""
+        given = {
+            "plan_id": plan_id,
+            "title": title,
+            "steps": steps,
+            "step_index": step_index,
+            "step_status": step_status,
+            "step_notes": step_notes,
+        }
+        arguments = {name: value for name, value in given.items() if value is not None}
+        result = await self._planning_of(ctx).execute(command=command, **arguments)
+        if result.error:
+            raise ToolError(result.error)
+        return result.output

@@ -1,0 +1,170 @@
+"""What programs may do with runs over MCP and A2A: all but decide for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from plansmith.engine.answers import answerable
+from plansmith.engine.process_kind import read_kind
+from plansmith.errors import Refused, StaleDecision
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.next_move import goes_on
+from plansmith.plan.origin import Origin
+from plansmith.plan.plan import Plan
+from plansmith.plan.planning import PlanRequest
+from plansmith.plan.problem import Problem
+from plansmith.plan.run import Run
+from plansmith.plan.run_options import RunOptions
+from plansmith.plan.sentence import Sentence, language_of
+from plansmith_server.conversations import open_conversation, say
+from plansmith_server.errors import in_reader_language
+from plansmith_server.serialize import awaits_review, conversation_of, moment, question_view
+from plansmith_server.state import ServerState
+from plansmith_planner.threads.thread import Thread
+from plansmith_planner.threads.turn import Turn
+
+_READ_ONLY: Final = RunOptions(mode="read_only")
+_NO_ORIGIN: Final = Origin()
+_LONGEST_NAME: Final = 80
+
+
+def program(protocol: str, name: str, user: str = "") -> e.Actor:
+    """Returns the actor of a client, such as `MCP client nightly`; cleans its name."""
+    plain = "".join(each for each in " ".join(name.split()) if each.isprintable())
+    shown = f"{protocol} client {plain[:_LONGEST_NAME]}".rstrip()
+    return e.Actor(kind="program", name=shown, user=user)
+
+
+class ProgramAccess:
+    """Acts for a program; cannot approve, give permission or change limits."""
+
+    def __init__(self, server_state: ServerState, who: e.Actor) -> None:
+        self.server_state = server_state
+        self.who = who
+
+    async def plan(self, request: str, *, dialect: str = "") -> str:
+        """Plans a request in the background."""
+        wanted = PlanRequest(request, dialect=dialect)
+        journal = await self.server_state.smith.runs.create(
+            request, options=wanted.options(), by=self.who
+        )
+        self.server_state.background.go_on(journal.id)
+        return journal.id
+
+    async def say(
+        self, text: str, *, conversation: str, in_team: bool = False, **options: Any
+    ) -> tuple[Thread, Turn]:
+        """Says something in a conversation of this program; its run continues in the background.
+
+        `in_team`: the team of the server's state plans it, not that of the last run.
+        """
+        found, thread = await open_conversation(self.server_state, conversation, fixed=in_team)
+        return thread, await say(found, thread, text, by=self.who, **options)
+
+    async def submit(
+        self,
+        plan: Plan,
+        *,
+        run_id: str = "",
+        origin: Origin = _NO_ORIGIN,
+        dialect: str = "",
+        notes: Sequence[Problem] = (),
+    ) -> str:
+        """Creates a run of a plan: starts it if it only reads, else asks for a review."""
+        journal = await self.server_state.smith.runs.create(
+            plan=plan,
+            options=_READ_ONLY.replace(dialect=dialect),
+            notes=notes,
+            origin=origin,
+            run_id=run_id,
+            about={"origin": "template"} if origin.kind == "template" else None,
+            by=self.who,
+        )
+        self.server_state.background.go_on(journal.id)
+        return journal.id
+
+    async def use(self, name: str, inputs: Mapping[str, Json], *, run_id: str = "") -> str:
+        """Creates a run of a template."""
+        book = self.server_state.smith.templates
+        plan, template = await book.plan(name, inputs), await book.get(name)
+        origin = Origin(kind="template", id=template.full_name)
+        return await self.submit(plan, run_id=run_id, origin=origin)
+
+    async def start(self, run_id: str) -> None:
+        """Starts a run whose plan is approved or needs no approval; others keep waiting."""
+        run = await self.server_state.run(run_id)
+        if run.status.over:
+            raise Refused(Sentence("error.run_over", run=run_id, status=run.status))
+        if awaits_review(run):
+            return  # a person was asked: the status says so
+        self.server_state.background.go_on(run_id)
+
+    async def answer(self, run_id: str, question: str, value: Json) -> None:
+        """Answers a question; refuses one that only a person may answer."""
+        run = await self.server_state.run(run_id)
+        if question not in run.questions:
+            raise StaleDecision(Sentence("error.not_this_question", run=run_id, name=question))
+        server_state = await self.server_state.for_run(run_id)
+        await server_state.smith.runs.answer(run_id, question, value, by=self.who)
+        self.server_state.background.go_on(run_id)
+
+    async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
+        """Returns the open questions that programs may answer."""
+        if not run.questions:
+            return {}
+        server_state = await self.server_state.for_run(run.id, acts=False)
+        known = await server_state.smith.runs.intake.known(run.plan, run.templates)
+        return answerable(run, known)
+
+    async def cancel(self, run_id: str) -> None:
+        """Cancels a run."""
+        await self.server_state.journal(run_id)
+        await self.server_state.background.halt_planning(run_id)
+        server_state = await self.server_state.for_run(run_id, acts=False)
+        await server_state.smith.cancel(run_id, by=self.who)
+
+    async def at_rest(self, run_id: str, *, seconds: float | None = None) -> Run:
+        """Waits until the run ends, waits for someone, or the time is up; returns the run."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while goes_on(run := await self.server_state.run(run_id)):
+                    last = run.last.number if run.last else 0
+                    await self.server_state.smith.store.wait(run_id, after=last)
+        return await self.server_state.run(run_id)
+
+    async def status(self, run_id: str) -> dict[str, Any]:
+        """Returns the status of a run, and what it waits for."""
+        run = await self.server_state.run(run_id)
+        free = await self.answerable(run)
+        is_for_person = awaits_review(run) or len(free) < len(run.questions)
+        status: dict[str, Any] = {
+            "run": run.id,
+            "status": run.status.value,
+            "request": run.request,
+            "reason": run.reason,
+            "hash": run.plan.hash if run.plan else None,
+            "steps": {name: state.status.value for name, state in run.steps.items()},
+            "questions": [question_view(run, each) for each in free.values()],
+            "for_a_person": await self._for_a_person(run) if is_for_person else "",
+            "conversation": await conversation_of(self.server_state.smith, run),
+            "updated_at": moment(run.updated_at),
+        }
+        return cast("dict[str, Any]", in_reader_language(status, language_of(run.locale)))
+
+    async def _for_a_person(self, run: Run) -> str:
+        """Says how a person decides: with the whole command, or on the page of a live server."""
+        kind, settings = self.server_state.kind, self.server_state.settings
+        others = await self.server_state.smith.runs.journals.owners.processes()
+        pages = [kind.at, *(read_kind(each.beat.kind).at for each in others if each.lives)]
+        words = ["approve" if awaits_review(run) else "answer", run.id]
+        if not kind.at:  # the program is on this machine, and may know where
+            words = ["-C", str(settings.folder()), *words]
+            words += ["--store", settings.store] if settings.store.startswith("sqlite:") else []
+        page = next((f"{each}/#/runs/{run.id}" for each in pages if each), "plansmith serve")
+        command = shlex.join(["plansmith", *words])
+        return Sentence("question.for_a_person", run=run.id, command=command, page=page)

@@ -1,0 +1,235 @@
+"""Routes of files: those that a run wrote, and those that a call would write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from pydantic import BaseModel
+from starlette.responses import JSONResponse, Response
+
+from plansmith.errors import StaleDecision
+from plansmith.plan.data import Json
+from plansmith.plan.events import QuestionAsked
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
+from plansmith.runs.changed_values import changed_values
+from plansmith.runs.files import (
+    UNKNOWN,
+    ChangeKind,
+    Content,
+    FileChange,
+    FileKind,
+    FileState,
+    Preview,
+    RunFile,
+    as_text,
+    file_kind,
+)
+from plansmith.runs.service import RunService
+from plansmith_server.errors import not_found
+from plansmith_server.openapi import Answer, Ask, Input, Nothing
+from plansmith_server.schemas import requests as b
+from plansmith_server.schemas.responses import QuestionView
+from plansmith_server.serialize import moment
+from plansmith_server.work_files import work_files
+
+_MOST_TEXT: Final = 1_000_000
+# Nothing in a file runs or loads anything, not even where it is opened on its own.
+_SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
+
+
+class FilePreview(BaseModel):
+    """What a call would do to a file; the texts are null where it is none, or very large."""
+
+    path: str
+    change: ChangeKind
+    size_before: int | None
+    size_after: int | None
+    kind: FileKind
+    before: str | None
+    after: str | None
+
+
+class FilesPreview(BaseModel):
+    """What a call would do to files; or why it would fail.
+
+    `files` is null where nobody knows which files the call would write; `seen` is to be sent with
+    the answer.
+    """
+
+    files: list[FilePreview] | None
+    seen: str
+    would_fail: str
+
+
+class QuestionWhole(QuestionView, FilesPreview):
+    """A question with the full values of the call that it is about."""
+
+    values: dict[str, Any] | None
+    can_change: bool
+
+
+class PreviewQuery(Input):
+    """The question that asks for consent, and the file that the call would write."""
+
+    question: b.Short
+    path: b.Short
+
+
+class OwnValues(Input):
+    """A question that asks for consent, and values to use instead of those it shows."""
+
+    question: b.Short
+    change: dict[str, Json]
+
+
+class RunFileView(BaseModel):
+    """A file that a step of the run wrote, and whether it is still as it was written."""
+
+    path: str
+    step: str
+    at: datetime
+    state: FileState
+    size: int
+    kind: FileKind
+
+
+class RunFiles(BaseModel):
+    """The files of a run."""
+
+    items: list[RunFileView]
+
+
+async def listing(ask: Ask, _: Nothing) -> Answer:
+    """Lists the files that the steps of a run wrote, and what became of them since."""
+    files = await work_files(ask.server_state.smith.runs).written(ask.run)
+    return {"items": [_row(each) for each in files]}
+
+
+def _row(file: RunFile) -> Json:
+    return {
+        "path": file.path,
+        "step": file.step,
+        "at": moment(file.at),
+        "state": file.state,
+        "size": file.size,
+        "kind": file.kind,
+    }
+
+
+async def content(ask: Ask, given: b.FileQuery) -> Answer:
+    """Returns the content of a file that a step of the run wrote."""
+    path = ask.path("path")
+    files = await work_files(ask.server_state.smith.runs).written(ask.run, keep=path)
+    found = next((each for each in files if each.path == path and each.state != "gone"), None)
+    if found is None:
+        raise not_found("file of this run", path)
+    return _sent(path, found.data, download=given.download == "true")
+
+
+async def step_result(ask: Ask, name: str) -> Response:
+    """Returns the whole result of a step, to be saved."""
+    state = (await ask.server_state.run(ask.run)).steps.get(name)
+    if state is None or not state.result_hash:
+        raise not_found("result of the step", name)
+    value = await ask.server_state.smith.store.get(state.result_hash)
+    if isinstance(value, str):
+        return _sent(f"{name}.txt", value.encode(errors="replace"), download=True)
+    return _sent(f"{name}.json", bytes(JSONResponse(value).body), download=True)
+
+
+async def previewed(ask: Ask, given: PreviewQuery) -> Answer:
+    """Returns a file as a call that asks for consent would write it."""
+    run, asked = await _asked(ask, given.question)
+    found = await work_files(ask.server_state.smith.runs).consent_preview(run, asked)
+    for each in found.changes if found else ():
+        if each.path == given.path and each.after is not None and each.after.data is not None:
+            return _sent(given.path, each.after.data, download=False)
+    raise not_found("file", given.path)
+
+
+async def with_values(ask: Ask, given: OwnValues) -> Answer:
+    """Returns what a call that asks for consent would do to files with values of one's own."""
+    runs = ask.server_state.smith.runs
+    run, asked = await _asked(ask, given.question)
+    own = await changed_values(runs.store, asked, given.change)
+    return preview_json(await work_files(runs).consent_preview(run, asked, own))
+
+
+async def _asked(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
+    run = await ask.server_state.run(ask.run)
+    asked = run.questions.get(name)
+    if asked is None:
+        raise not_found("question", name)
+    return run, asked
+
+
+def _sent(path: str, data: bytes, *, download: bool) -> Response:
+    """Returns a file as what it is known to be; anything else is only saved, never shown."""
+    media = file_kind(path, data).media
+    place = "attachment" if download or media == UNKNOWN else "inline"
+    name = quote(path.rpartition("/")[2], safe="")
+    headers = {
+        "Content-Security-Policy": _SANDBOX,
+        "X-Content-Type-Options": "nosniff",
+        "Content-Disposition": f"{place}; filename*=UTF-8''{name}",
+    }
+    return Response(data, media_type=media, headers=headers)
+
+
+async def need_as_seen(
+    runs: RunService,
+    run: Run,
+    asked: QuestionAsked,
+    seen: str,
+    own: Mapping[str, Json] | None = None,
+) -> None:
+    """Refuses a consent that was given to a look at files which have changed since.
+
+    Somebody with own values may have looked at what these do, or only at what was asked about.
+    """
+    files = work_files(runs)
+    with_own = await files.consent_preview(run, asked, own) if own else None
+    if with_own is not None and with_own.seen == seen:
+        return
+    now = await files.consent_preview(run, asked)
+    if now is None or now.seen == seen:
+        return
+    names = ", ".join(each.path for each in (with_own or now).changes) or asked.callee
+    hint = Sentence("answer.look_again")
+    raise StaleDecision(Sentence("answer.seen_changed", files=names), hint=hint)
+
+
+def preview_json(found: Preview | None) -> dict[str, Json]:
+    """Returns a preview as JSON, with texts to their last letter."""
+    if found is None:
+        return {"files": None, "seen": "", "would_fail": ""}
+    files: list[Json] = [
+        {
+            "path": each.path,
+            "change": each.kind,
+            "size_before": None if each.before is None else each.before.size,
+            "size_after": None if each.after is None else each.after.size,
+            "kind": _kind(each),
+            "before": _text(each.before),
+            "after": _text(each.after),
+        }
+        for each in found.changes
+    ]
+    return {"files": files, "seen": found.seen, "would_fail": found.error}
+
+
+def _kind(change: FileChange) -> FileKind:
+    shown = change.after or change.before
+    if shown is None or shown.data is None:
+        return "other"
+    return file_kind(change.path, shown.data).kind
+
+
+def _text(content: Content | None) -> str | None:
+    if content is None or content.data is None or content.size > _MOST_TEXT:
+        return None
+    return as_text(content.data)

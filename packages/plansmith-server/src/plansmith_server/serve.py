@@ -1,0 +1,373 @@
+"""Starts a server or a worker from its settings: listens, limits connections, ends gracefully."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+from plansmith.clock import SystemClock
+from plansmith.protected_files import protect
+from plansmith.secrets import SecretBox
+from plansmith.engine.process_kind import ProcessKind
+from plansmith.errors import Misconfigured
+from plansmith_planner.models.make import make_model
+from plansmith.plan.sentence import Sentence
+from plansmith.runs.options import Parts
+from plansmith_server.app import gated, make_app
+from plansmith_server.auth import Auth, load_token, scoped
+from plansmith_server.background import BackgroundRuns
+from plansmith_server.carrier import make_carrier
+from plansmith_server.connections import Connection, connection_limit
+from plansmith_server.conversation_news import ConversationNews
+from plansmith_server.drafts import Drafts
+from plansmith_server.errors import HttpProblem
+from plansmith_server.event_reader import EventReader
+from plansmith_server.middleware import GateRules, host_names, is_loopback
+from plansmith_server.model_switch import ModelSwitch
+from plansmith_server.oidc_login import OidcLogin
+from plansmith_server.ops.leader import Leader
+from plansmith_server.ops.logs import Log
+from plansmith_server.ops.metrics import Metrics, Spans, tracer
+from plansmith_server.ops.notices import Notices
+from plansmith_server.ops.watchdog import watched_loop
+from plansmith_server.ports import ServerSettings, Wiring
+from plansmith_server.settings import Serve
+from plansmith_server.state import LiveAgent, OpenRuns, ServerState
+from plansmith_server.tenant_book import Tenant, TenantBook
+from plansmith_server.tenants import TenantApp, Tenants, TenantSwitch
+from plansmith_server.tokens import TokenFile
+from plansmith_server.upkeep import begin_upkeep
+from plansmith_server.waiting import telling
+from plansmith_server.worker import Left, Worker, working
+from plansmith.store.urls import sqlite_path
+
+if TYPE_CHECKING:
+    from plansmith_server.oidc.client import OidcClient
+
+BACKLOG: Final = 128
+_PROTOCOLS: Final = {
+    "mcp": ("plansmith_server.protocols.mcp:mcp_routes", ("/mcp",)),
+    "a2a": ("plansmith_server.protocols.a2a:a2a_routes", ("/a2a", "/.well-known/agent-card.json")),
+}
+
+
+def protocol_routes(server_state: ServerState, base: str) -> tuple[list[BaseRoute], list[Any]]:
+    """Returns the routes of MCP and A2A and their resources; one without its extra says so."""
+    routes: list[BaseRoute] = []
+    during: list[Any] = []
+    for extra, (dotted, paths) in _PROTOCOLS.items():
+        try:
+            make = resolve_name(dotted)
+        except ModuleNotFoundError:
+            routes += _missing(extra, paths)
+            continue
+        found, held = make(server_state, base)
+        routes += [scoped(each, extra) for each in found]
+        during += held
+    return routes, during
+
+
+def _missing(extra: str, paths: Sequence[str]) -> list[BaseRoute]:
+    async def not_installed(_: Request) -> Response:
+        hint = f"pip install 'plansmith[{extra}]'"
+        return HttpProblem(501, "not_installed", f"{extra} is not installed", hint=hint).response()
+
+    return [Route(path, not_installed, methods=["GET", "POST"]) for path in paths]
+
+
+_GRACE_S: Final = 5
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def make_state(
+    wiring: Wiring, *, log: Log, by: str = "", engine: str = "", **parts: Unpack[Parts]
+) -> ServerState:
+    """Makes the state of a server; the given parts replace those of the settings.
+
+    With an `engine` it sends runs to workers instead of executing them.
+    """
+    settings, clock = wiring.settings, parts.setdefault("clock", SystemClock())
+    drafts = Drafts(clock, lambda text: log.info("planning", text=text))
+    own_model = parts.get("model")
+    model = own_model or make_model(settings.models.plan, clock=clock, tell=drafts.tell)
+    models = ModelSwitch(model, settings.models.plan, clock, is_given=own_model is not None)
+    registry = wiring.make_agents()
+    live = [LiveAgent(registry, each) for each in registry.agents()] if registry else []
+    parts.setdefault("agents", live)
+    parts |= {"tell": drafts.tell, "model": drafts.observed(models)}
+    smith = wiring.make_smith(**parts)
+    teams = wiring.make_teams(smith, tell=drafts.tell, model=own_model)
+    url, folder = settings.store_url(), smith.runs.journals.folder
+    carrier = make_carrier(url, folder, clock=clock, log=log) if engine else None
+    return ServerState(
+        smith=smith,
+        teams=teams,
+        carrier=carrier,
+        wiring=wiring,
+        drafts=drafts,
+        background=BackgroundRuns(smith, teams=teams, drafts=drafts, log=log, carrier=carrier),
+        log=log,
+        metrics=Metrics(),
+        open_runs=OpenRuns(smith),
+        events=EventReader(smith.store),
+        conversations=ConversationNews(smith),
+        by=by or getpass.getuser(),
+        leader=Leader(_lock_path(settings), clock),
+        notices=Notices(
+            settings.notices, secrets=SecretBox(settings.secrets), clock=clock, log=log
+        ),
+        registry=registry,
+        live=tuple(live),
+        models=models,
+    )
+
+
+def _lock_path(settings: ServerSettings) -> Path | None:
+    """Returns the lock file of a SQLite store; other stores have none."""
+    url = settings.store_url()
+    if not url.startswith("sqlite:"):
+        return None
+    path = sqlite_path(url)
+    # One per folder: a server resumes only the runs of the folder it is in.
+    here = sha256(str(settings.folder().resolve()).encode()).hexdigest()[:12]
+    return path.with_name(f"{path.name}.{here}.serve.lock")
+
+
+def bind(serve: Serve) -> socket.socket:
+    """Opens the listening socket; an address that others can reach has to be allowed."""
+    if not is_loopback(serve.host) and not serve.remote:
+        hint = Sentence("serve.add_remote")
+        raise Misconfigured(Sentence("serve.reachable", host=serve.host), hint=hint)
+    family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
+    # asyncio turns Nagle's algorithm off only for sockets that are named as TCP.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((serve.host, serve.port))
+        sock.listen(
+            BACKLOG
+        )  # now: a browser that opens the link at once then waits and is not refused
+    except (OSError, OverflowError) as error:
+        sock.close()
+        hint = Sentence("serve.other_port")
+        place = f"{serve.host}:{serve.port}"
+        problem = Sentence("serve.cannot_listen", address=place, error=str(error))
+        raise Misconfigured(problem, hint=hint) from None
+    return sock
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that ends event streams before it waits for connections to close."""
+
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._end_streams = end_streams
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Handles signals so that the process exits with its own code, not as if killed."""
+        if threading.current_thread() is not threading.main_thread() or os.name != "posix":
+            with super().capture_signals():
+                yield
+            return
+        loop = asyncio.get_running_loop()
+        for each in _SIGNALS:
+            loop.add_signal_handler(each, self.handle_exit, each, None)
+        try:
+            yield
+        finally:
+            for each in _SIGNALS:
+                loop.remove_signal_handler(each)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stops; event streams first."""
+        self._end_streams()
+        await super().shutdown(sockets)
+
+
+def make_server(
+    server_state: ServerState, serve: Serve, sock: socket.socket
+) -> tuple[Server, Auth]:
+    """Makes the server on a bound socket, and the object that checks its clients."""
+    port = int(sock.getsockname()[1])
+    token = load_token(serve.token_file)
+    tokens_file = serve.tokens_file or serve.token_file.with_name("tokens.json")
+    protect((serve.token_file, tokens_file))
+    auth = Auth(
+        token,
+        tokens=TokenFile(tokens_file),
+        by=server_state.by,
+        now=server_state.smith.runs.journals.clock.now,
+        port=port,
+        login=timedelta(days=serve.login_days),
+    )
+    for each in (token, auth.link_token):
+        server_state.log.hide(each)
+    spans = Spans(tracer() if serve.telemetry else None)
+    base, tenants = base_url(sock), _tenants(server_state, serve, auth, base_url(sock))
+    server_state.kind = server_state.kind._replace(at=base)
+    routes, during = protocol_routes(server_state, base)
+    during += [partial(telling, server_state, base), partial(watched_loop, server_state.log)]
+    during += [tenants.running] if tenants else []
+    during += [partial(working, server_state, serve.executes)] if serve.executes else []
+    app = make_app(server_state, auth=auth, more=routes, during=during, spans=spans)
+    rules = GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules)
+    monotonic = server_state.smith.runs.journals.clock.monotonic
+    inside = app._replace(app=TenantSwitch(app.app, tenants)) if tenants else app
+    login = _oidc_login(server_state, serve, auth, base)
+
+    def end_streams() -> None:
+        server_state.closing.set()
+        if tenants is not None:
+            tenants.end_streams()
+
+    gate = gated(inside, auth=auth, rules=rules, monotonic=monotonic, login=login)
+    return Server(_config(gate, serve), end_streams), auth
+
+
+def _config(app: ASGIApp, serve: Serve) -> uvicorn.Config:
+    limit = connection_limit(serve.head_s, most=serve.connections)
+    return uvicorn.Config(
+        app,
+        http=cast("type[asyncio.Protocol]", partial(Connection, limit=limit)),
+        backlog=BACKLOG,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        timeout_graceful_shutdown=_GRACE_S,
+        proxy_headers=False,
+    )
+
+
+def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants | None:
+    """Returns the tenants of a server; None if it keeps none."""
+    if serve.tenants is None:
+        return None
+
+    def make(tenant: Tenant) -> TenantApp:
+        log = own.log.of_tenant(tenant.name)
+        state = make_state(own.wiring.of_tenant(tenant), log=log, by=own.by, engine=serve.engine)
+        routes, during = protocol_routes(state, base)
+        during.append(partial(telling, state, base))
+        app = make_app(state, auth=auth, more=routes, during=during)
+        return TenantApp(app.app, app.lifespan, state.closing)
+
+    return Tenants(TenantBook(serve.tenants), make, log=own.log)
+
+
+def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLogin | None:
+    """Returns how people log in by a provider; None if the settings name none."""
+    if own.settings.oidc is None:
+        return None
+    try:
+        make_client: type[OidcClient] = resolve_name("plansmith_server.oidc.client:OidcClient")
+    except ModuleNotFoundError as error:
+        hint = "pip install 'plansmith[oidc]'"
+        raise Misconfigured(Sentence("serve.oidc_package", name=error.name), hint=hint) from None
+    monotonic = own.smith.runs.journals.clock.monotonic
+    return OidcLogin(
+        client=make_client(own.settings.oidc, monotonic=monotonic),
+        auth=auth,
+        book=TenantBook(serve.tenants) if serve.tenants else None,
+        base=base,
+        log=own.log,
+        now=own.smith.runs.journals.clock.now,
+    )
+
+
+def base_url(sock: socket.socket) -> str:
+    """Returns the URL of the server as seen from this machine."""
+    host, port = sock.getsockname()[:2]
+    name = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - a link to here
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}"
+
+
+async def run_server(wiring: Wiring, serve: Serve, announce: Callable[[str], None]) -> None:
+    """Serves until a signal; `announce` receives the one-time link."""
+    with bind(serve) as sock:
+        log = Log()
+        log.capture_libraries()
+        server_state = make_state(wiring, log=log, engine=serve.engine)
+        if serve.engine:
+            since = server_state.smith.runs.clock.now()
+            server_state.kind = ProcessKind("server", since, serve.executes)
+        server, auth = make_server(server_state, serve, sock)
+        announce(f"{base_url(sock)}/?token={auth.link_token}")
+        await server.serve(sockets=[sock])
+
+
+@contextmanager
+def _signals(stop: asyncio.Event, hurry: asyncio.Event) -> Generator[None]:
+    """Sets `stop` at the first signal, and `hurry` at the second."""
+    loop = asyncio.get_running_loop()
+
+    def heard() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, heard)
+    try:
+        yield
+    finally:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Does work, which may wait for a database that is away; true if it was told to stop first."""
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    if tasks[0].done():
+        tasks[1].cancel()
+        tasks[0].result()
+        return False
+    tasks[0].cancel()
+    await asyncio.gather(tasks[0], return_exceptions=True)
+    return True
+
+
+async def run_worker(wiring: Wiring, *, drain_s: float, announce: Callable[[str], None]) -> Left:
+    """Executes runs until a signal, then drains; `announce` receives the name of the queue."""
+    log = Log()
+    log.capture_libraries()
+    server_state = make_state(wiring, log=log, engine="dbos")
+    workers = wiring.settings.workers
+    most = workers.concurrency
+    server_state.kind = ProcessKind("worker", server_state.smith.runs.clock.now(), most)
+    worker = Worker(server_state, most=most)
+    stop, hurry = asyncio.Event(), asyncio.Event()
+    tasks: list[asyncio.Task[None]] = []
+    with _signals(stop, hurry):
+        try:
+            if await _unless(stop, worker.start(workers.limits())):
+                return Left(0, 0)
+            tasks += begin_upkeep(server_state)
+            announce(worker.carrier.queue.name)
+            await stop.wait()
+            return await worker.drain(drain_s, hurry)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await server_state.close()
+            log.info("stopped")

@@ -1,0 +1,198 @@
+"""Holds what all handlers share: Plansmith, background runs, the list of runs, agents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from plansmith_connect.a2a.registry import AgentRegistry
+from plansmith.app import Plansmith
+from plansmith.engine.journal import Journal
+from plansmith.engine.process_kind import ProcessKind
+from plansmith.errors import NotFound, OtherTeam, PlansmithError
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.data import Json
+from plansmith.plan.run import Run
+from plansmith.plan.run_options import TeamName
+from plansmith.ports import Agent, Call, Closing
+from plansmith_server.background import BackgroundRuns
+from plansmith_server.carrier import RunCarrier
+from plansmith_server.conversation_news import ConversationNews
+from plansmith_server.drafts import Drafts
+from plansmith_server.errors import not_found
+from plansmith_server.event_reader import EventReader
+from plansmith_server.model_switch import ModelDownloads, ModelSwitch
+from plansmith_server.ops.leader import Leader
+from plansmith_server.ops.logs import Log
+from plansmith_server.ops.metrics import Metrics
+from plansmith_server.ops.notices import Notices
+from plansmith_server.ports import ServerSettings, Teams, Wiring
+from plansmith_server.serialize import run_row
+
+
+class LiveAgent:
+    """An agent of the registry; call `refresh` after an approval."""
+
+    def __init__(self, registry: AgentRegistry, agent: Agent) -> None:
+        self._registry = registry
+        self._agent = agent
+        self._name = agent.spec.name
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The approved card."""
+        return self._agent.spec
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        """Returns the result of a task."""
+        return await self._agent.work(task, inputs, call)
+
+    async def refresh(self) -> None:
+        """Takes the agent from the registry again."""
+        found = [each for each in self._registry.agents() if each.spec.name == self._name]
+        if found:
+            old, self._agent = self._agent, found[0]
+            if isinstance(old, Closing):
+                await old.close()
+
+    async def close(self) -> None:
+        """Closes the agent."""
+        if isinstance(self._agent, Closing):
+            await self._agent.close()
+
+
+_KEPT: Final = 2_000
+Row = dict[str, Json]
+
+
+class Listed(NamedTuple):
+    """An open run, and its row in a list."""
+
+    row: Row
+    run: Run
+
+
+class OpenRuns:
+    """Caches the open runs, which the inbox and every new stream read."""
+
+    def __init__(self, smith: Plansmith) -> None:
+        self._smith = smith
+        self._position = -1
+        self._listed: OrderedDict[str, Listed] = OrderedDict()
+
+    async def _refresh(self) -> None:
+        """Forgets runs that have changed."""
+        store = self._smith.store
+        if self._position < 0:
+            self._position = await store.wait_news(-1)
+        while news := await store.news(self._position):
+            for each in news:
+                self._listed.pop(each.run, None)
+            self._position = news[-1].position
+
+    async def _read(self, run_id: str) -> Listed:
+        """Returns an open run, also a damaged one."""
+        known = self._listed.get(run_id)
+        if known is not None:
+            return known
+        before = self._position
+        run, summary = await self._smith.runs.journals.listed(run_id)
+        found = Listed(run_row(summary), run)
+        # If the run changed while it was read, it is read again next time.
+        if self._position == before:
+            self._listed[run_id] = found
+            if len(self._listed) > _KEPT:
+                self._listed.popitem(last=False)
+        return found
+
+    def forget(self, run_id: str) -> None:
+        """Forgets a removed run."""
+        self._listed.pop(run_id, None)
+
+    async def all(self) -> list[Listed]:
+        """Returns the open runs, oldest first."""
+        await self._refresh()
+        return [await self._read(run_id) for run_id in await self._smith.store.open_runs()]
+
+
+_LONGEST: Final = 300
+
+
+@dataclass(slots=True)
+class ServerState:
+    """The state of one server; runs and templates are in the store."""
+
+    smith: Plansmith
+    wiring: Wiring
+    drafts: Drafts
+    background: BackgroundRuns
+    log: Log
+    metrics: Metrics
+    open_runs: OpenRuns
+    events: EventReader
+    conversations: ConversationNews
+    by: str
+    leader: Leader
+    teams: Teams
+    notices: Notices
+    registry: AgentRegistry | None = None
+    live: tuple[LiveAgent, ...] = ()
+    # Sends runs to workers; None where this server executes them itself.
+    carrier: RunCarrier | None = None
+    # The planning model that a person may change; None where it is not this server's.
+    models: ModelSwitch | None = None
+    downloads: ModelDownloads = field(default_factory=ModelDownloads)
+    kind: ProcessKind = field(default_factory=lambda: ProcessKind("server"))
+    ready: bool = False
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def settings(self) -> ServerSettings:
+        """The settings of the server, or of the tenant."""
+        return self.wiring.settings
+
+    async def close(self) -> None:
+        """Stops what runs, so that it can be resumed later, and closes everything."""
+        await self.background.close()
+        if self.carrier is not None:
+            await self.carrier.close()
+        await self.teams.close()
+        await self.smith.close()
+        self.leader.close()
+
+    async def journal(self, run_id: str) -> Journal:
+        """Returns the journal of a run; raises 404 if there is no such run."""
+        if len(run_id) > _LONGEST or not run_id.isprintable():
+            raise not_found("run", run_id)
+        try:
+            return await self.smith.runs.journals.load(run_id)
+        except NotFound:
+            raise not_found("run", run_id) from None
+
+    async def for_run(self, run_id: str, *, acts: bool = True) -> ServerState:
+        """Returns this state with the Plansmith of the run's team.
+
+        With `acts=False`, for reading and stopping, a team that cannot be made is no error.
+        """
+        try:
+            smith = await self.teams.of_id(run_id)
+        except OtherTeam:
+            if acts:
+                raise
+            return self
+        except PlansmithError:
+            return self  # no such run, or a damaged one: reading it raises the right error
+        return self if smith is self.smith else replace(self, smith=smith)
+
+    def for_team(self, name: TeamName | None, database: str = "") -> ServerState:
+        """Returns this state with the Plansmith of a new team; unchanged without a name."""
+        if name is None:
+            return self
+        return replace(self, smith=self.teams.of_name(name, database))
+
+    async def run(self, run_id: str) -> Run:
+        """Returns a run without its results; raises 404 if there is no such run."""
+        return (await self.journal(run_id)).run

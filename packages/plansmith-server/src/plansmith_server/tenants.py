@@ -1,0 +1,171 @@
+"""Serves each tenant by an application of its own, behind the one gate of the server.
+
+An application has the store, the tools and the background runs of one tenant and no other, so
+that no handler can reach those of another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from plansmith.tools.toolset import SHARE
+from plansmith.errors import NotFound, PlansmithError
+from plansmith.plan.sentence import Sentence
+from plansmith_server.auth import grant_of
+from plansmith_server.errors import HttpProblem
+from plansmith_server.ops.logs import Log
+from plansmith_server.tenant_book import Tenant, TenantBook
+
+_LOOK_S: Final = 2.0
+_HINT: Final = "the server's log says why"
+
+
+class TenantApp(NamedTuple):
+    """The application of a tenant, what runs while it is served, and how its streams are ended."""
+
+    app: ASGIApp
+    lifespan: Callable[[], AbstractAsyncContextManager[Any]]
+    closing: asyncio.Event
+
+
+@dataclass(slots=True)
+class _Serving:
+    """A tenant that is served, in a task of its own."""
+
+    tenant: Tenant
+    started: asyncio.Future[TenantApp]
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class Tenants:
+    """Starts and stops the applications of tenants, also of those that come and go meanwhile."""
+
+    def __init__(self, book: TenantBook, make: Callable[[Tenant], TenantApp], *, log: Log) -> None:
+        self._book = book
+        self._make = make
+        self._log = log
+        self._serving: dict[str, _Serving] = {}
+        self._failed: dict[str, str] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Serves the tenants until the context ends."""
+        watching = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            await asyncio.gather(*[self._stop(key) for key in [*self._serving]])
+
+    def end_streams(self) -> None:
+        """Ends the event streams of all tenants."""
+        for each in self._serving.values():
+            if each.started.done() and each.started.exception() is None:
+                each.started.result().closing.set()
+
+    async def app(self, key: str) -> ASGIApp:
+        """Returns the application of a tenant; starts it if it is new."""
+        if key not in self._serving:
+            self._look()
+        serving = self._serving.get(key)
+        if serving is None or not self._is_known(serving.tenant):
+            raise HttpProblem(401, "no_token", "the tenant of this token was removed")
+        try:
+            return (await asyncio.shield(serving.started)).app
+        except PlansmithError:
+            raise HttpProblem(
+                503, "not_ready", "this tenant cannot be served now", hint=_HINT
+            ) from None
+
+    def _is_known(self, tenant: Tenant) -> bool:
+        """Whether the tenant is still there; another one of its name has another key."""
+        try:
+            return self._book.get(tenant.name).key == tenant.key
+        except NotFound:
+            return False
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                for key in self._look():
+                    await self._stop(key)
+            except PlansmithError as error:
+                self._log.warning("tenants_not_read", error=str(error))
+            await asyncio.sleep(_LOOK_S)
+
+    def _look(self) -> list[str]:
+        """Starts new tenants; returns those that are served and were removed."""
+        known = {each.key: each for each in self._book.all()}
+        for key, tenant in known.items():
+            if key not in self._serving:
+                started = asyncio.get_running_loop().create_future()
+                serving = self._serving[key] = _Serving(tenant, started)
+                serving.task = asyncio.create_task(self._serve(serving), name=f"tenant {key}")
+        return [key for key in self._serving if key not in known]
+
+    async def _serve(self, serving: _Serving) -> None:
+        tenant = serving.tenant
+        SHARE.set(tenant.key)
+        try:
+            made = self._make(tenant)
+            async with made.lifespan():
+                serving.started.set_result(made)
+                self._failed.pop(tenant.key, None)
+                await serving.stop.wait()
+        except Exception as error:  # noqa: BLE001 - one tenant must not take the others down
+            self._tell(tenant, repr(error))
+            if not serving.started.done():
+                serving.started.set_exception(
+                    NotFound(Sentence("tenants.not_served", name=tenant.name))
+                )
+                serving.started.exception()
+        finally:
+            # What failed is tried again at the next look.
+            if self._serving.get(tenant.key) is serving:
+                del self._serving[tenant.key]
+
+    def _tell(self, tenant: Tenant, error: str) -> None:
+        """Logs why a tenant is not served, once for each reason."""
+        if self._failed.get(tenant.key) != error:
+            self._failed[tenant.key] = error
+            self._log.failure("tenant_failed", tenant=tenant.name, error=error)
+
+    async def _stop(self, key: str) -> None:
+        serving = self._serving.get(key)
+        if serving is None or serving.task is None:
+            return
+        if serving.started.done() and serving.started.exception() is None:
+            serving.started.result().closing.set()
+        serving.stop.set()
+        await asyncio.gather(serving.task, return_exceptions=True)
+
+
+class TenantSwitch:
+    """Hands a request to the application of its client's tenant."""
+
+    def __init__(self, own: ASGIApp, tenants: Tenants) -> None:
+        self._own = own
+        self._tenants = tenants
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves a request; without a tenant, by the server's own application."""
+        key = grant_of(scope).tenant if scope["type"] == "http" else ""
+        SHARE.set(key)
+        try:
+            app = await self._tenants.app(key) if key else self._own
+        except HttpProblem as problem:
+            await problem.response()(scope, receive, send)
+            return
+        except PlansmithError:
+            unread = HttpProblem(503, "not_ready", "tenants cannot be read now", hint=_HINT)
+            await unread.response()(scope, receive, send)
+            return
+        await app(scope, receive, send)

@@ -1,0 +1,169 @@
+"""A worker: takes runs from the queue and executes them, as a server does but without HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+from plansmith.engine.journal import SYSTEM
+from plansmith.engine.process_kind import read_kind
+from plansmith.engine.processes import this_process
+from plansmith.engine.run_queue import QueueLimits
+from plansmith.errors import PlansmithError
+from plansmith.plan.next_move import goes_on
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
+from plansmith_server.state import ServerState
+
+# A run that this worker cannot take now waits so long before it is offered again.
+_OFFER_S: Final = 1.0
+# So often a worker that lacks a tool leaves a run to others before it pauses the run. Each time
+# another worker may be slower than this one, so with others it has to be more often.
+_OFFERS: Final = 3
+_OFFERS_TO_OTHERS: Final = 12
+_LONGEST_OFFER_S: Final = 3.0
+_LAST_S: Final = 5.0
+_POLL_S: Final = 0.2
+# Of all workers together: some worker looks soon enough, and the database has other work.
+_POLLS_A_SECOND: Final = 100
+
+
+class Left(NamedTuple):
+    """How a worker ended: the runs that others go on with, and those whose calls were cut off."""
+
+    handed_over: int
+    cut_off: int
+
+
+class Worker:
+    """Executes up to `most` runs at a time until it is told to stop.
+
+    Then it takes no more, starts no more steps, waits for the running calls for up to `drain_s`
+    seconds, and gives the runs that are not over back to the queue.
+    """
+
+    def __init__(self, server_state: ServerState, *, most: int) -> None:
+        assert server_state.carrier is not None  # noqa: S101 - a worker is made with an engine
+        self._state = server_state
+        self.carrier = server_state.carrier
+        self._most = most
+        journals = server_state.smith.runs.journals
+        self._owners, self._clock, self._patience = (
+            journals.owners,
+            journals.clock,
+            journals.patience,
+        )
+        self._advancing: set[str] = set()
+        self._offered: dict[str, int] = {}
+        self._draining = False
+        self._given_back: set[str] = set()
+        self._taker = self.carrier.queue.taker(name=this_process(), advance=self._advance)
+
+    async def start(self, limits: QueueLimits) -> None:
+        """Tells the others that this worker lives, and begins to take runs."""
+        await self._patience.until_done(lambda: self._owners.serve(str(self._state.kind)))
+        known = await self._patience.until_done(self._for_all_workers)
+        await self.carrier.open(limits._replace(per_worker=known.per_worker, poll_s=known.poll_s))
+        await self._taker.start()
+        self._state.ready = True
+
+    async def _for_all_workers(self) -> QueueLimits:
+        """Returns what suits all living workers: the queue knows one number for all of them."""
+        found = [each.beat.kind for each in await self._owners.processes() if each.lives]
+        takes = [each.runs for each in map(read_kind, found) if each.runs]
+        poll_s = max(_POLL_S, len(takes) / _POLLS_A_SECOND)
+        return QueueLimits(per_worker=max([self._most, *takes]), poll_s=poll_s)
+
+    async def _advance(self, run_id: str) -> None:
+        """Goes on with a run that this worker took from the queue, or leaves it to others."""
+        if self._draining:
+            self._given_back.add(run_id)  # sent again once the queue knows that it is not here
+            return
+        if len(self._advancing) >= self._most:
+            self._state.background.continue_later(run_id, _OFFER_S)
+            return
+        self._advancing.add(run_id)
+        try:
+            if not await self._is_left_to_others(run_id):
+                await self._state.background.advance(run_id)
+        finally:
+            self._advancing.discard(run_id)
+
+    async def _is_left_to_others(self, run_id: str) -> bool:
+        """Tells whether this worker lacks a tool of the run; others then get it for a while."""
+        try:
+            run = (await self._state.smith.runs.journals.load(run_id)).run
+            lacking = await self._lacking(run)
+            offers = _OFFERS_TO_OTHERS if lacking and await self._has_others() else _OFFERS
+        except PlansmithError:
+            return False  # told by whoever goes on with it
+        if not lacking:
+            self._offered.pop(run_id, None)
+            return False
+        self._offered[run_id] = times = self._offered.get(run_id, 0) + 1
+        self._state.log.warning("tool_lacking", run=run_id, tools=[*lacking], times=times)
+        if times < offers:
+            wait_s = min(_OFFER_S * times, _LONGEST_OFFER_S)
+            self._state.background.continue_later(run_id, wait_s)
+        else:
+            del self._offered[run_id]  # a person who resumes it has others try again
+            reason = Sentence("pause.no_tool", names=", ".join(lacking))
+            await self._state.smith.pause(run_id, by=SYSTEM, reason=reason)
+        return True
+
+    async def _has_others(self) -> bool:
+        """Tells whether another process that takes runs lives."""
+        lives = [each.beat for each in await self._owners.processes() if each.lives]
+        return any(read_kind(each.kind).runs and each.process != this_process() for each in lives)
+
+    async def _lacking(self, run: Run) -> list[str]:
+        """Returns the tools and agents of an approved plan that this worker does not have."""
+        if run.plan is None or not run.approved_tools:
+            return []
+        smith = self._state.teams.of(run)
+        here = await smith.runs.intake.definitions(run.plan, run.templates)
+        return sorted(set(run.approved_tools) - set(here))
+
+    async def drain(self, seconds: float, hurry: asyncio.Event) -> Left:
+        """Takes no more runs, lets running calls end, and gives back what is not over."""
+        self._draining = True
+        await self._tell_draining()
+        stopping = asyncio.create_task(self._taker.stop(seconds + _LAST_S))
+        running = [*self._advancing]
+        self._state.log.info("draining", runs=len(running), seconds=seconds)
+        for smith in self._state.teams.all():
+            smith.runs.execution.leave_all()
+        background = self._state.background
+        cut_off = await background.settle(seconds, hurry)
+        await background.close()
+        await stopping
+        handed_over = self._given_back | {run for run in running if await self._goes_on(run)}
+        for run in handed_over:
+            self.carrier.send(run)
+        await self.carrier.flush(_LAST_S)
+        return Left(len(handed_over), len(cut_off))
+
+    async def _tell_draining(self) -> None:
+        """Tells the others that this worker takes no more runs."""
+        kind = str(self._state.kind._replace(draining=True))
+        try:
+            await self._owners.serve(kind)
+        except PlansmithError as error:
+            self._state.log.warning("store_away", error=str(error))
+
+    async def _goes_on(self, run_id: str) -> bool:
+        try:
+            return goes_on((await self._state.smith.runs.journals.load(run_id)).run)
+        except PlansmithError:
+            return True  # whoever takes it looks again
+
+
+@asynccontextmanager
+async def working(server_state: ServerState, most: int) -> AsyncGenerator[None]:
+    """Has a server execute runs too while it serves; at the end they are left to others."""
+    worker = Worker(server_state, most=most)
+    await worker.start(server_state.settings.workers.limits())
+    yield
+    await worker.drain(_LAST_S, asyncio.Event())

@@ -1,0 +1,373 @@
+"""Who may speak to the server: hosts, origins, tokens, sizes and rates, on every route."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.unit.server.house import House, page_header, serving, tool_step
+
+from plansmith.clock import SystemClock
+from plansmith_cli.main import main
+from plansmith.errors import Misconfigured
+from plansmith_server.auth import Auth, load_token
+from plansmith_server.middleware import host_names
+from plansmith_server.openapi import Route
+from plansmith_server.ops.logs import Log
+from plansmith_server.route_table import PAGES, ROUTES
+from plansmith_server.serve import bind
+from plansmith_server.settings import Serve
+from plansmith_server.tokens import Member, TokenFile
+
+# Probes have no token: tests/e2e/test_server_api_page.py asks what they learn.
+EVERY = [each for each in (*ROUTES, *PAGES) if not each.is_open]
+UNSAFE = [each for each in EVERY if each.method not in ("GET", "HEAD")]
+OTHERS = ["/mcp", "/a2a", "/.well-known/agent-card.json", "/no/such.file", "/assets/x.js"]
+
+
+def place(route: Route) -> str:
+    run = "01900000-0000-7000-8000-000000000000"
+    return re.sub(r"\{(\w+)(:path)?\}", lambda found: run if found[1] == "id" else "x", route.path)
+
+
+async def test_every_route_needs_a_token_the_right_host_and_its_own_site(tmp_path: Path) -> None:
+    async with serving(tmp_path, failures_per_minute=1e6) as house:
+        async with httpx.AsyncClient(verify=False, base_url=house.url) as stranger:
+            for route in EVERY:
+                name = f"{route.method} {route.path}"
+                bare = await stranger.request(route.method, place(route))
+                assert bare.status_code == 401, name
+                assert bare.json()["code"] == "no_token", name
+                assert bare.headers["www-authenticate"] == "Bearer", name
+                wrong = {"Authorization": "Bearer nonsense"}
+                guess = await stranger.request(route.method, place(route), headers=wrong)
+                assert guess.status_code == 401, name
+                elsewhere = await house.client.request(
+                    route.method, place(route), headers={"Host": "evil.example"}
+                )
+                assert elsewhere.status_code == 421, name
+            for path in OTHERS:
+                assert (await stranger.get(path)).status_code == 401, path
+                assert (await stranger.post(path)).status_code == 401, path
+        for route in UNSAFE:
+            for headers in (
+                {"Origin": "http://evil.example"},
+                {"Origin": "null"},
+                {"Sec-Fetch-Site": "cross-site"},
+                {"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:1"},
+            ):
+                answer = await house.client.request(route.method, place(route), headers=headers)
+                assert answer.status_code == 403, (route.path, headers)
+
+
+async def test_what_a_page_of_its_own_sends_is_taken(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        own = {"Origin": house.url, "Sec-Fetch-Site": "same-origin"}
+        assert (await house.client.post("/v1/runs", json={}, headers=own)).status_code == 422
+        port = house.url.rpartition(":")[2]
+        named = {"Host": f"localhost:{port}"}
+        assert (await house.client.get("/version", headers=named)).status_code == 200
+        no_port = {"Host": "127.0.0.1"}
+        assert (await house.client.get("/version", headers=no_port)).status_code == 421
+
+
+async def test_the_link_works_once_and_leaves_a_strict_cookie(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        link = f"/?token={house.keys.link_token}"
+        visit = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}
+        async with httpx.AsyncClient(verify=False, base_url=house.url, headers=visit) as browser:
+            assert (await browser.get("/?token=wrong")).status_code == 401
+            first = await browser.get(link)
+            assert first.status_code == 303
+            assert re.fullmatch(r"/#login=\w{64}", first.headers["location"])
+            cookie = first.headers["set-cookie"].lower()
+            assert "httponly" in cookie
+            assert "samesite=strict" in cookie
+            assert house.token.lower() not in cookie
+            page = await browser.get("/", headers={"Accept": "text/html"})
+            assert page.status_code == 200
+            assert "Plansmith" in page.text
+            key = page_header(first.headers["location"])
+            assert (await browser.get("/v1/runs", headers=key)).is_success
+        async with httpx.AsyncClient(verify=False, base_url=house.url) as other:
+            again = await other.get(link, headers={"Accept": "text/html"})
+            assert again.status_code == 401
+            assert "plansmith tokens link" in again.text
+
+
+async def logged_in(house: House) -> dict[str, str]:
+    """The cookie of a browser that followed the link, and the key of its page, as headers."""
+    async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
+        answer = await browser.get(f"/?token={house.keys.link_token}")
+        value = answer.cookies[house.keys.cookie_name]
+        cookie = {"Cookie": f"{house.keys.cookie_name}={value}"}
+        return cookie | page_header(answer.headers["location"])
+
+
+async def test_a_stolen_cookie_alone_reads_and_approves_nothing(tmp_path: Path) -> None:
+    """Another port of the host gets the cookie by one click; what the page stores it does not."""
+    async with serving(tmp_path, failures_per_minute=1e6) as house:
+        run = await house.begin(tool_step("a", "mail"))
+        both = await logged_in(house)
+        cookie, key = ({name: both[name]} for name in ("Cookie", "X-Plansmith-Page"))
+        decision = {"approve": run["hash"]}
+        path = f"/v1/runs/{run['id']}"
+        async with httpx.AsyncClient(verify=False, base_url=house.url) as thief:
+            for wrong in (
+                cookie,
+                key,
+                cookie | {"X-Plansmith-Page": "0" * 64},
+                cookie | {"X-Plansmith-Page": house.keys.page_key("psl_another")},
+                cookie | {"Sec-Fetch-Site": "same-origin", "Origin": house.url},
+            ):
+                answers = [
+                    await thief.post(f"{path}/decision", json=decision, headers=wrong),
+                    await thief.delete(path, headers=wrong),
+                    await thief.post("/v1/logout", json={}, headers=wrong),
+                    *[
+                        await thief.get(each, headers=wrong)
+                        for each in (path, "/v1/events", "/v1/runs", f"{path}/report?page_key=x")
+                    ],
+                ]
+                assert {each.status_code for each in answers} == {401}, wrong
+            # A page of another port sends both, if it can read neither.
+            same_site = both | {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}
+            refused = await thief.post(f"{path}/decision", json=decision, headers=same_site)
+            assert refused.status_code == 403
+            # A key in an address reads, and changes nothing.
+            linked = f"{path}?page_key={key['X-Plansmith-Page']}"
+            assert (await thief.delete(linked, headers=cookie)).status_code == 401
+            assert (await thief.get(linked, headers=cookie)).status_code == 200
+            assert (await thief.get("/", headers=cookie)).status_code == 200  # its files
+            done = await thief.post(f"{path}/decision", json=decision, headers=both)
+            assert done.status_code == 200
+        assert "page_key" not in house.log.getvalue()
+
+
+async def test_a_link_of_somebody_else_asks_before_it_replaces_a_log_in(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        both = await logged_in(house)
+        now = house.server_state.smith.runs.journals.clock.now()
+        mallory = Member(user="mallory<b>", role="viewer")
+        with pytest.raises(Misconfigured):
+            house.tokens.new_link(by="ann", now=now, member=mallory)
+        mallory = Member(user="mallory", role="viewer")
+        link = f"/?token={house.tokens.new_link(by='ann', now=now, member=mallory)}"
+        async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
+            # On another site the browser keeps its cookie back: it comes again from ours.
+            far = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+            onward = await browser.get(link, headers=far)
+            assert (onward.status_code, "set-cookie" in onward.headers) == (200, False)
+            assert f'url={link}"' in onward.text
+            asked = await browser.get(link, headers=both)
+            assert (asked.status_code, "set-cookie" in asked.headers) == (200, False)
+            assert "logged in as <b>ann</b>" in asked.text
+            assert f'<form method=post action="{link}">' in asked.text
+            forged = both | {"Origin": "http://evil.example"}
+            assert (await browser.post(link, headers=forged)).status_code == 403
+            mine = {"Origin": house.url, "Sec-Fetch-Site": "same-origin"}
+            done = await browser.post(link, headers=both | mine)
+            assert (done.status_code, "set-cookie" in done.headers) == (303, True)
+        # A link of one's own asks nothing.
+        own = f"/?token={house.tokens.new_link(by='ann', now=now)}"
+        async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
+            assert (await browser.get(own, headers=both)).status_code == 303
+
+
+@pytest.mark.parametrize("proto", ["http", "https"])
+async def test_the_cookie_is_secure_where_the_browser_came_over_tls(
+    tmp_path: Path, proto: str
+) -> None:
+    async with serving(tmp_path) as house, httpx.AsyncClient(base_url=house.url) as browser:
+        link = f"/?token={house.keys.link_token}"
+        answer = await browser.get(link, headers={"X-Forwarded-Proto": proto})
+        cookie = answer.headers["set-cookie"].lower()
+        assert ("; secure" in cookie) is (proto == "https")
+
+
+async def test_an_open_page_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        cookie, token = await logged_in(house), house.token
+        _, _, value = cookie["Cookie"].partition("=")
+    async with serving(tmp_path) as house:
+        assert house.token == token
+        async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
+            old = cookie | {"Cookie": f"{house.keys.cookie_name}={value}"}
+            assert (await browser.get("/v1/runs", headers=old)).status_code == 200
+    assert house.keys.cookie_name.startswith("plansmith_")
+
+
+async def test_every_answer_forbids_scripts_of_others(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        for path in ("/", "/v1/runs", "/healthz", "/v1/runs/x", "/openapi.json"):
+            headers = (await house.client.get(path)).headers
+            assert headers["content-security-policy"].startswith("default-src 'self'"), path
+            assert "unsafe" not in headers["content-security-policy"]
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "no-referrer"
+            assert "access-control-allow-origin" not in headers
+            assert "server" not in headers
+
+
+async def test_bodies_are_json_and_of_a_bounded_size(tmp_path: Path) -> None:
+    async with serving(tmp_path, max_body=1000) as house:
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+            answer = await house.client.post(
+                "/v1/runs", content=b'{"request": "x"}', headers={"Content-Type": kind}
+            )
+            assert answer.status_code == 415, kind
+        large = {"request": "x" * 2000}
+        assert (await house.client.post("/v1/runs", json=large)).status_code == 413
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(20):
+                yield b"x" * 100
+
+        chunked = await house.client.post(
+            "/v1/runs", content=pieces(), headers={"Content-Type": "application/json"}
+        )
+        assert chunked.status_code == 413
+        assert (await house.get("/v1/runs"))["items"] == []
+
+
+async def test_who_asks_too_often_or_guesses_tokens_has_to_wait(tmp_path: Path) -> None:
+    async with serving(tmp_path, per_second=0.01, burst=5) as house:
+        codes = [(await house.client.get("/healthz")).status_code for _ in range(7)]
+        assert codes == [200] * 5 + [429] * 2
+        assert int((await house.client.get("/healthz")).headers["retry-after"]) > 1
+    async with serving(tmp_path, failures_per_minute=3) as house:
+        wrong = {"Authorization": "Bearer guess"}
+        codes = [(await house.client.get("/", headers=wrong)).status_code for _ in range(5)]
+        assert codes == [401] * 3 + [429] * 2
+        assert (await house.client.get("/healthz")).status_code == 200
+        text = (await house.client.get("/metrics")).text
+        assert 'route="refused",status="401"} 3' in text
+
+
+async def test_nothing_secret_is_logged(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        run = await house.begin(tool_step("a"))
+        secrets = [house.token, house.keys.link_token, house.new_token("helper", "look")]
+        cookie = await logged_in(house)
+        secrets.append(cookie["Cookie"].partition("=")[2])
+        await house.client.get(f"/{secrets[-1]}/{secrets[-2]}")
+        await house.client.get(f"/v1/runs?q={house.token}")
+        await house.client.get(f"/{house.token}")
+        await house.approve(run)
+        await house.until(run["id"], "done")
+    lines = [json.loads(line) for line in house.log.getvalue().splitlines()]
+    assert {"request", "ready", "stopped"} <= {line["event"] for line in lines}
+    assert not [each for each in secrets if each in house.log.getvalue()]
+
+
+def test_log_lines_leave_out_what_looks_like_a_secret(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("w") as file:
+        log = Log(file)
+        log.hide("hunter2")
+        log.warning("x", error="Bearer abc.def failed for hunter2", api_key="k", more=["sk-123"])
+        log.failure("y", told={"password": "p", "plain": "see /?token=zzz"})
+    text = path.read_text()
+    assert not [
+        each for each in ("abc.def", "hunter2", '"k"', "sk-123", '"p"', "zzz") if each in text
+    ]
+    assert [json.loads(line)["level"] for line in text.splitlines()] == ["warning", "error"]
+
+
+def test_the_token_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "token"
+    token = load_token(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert load_token(path) == token
+    path.chmod(0o644)
+    with pytest.raises(Misconfigured, match="chmod 600"):
+        load_token(path)
+    path.chmod(0o600)
+    path.write_text("short")
+    with pytest.raises(Misconfigured, match="32"):
+        load_token(path)
+    with pytest.raises(Misconfigured, match="--token-file"):
+        load_token(tmp_path / "deep" / "token" / "below")
+
+
+def test_keys_tell_right_from_wrong(tmp_path: Path) -> None:
+    clock = SystemClock()
+    tokens = TokenFile(tmp_path / "tokens.json")
+    keys = Auth("t" * 40, tokens=tokens, by="ann", now=clock.now, port=1)
+    other = Auth("u" * 40, tokens=TokenFile(tmp_path / "no.json"), by="bo", now=clock.now, port=2)
+    _, secret = tokens.create("bot", ["look"], by="ann", now=clock.now(), lasts=None)
+    cookie = keys.log_in()
+
+    def who(bearer: str = "", cookie: str = "") -> str:
+        found = keys.grant(bearer=bearer, cookie=cookie)
+        return f"{found.actor.kind} {found.actor.name}" if found else ""
+
+    assert who("t" * 40) == "person ann"
+    assert who(secret) == "program bot"
+    assert who(cookie=cookie) == "person ann"
+    assert [who(), who(cookie, "t" * 40), who("t" * 40 + "é", other.log_in())] == ["", "", ""]
+    assert who(cookie=secret) == ""
+    assert keys.cookie_name != other.cookie_name
+    link = keys.link_token
+    assert not keys.take_link("")
+    assert keys.take_link(link)
+    assert not keys.take_link(link)
+    assert not keys.take_link("")
+
+
+def test_an_address_others_can_reach_needs_a_flag_and_a_token(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for host in ("0.0.0.0", "::", "192.0.2.1"):
+        with pytest.raises(Misconfigured, match="other machines"):
+            bind(Serve(token_file=tmp_path / "t", host=host))
+    assert main(["serve", "--host", "0.0.0.0", "--no-browser"]) == 2
+    assert main(["serve", "--host", "0.0.0.0", "--insecure-remote", "--no-browser"]) == 2
+    assert "--token-file" in capsys.readouterr().err
+    with bind(Serve(token_file=tmp_path / "t")) as sock:
+        assert sock.getsockname()[0] == "127.0.0.1"
+        taken = Serve(token_file=tmp_path / "t", port=sock.getsockname()[1])
+        with pytest.raises(Misconfigured, match="--port"):
+            bind(taken)
+
+
+def test_a_server_answers_to_its_own_names_only() -> None:
+    assert host_names("127.0.0.1", 9) == {"127.0.0.1:9", "localhost:9", "[::1]:9"}
+    assert "plans.example" in host_names("0.0.0.0", 9, ["Plans.Example"])
+    assert "0.0.0.0:9" not in host_names("0.0.0.0", 9)
+    assert "192.0.2.1:9" in host_names("192.0.2.1", 9)
+    assert "localhost" in host_names("127.0.0.1", 80)
+
+
+async def test_no_file_outside_the_page_is_served(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        for path in ("/../keys.py", "/%2e%2e/keys.py", "/..%2fkeys.py", "//etc/passwd", "/%00.x"):
+            answer = await _raw(house, path)
+            assert b"hmac" not in answer
+            assert b"root:" not in answer
+            assert b" 500 " not in answer.splitlines()[0]
+
+
+async def test_an_unknown_api_address_is_not_the_page(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        answer = await house.client.get("/v1/nothing")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        wrong = await house.client.post("/healthz", json={})
+        assert (wrong.status_code, wrong.json()["code"]) == (405, "no_such_method")
+
+
+async def _raw(house: House, path: str) -> bytes:
+    """A request as it is written here: clients would tidy the path."""
+    port = int(house.url.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n"
+    writer.write(f"{head}Authorization: Bearer {house.token}\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return answer

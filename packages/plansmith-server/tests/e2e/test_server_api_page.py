@@ -1,0 +1,157 @@
+"""The API for programs: probes, waiting, filters, examples, errors of each route, the page."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+from tests.unit.server.house import Silent, plan, serving, tool_step
+
+from plansmith_server.api_examples import ANSWERS, REQUESTS
+from plansmith_server.openapi import openapi
+from plansmith_server.route_table import ROUTES
+from plansmith.testing import ScriptedModel
+
+PLAN = plan(tool_step("oslo"), goal="Weather in Oslo")
+DECIDED = {"decision": "plan", "reason": "", "query": "the weather in Oslo", "answer": ""}
+
+
+async def test_a_probe_without_a_token_and_by_any_host_learns_that_the_server_lives(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as house, httpx.AsyncClient(base_url=house.url) as probe:
+        for headers in ({}, {"Host": "10.1.2.3:8080"}, {"Host": "evil.example"}):
+            answer = await probe.get("/healthz", headers=headers)
+            assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+            assert "set-cookie" not in answer.headers
+        assert (await probe.head("/healthz")).status_code == 200
+        probed = await probe.get("/readyz", headers={"Host": "10.1.2.3:8080"})
+        assert (probed.status_code, probed.json()) == (200, {"status": "ok"})
+        assert (await house.get("/readyz"))["open_runs"] == 0
+        house.server_state.ready = False
+        probed = await probe.get("/readyz")
+        assert (probed.status_code, probed.json()) == (503, {"status": "not ready"})
+        assert "resum" in (await house.client.get("/readyz")).text
+        wrong = {"Authorization": "Bearer x"}
+        assert (await probe.get("/readyz", headers=wrong)).status_code == 401
+        for path in (
+            "/readyz/",
+            "/metrics",
+            "/healthz/",
+            "/healthz/x",
+            "/version",
+            "/docs",
+            "/openapi.json",
+        ):
+            assert (await probe.get(path)).status_code == 401, path
+        assert (await probe.post("/healthz")).status_code == 401
+
+
+async def test_who_waits_gets_the_run_when_it_needs_a_person_or_is_over(tmp_path: Path) -> None:
+    model = ScriptedModel(DECIDED, PLAN, DECIDED, PLAN)
+    async with serving(tmp_path, model=model) as house:
+        waits: dict[str, Any] = {"params": {"wait": 60}}
+        made = await house.post("/v1/runs", {"request": "the weather in Oslo"}, 202, **waits)
+        assert made["status"] == "reviewing"
+        body = {"plan": plan(tool_step("a")), "mode": "read_only"}
+        assert (await house.post("/v1/runs", body, 202, **waits))["status"] == "done"
+        slow = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
+        await house.approve(slow)
+        await house.tools.began["slow"].wait()
+        await house.post(f"/v1/runs/{slow['id']}/pause")
+        house.tools.gate.set()
+        await house.until(slow["id"], "paused")
+        path = f"/v1/runs/{slow['id']}/resume"
+        assert (await house.post(path, **waits))["status"] == "done"
+        talk = {"request": "the weather in Oslo", "conversation": "new"}
+        said = await house.post("/v1/runs", talk, 202, **waits)
+        assert (said["status"], said["message"]["kind"]) == ("reviewing", "request")
+
+
+async def test_a_wait_ends_when_its_time_is_up_or_the_server_stops(tmp_path: Path) -> None:
+    model = Silent()
+    async with serving(tmp_path, model=model) as house:
+        asked = {"request": "what nobody answers"}
+        short = await house.post("/v1/runs", asked, 202, params={"wait": 0.01})
+        assert short["status"] in ("triaging", "planning")
+        for wrong in ("61", "-1", "soon"):
+            answer = await house.client.post("/v1/runs", params={"wait": wrong}, json=asked)
+            assert answer.status_code == 422
+        model.began.clear()
+        waiting = asyncio.create_task(house.post("/v1/runs", asked, 202, params={"wait": 60}))
+        await model.began.wait()
+        house.server_state.closing.set()
+        assert (await waiting)["status"] in ("triaging", "planning")
+
+
+async def test_runs_are_found_by_what_they_were_made_from_and_when(tmp_path: Path) -> None:
+    for store in ("memory", "sqlite"):
+        async with serving(tmp_path, store=store) as house:
+            run = await house.begin(tool_step("a"))
+            await house.approve(run)
+            await house.until(run["id"], "done")
+            again = await house.post(f"/v1/runs/{run['id']}/rerun", status=202)
+
+            async def found(**query: str) -> list[str]:
+                rows = (await house.get("/v1/runs", params=query))["items"]
+                return [each["id"] for each in rows]
+
+            assert await found(origin="run") == [again["id"]]
+            assert await found(origin="request") == [run["id"]]
+            assert await found(origin="schedule") == []
+            middle = again["created_at"]
+            assert await found(since=middle) == [again["id"]]
+            assert await found(until=middle) == [run["id"]]
+            assert await found(since=middle, until=middle) == []
+            rows = (await house.get("/v1/runs"))["items"]
+            assert [each["origin"] for each in rows] == ["run", "request"]
+            wrong = await house.client.get("/v1/runs", params={"origin": "nowhere"})
+            assert wrong.status_code == 422
+
+
+def test_every_example_is_one_that_its_route_takes_or_gives() -> None:
+    by_name = {each.name: each for each in ROUTES}
+    for name, example in REQUESTS.items():
+        by_name[name].given.model_validate(example)
+    for name, example in ANSWERS.items():
+        answer = by_name[name].answer
+        assert answer is not None
+        answer.model_validate(example)
+    missing = [each.name for each in ROUTES if each.has_body and each.given.model_fields]
+    assert set(missing) == set(REQUESTS)
+
+
+def test_each_route_names_its_own_errors_with_what_they_mean() -> None:
+    document = openapi(ROUTES)
+    told = {
+        f"{method.upper()} {path}": operation["responses"]
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if "protocols" not in operation["tags"]
+    }
+    assert set(told["GET /healthz"]) == {"200", "422"}
+    assert {"412", "428"} <= set(told["PUT /v1/runs/{id}/plan"])
+    assert not {"400", "404", "409", "415"} & set(told["GET /v1/runs"])
+    assert "hash" in told["POST /v1/runs/{id}/decision"]["409"]["description"]
+    assert len({tuple(sorted(each)) for each in told.values()}) > 8
+    texts = [answer.get("description", "ref") for each in told.values() for answer in each.values()]
+    assert "A problem" not in texts
+
+
+async def test_the_page_of_the_api_shows_every_route_and_runs_no_script(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        answer = await house.client.get("/docs")
+        assert answer.headers["content-type"].startswith("text/html")
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'self'; style-src 'sha256-")
+        assert "unsafe" not in policy
+        text = answer.text
+        assert "<script" not in text
+        assert "://" not in re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
+        for each in ROUTES:
+            assert f'id="{each.name}"' in text, each.name
+        assert "Needs no token." in text
+        assert "Which files mention invoices?" in text

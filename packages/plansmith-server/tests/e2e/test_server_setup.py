@@ -1,0 +1,269 @@
+"""Setting a server up from its page: its folder, its model, planning that fails, used links."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx
+import pytest
+from tests.unit.server.house import House, serving, tool_step
+
+from plansmith_desk.model.files import DEFAULT, KNOWN
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
+
+SALES = "date,region,amount\n2026-01-02,North,120.5\n2026-01-03,South,80\n2026-01-04,North,7\n"
+FILES = "/v1/folder/files"
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that plans work in."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+async def test_the_folder_is_named_with_its_files_and_the_columns_of_tables(
+    tmp_path: Path, work: Path
+) -> None:
+    (work / "sales.csv").write_text(SALES)
+    (work / "odd.csv").write_bytes(b'\xff\xfe"never closed,\n\0')
+    (work / ".secret").write_text("hidden")
+    (work / "plansmith.toml").write_text("")
+    (work / "link.csv").symlink_to("/etc/passwd")
+    async with serving(tmp_path) as house:
+        told = await house.get("/v1/folder")
+    files = {each["name"]: each for each in told["files"]}
+    assert (told["name"], told["total"]) == ("work", 2)
+    assert set(files) == {"sales.csv", "odd.csv"}
+    columns = {each["name"]: each for each in files["sales.csv"]["columns"]}
+    assert [name for name, each in columns.items() if each["numeric"]] == ["amount"]
+    assert columns["region"]["repeats"]
+
+
+async def test_a_file_is_put_into_the_folder_and_replaces_none_unasked(
+    tmp_path: Path, work: Path
+) -> None:
+    async with serving(tmp_path, max_file=1000) as house:
+        put = house.client.put
+        assert (await put(f"{FILES}/a b.csv", content=b"one")).status_code == 201
+        again = await put(f"{FILES}/a b.csv", content=b"two")
+        assert (again.status_code, again.json()["code"]) == (409, "exists")
+        assert (work / "a b.csv").read_bytes() == b"one"
+        assert (await put(f"{FILES}/a b.csv?replace=true", content=b"two")).status_code == 201
+        assert (work / "a b.csv").read_bytes() == b"two"
+        assert (await put(f"{FILES}/big", content=b"x" * 1001)).status_code == 413
+        both = await asyncio.gather(*(put(f"{FILES}/once", content=c) for c in (b"1", b"2")))
+        assert sorted(each.status_code for each in both) == [201, 409]
+        async with house.with_token("bot", "look", "propose") as bot:
+            assert (await bot.put(f"{FILES}/bot.csv", content=b"x")).status_code == 403
+    assert _names(work) == ["a b.csv", "once"]
+
+
+async def test_no_file_lands_elsewhere_or_becomes_settings(tmp_path: Path, work: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("kept")
+    (work / "link").symlink_to(outside)
+    (work / "sub").mkdir()
+    names = ["..%2Fout", "sub%2Fx", ".env", "plansmith.toml", "PLANSMITH.TOML", "%20", "a%0Ab"]
+    names += ["x" * 300, "a%5Cb", "%E2%80%AEtxt.exe"]
+    async with serving(tmp_path) as house:
+        for name in names:
+            answer = await house.client.put(f"{FILES}/{name}?replace=true", content=b"x")
+            assert answer.status_code in (404, 409, 422), name
+        for name in ("link", "sub"):
+            answer = await house.client.put(f"{FILES}/{name}?replace=true", content=b"x")
+            assert (answer.status_code, answer.json()["code"]) == (409, "not_a_file"), name
+    assert outside.read_text() == "kept"
+    assert _names(work) == ["link", "sub"]
+
+
+async def test_a_model_is_chosen_until_the_server_stops_and_its_key_is_told_to_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("PLANSMITH_MODELS", str(tmp_path / "models"))
+    async with serving(tmp_path) as house:
+        # The model that the server was given, not what could be found on this machine.
+        current = (await house.get("/v1/models"))["current"]
+        assert (await house.get("/v1/model"))["chosen"] == current != "rules"
+        key = {"kind": "key", "variable": "OPENAI_API_KEY"}
+        refused = await house.client.post("/v1/model", json=key)
+        assert (refused.status_code, "OPENAI_API_KEY" in refused.text) == (409, True)
+        used = await house.post("/v1/model", {**key, "model": "gpt-x", "api_key": "sk-secret-1"})
+        assert used["current"] == "openai:gpt-x"
+        for path in ("/v1/models", "/v1/model", "/v1/settings"):
+            assert "sk-secret-1" not in (await house.client.get(path)).text
+        assert "sk-secret-1" not in house.log.getvalue()
+        for body in (
+            {"kind": "server", "url": "http://169.254.169.254", "model": "x"},
+            {"kind": "embedded", "model": DEFAULT},
+            {"kind": "key", "variable": "HOME", "api_key": "x"},
+        ):
+            assert (await house.client.post("/v1/model", json=body)).status_code >= 400, body
+        assert (await house.get("/v1/model"))["chosen"] == "openai:gpt-x"
+        assert (await house.post("/v1/model", {"kind": "rules"}))["current"] == "rules"
+        async with house.with_token("bot", "look", "propose", "approve") as bot:
+            listed = (await bot.get("/v1/models")).json()
+            assert listed["can_change"] is ("admin" in str(house.tokens.all()[-1].rights))
+        async with house.with_token("viewer", "look") as viewer:
+            assert (await viewer.get("/v1/models")).json() == {
+                "current": "rules",
+                "chosen": "rules",
+                "download": None,
+                "can_change": False,
+            }
+            assert (await viewer.post("/v1/model", json={"kind": "rules"})).status_code == 403
+
+
+async def test_an_embedded_model_is_downloaded_with_progress_and_then_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    data = b"weights" * 1000
+    (source / "model.gguf").write_bytes(data)
+    monkeypatch.setenv("PLANSMITH_MODELS", str(tmp_path / "models"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "models").mkdir()
+    handler = partial(_Quiet, directory=str(source))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as publisher:
+        Thread(target=publisher.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{publisher.server_address[1]}/model.gguf"
+        digest = hashlib.sha256(data).hexdigest()
+        small = replace(KNOWN[DEFAULT], size=len(data), sha256=digest, url=url)
+        monkeypatch.setitem(KNOWN, DEFAULT, small)
+        async with serving(tmp_path) as house:
+            begun = await house.post("/v1/models/pull", {}, 202)
+            assert begun["download"]["total"] == len(data)
+            told = await _loaded(house)
+            assert (told["download"]["state"], told["download"]["done"]) == ("done", len(data))
+            assert [each["here"] for each in told["embedded"]] == [True]
+            used = await house.post("/v1/model", {"kind": "embedded", "model": DEFAULT})
+            assert DEFAULT in used["chosen"]
+        publisher.shutdown()
+
+
+async def test_a_download_that_is_not_allowed_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANSMITH_MODELS", str(tmp_path / "models"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PLANSMITH_OFFLINE", "1")
+    async with serving(tmp_path) as house:
+        await house.post("/v1/models/pull", {}, 202)
+        told = await _loaded(house)
+        assert told["download"]["state"] == "failed"
+        assert "nothing may be fetched" in told["download"]["error"]
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by the base
+        """Say nothing."""
+
+
+async def _loaded(house: House) -> Any:
+    while True:
+        told = await house.get("/v1/models")
+        if told["download"]["state"] not in ("loading", "checking"):
+            return told
+        await asyncio.sleep(0.02)
+
+
+class Babbler:
+    """A model that reads slowly, tells how far it is, and then writes no plan."""
+
+    name = "babbler"
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        yield TextDelta("", Sentence("planning.reading", done=30, whole=120))
+        yield TextDelta("I had rather talk about the weather.")
+        yield ModelDone(Usage(input_tokens=1, output_tokens=1), self.name)
+
+
+@pytest.mark.parametrize("request_text", ["book the moon", "预订去月球的票"])
+async def test_planning_that_fails_says_what_the_model_wrote_and_is_no_plan(
+    tmp_path: Path, request_text: str
+) -> None:
+    settings = {"planner": {"triage": False}}
+    async with serving(tmp_path, model=Babbler(), settings=settings) as house:
+        run = await house.post("/v1/runs", {"request": request_text}, 202)
+        drafts = [
+            event["data"]
+            async for event in _until_over(house, run["id"])
+            if event["event"] == "draft"
+        ]
+        over = await house.until(run["id"], "failed")
+    assert 25 in [each.get("share") for each in drafts]
+    # Stages have the same names in every language, and how far the model is begins none.
+    assert "draft" in {each["phase"] for each in drafts}
+    assert not any("30" in str(each.get("text")) for each in drafts if each.get("begins"))
+    assert (over["plan"], over["stand_in"]) == (None, False)
+    assert over["failure"]["model"] == "babbler"
+    assert "rather talk" in over["failure"]["output"]
+
+
+async def _until_over(house: House, run: str) -> AsyncIterator[dict[str, Any]]:
+    async for event in house.stream(run=run, after=0):
+        yield event
+        if event["data"].get("body", {}).get("type") == "run_finished":
+            return
+
+
+async def test_a_plan_by_hand_goes_on_where_planning_failed(tmp_path: Path) -> None:
+    settings = {"planner": {"triage": False}}
+    async with serving(tmp_path, model=Babbler(), settings=settings) as house:
+        run = await house.post("/v1/runs", {"request": "book the moon"}, 202)
+        await house.until(run["id"], "failed")
+        plan = {"goal": "look", "steps": [tool_step("a")]}
+        checked = await house.post(f"/v1/runs/{run['id']}/plan/check", {"plan": plan})
+        assert checked["hash"]
+        made = await house.post(f"/v1/runs/{run['id']}/retry", {"plan": plan}, 202)
+        assert (made["status"], made["stand_in"]) == ("reviewing", False)
+
+
+async def test_the_newest_result_of_a_tool_is_there_to_pick_from(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        assert (await house.get("/v1/tools/last-result?tool=weather"))["result"] is None
+        run = await house.begin(tool_step("a"))
+        await house.approve(run)
+        await house.until(run["id"], "done", "partly_done")
+        found = await house.get("/v1/tools/last-result?tool=weather")
+    assert (found["result"]["city"], found["run"]) == ("Oslo", run["id"])
+
+
+async def test_a_link_opened_twice_works_in_its_browser_and_explains_itself_in_another(
+    tmp_path: Path,
+) -> None:
+    html = {"Accept": "text/html"}
+    async with serving(tmp_path) as house:
+        link = f"/?token={house.keys.link_token}"
+        async with httpx.AsyncClient(base_url=house.url, headers=html) as browser:
+            first = await browser.get(link)
+            assert (first.status_code, first.headers["location"][:8]) == (303, "/#login=")
+            second = await browser.get(link)
+            assert (second.status_code, second.headers["location"]) == (303, "/")
+            lost = await browser.get("/no/such/place")
+            assert (lost.status_code, 'href="/"' in lost.text) == (404, True)
+        async with httpx.AsyncClient(base_url=house.url, headers=html) as other:
+            used = await other.get(link)
+            assert (used.status_code, "has been used" in used.text) == (401, True)
+            assert "unsafe-inline" not in used.headers["content-security-policy"]
+            zh = await other.get("/", headers={"Accept-Language": "zh-CN"})
+            assert "尚未登录" in zh.text
+        plain = await house.client.get("/no/such/place")
+        assert (plain.status_code, plain.json()["code"]) == (404, "not_found")

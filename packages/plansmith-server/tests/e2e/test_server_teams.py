@@ -1,0 +1,235 @@
+"""A server goes on with the runs of teams: their agents are made again from what the run says."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.server.house import House, serving, tool_step
+
+from plansmith import Plansmith
+from plansmith_cli.config import Settings
+from plansmith.errors import OtherTeam, Refused
+from plansmith.plan.timing import Timing
+from plansmith.ports import Delta, Prompt
+from plansmith_cli.teams import data, research
+from plansmith.testing import Answer, ScriptedModel
+
+GO = {"decision": "plan", "reason": "", "query": "", "answer": ""}
+ASK = {"decision": "ask", "reason": "", "query": "", "answer": "Which bridge?"}
+BY_CITY = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city ORDER BY n DESC"
+FIND: dict[str, Any] = {
+    "goal": "Bridge",
+    "steps": [
+        {"id": "find", "kind": "agent", "agent": "researcher", "task": "When was it opened?"},
+        {"id": "say", "kind": "reply", "instruction": "Say {{find.text}}"},
+    ],
+}
+DRAW: dict[str, Any] = {
+    "goal": "Customers",
+    "steps": [
+        {"id": "count", "kind": "agent", "agent": "sql_writer", "task": "Customers by city."},
+        {
+            "id": "chart",
+            "kind": "tool",
+            "tool": "charts.draw",
+            "inputs": {
+                "kind": "bar",
+                "rows": {"$from": "count", "$path": ["rows"]},
+                "x": "city",
+                "y": "n",
+                "path": "customers.svg",
+            },
+        },
+    ],
+}
+CITED = {"text": "In 1932.", "citations": [{"path": "bridge.md", "quote": "opened in 1932"}]}
+
+
+class Cast:
+    """A model that plays every part; what it says follows from what it is asked."""
+
+    name = "cast"
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        text = "\n".join(message.text for message in prompt.messages)
+        parts: dict[str, object] = {
+            "decide what a request needs": GO if "old one" in text or "city" in text else ASK,
+            "You write plans": DRAW if "sql_writer" in text else FIND,
+            "You write one SQL": {"sql": BY_CITY, "reason": ""},
+            "You judge": {"score": 9, "missing": []},
+            "You are a researcher": Answer(CITED, tool="finish")
+            if "opened in 1932" in text
+            else Answer({"path": "bridge.md"}, tool="files.read"),
+            "You word the answer": "It is told [step:find].",
+        }
+        said = next(each for needle, each in parts.items() if needle in text)
+        async for delta in ScriptedModel(said).stream(prompt):
+            yield delta
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with documents and a database, in which all processes of a test work."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "bridge.md").write_text("The bridge was opened in 1932.")
+    with sqlite3.connect(tmp_path / "shop.db") as shop:
+        shop.executescript(
+            "CREATE TABLE customers (name TEXT, city TEXT);"
+            "INSERT INTO customers VALUES ('Ada', 'Oslo'), ('Bob', 'Oslo'), ('Cid', 'Bergen');"
+        )
+    shop.close()
+    return tmp_path
+
+
+def settings(place: Path, **more: Any) -> Settings:
+    return Settings.model_validate({"store": f"sqlite:///{place / 'runs.db'}", **more})
+
+
+def researchers(place: Path) -> Plansmith:
+    return research(settings(place, documents=[place / "library"]), model=Cast())
+
+
+async def drawn(place: Path) -> str:
+    """A run of the data team that waits for approval, left by the process that made it."""
+    own = settings(place)
+    async with data(own, database="sqlite:///shop.db", model=Cast()) as team:
+        run = await team.plan("Customers by city?", by="ada")
+    return run.id
+
+
+def house(place: Path) -> Any:
+    return serving(place, store="file", model=Cast())
+
+
+async def approved(house: House, run_id: str) -> Any:
+    run = await house.get(f"/v1/runs/{run_id}")
+    await house.approve(run)
+    return await house.until(run_id, "done", "partly_done", "failed")
+
+
+async def test_a_server_approves_and_runs_the_plan_of_a_team_beside_an_ordinary_run(
+    place: Path,
+) -> None:
+    run_id = await drawn(place)
+    async with house(place) as server:
+        plain = await server.begin(tool_step("a"), mode="read_only")
+        run = await approved(server, run_id)
+        assert run["status"] == "done"
+        assert (place / "customers.svg").is_file()
+        assert (await server.until(plain["id"], "done"))["steps"]["a"]["status"] == "done"
+        again = await server.post(f"/v1/runs/{run_id}/rerun", status=202)
+        assert (await approved(server, again["id"]))["status"] == "done"
+
+
+async def test_a_run_of_a_team_that_was_left_in_the_middle_is_taken_up_after_a_restart(
+    place: Path,
+) -> None:
+    async with researchers(place) as team:
+        run = await team.plan("When was the old one opened?", mode="read_only")
+    async with house(place) as server:
+        done = await server.until(run.id, "done", "failed")
+        assert "1932" in json.dumps(done["steps"]["find"]["result"])
+
+
+async def test_an_answer_over_http_plans_with_the_agents_of_the_team(place: Path) -> None:
+    async with researchers(place) as team:
+        run = await team.plan("When was it opened?", mode="read_only")
+    assert run.status == "asking"
+    async with house(place) as server:
+        word = {"question": "request:1", "answer": "The old one"}
+        await server.post(f"/v1/runs/{run.id}/answers", word)
+        done = await server.until(run.id, "done", "failed")
+        assert "1932" in json.dumps(done["steps"]["find"]["result"])
+
+
+async def test_messages_of_a_conversation_are_planned_with_the_agents_of_its_team(
+    place: Path,
+) -> None:
+    async with researchers(place) as team:
+        run = await team.plan("When was it opened?", mode="read_only")
+    async with house(place) as server:
+        talk = f"/v1/conversations/{run.id}/messages"
+        answered = await server.post(talk, {"text": "The old one"}, 202)
+        assert (answered["id"], answered["message"]["kind"]) == (run.id, "answer")
+        await server.until(run.id, "done")
+        more = {"text": "Find when the old one was opened, again", "mode": "read_only"}
+        follow = await server.post(talk, more, 202)
+        assert follow["message"]["kind"] == "request"
+        done = await server.until(follow["id"], "done", "failed")
+        assert "1932" in json.dumps(done["steps"]["find"]["result"])
+
+
+async def test_a_server_that_cannot_make_the_team_says_so_and_still_shows_and_stops_the_run(
+    place: Path,
+) -> None:
+    run_id = await drawn(place)
+    (place / "shop.db").rename(place / "moved.db")
+    async with house(place) as server:
+        run = await server.get(f"/v1/runs/{run_id}")
+        assert run["status"] == "reviewing"
+        word = {"approve": run["hash"]}
+        told = await server.post(f"/v1/runs/{run_id}/decision", word, 409)
+        assert "there is no database shop.db" in told["detail"]
+        (place / "moved.db").rename(place / "shop.db")
+        await server.post(f"/v1/runs/{run_id}/decision", word)
+        assert (await server.until(run_id, "done"))["status"] == "done"
+    other = await drawn(place)
+    (place / "shop.db").unlink()
+    async with house(place) as server:
+        assert (await server.post(f"/v1/runs/{other}/cancel"))["status"] == "cancelled"
+
+
+async def test_a_run_under_way_whose_team_cannot_be_made_is_paused_with_the_reason(
+    place: Path,
+) -> None:
+    own = settings(place)
+    async with data(own, database="sqlite:///shop.db", model=Cast()) as team:
+        run = await team.plan("Customers by city?", by="ada")
+        assert run.plan is not None
+        await team.decide(run.id, approve=run.plan.hash, by="ada")
+    (place / "shop.db").rename(place / "moved.db")
+    async with house(place) as server:
+        held = await server.until(run.id, "paused")
+        assert "there is no database shop.db" in held["reason"]
+        (place / "moved.db").rename(place / "shop.db")
+        await server.post(f"/v1/runs/{run.id}/resume")
+        assert (await server.until(run.id, "done"))["status"] == "done"
+
+
+async def test_a_plansmith_without_the_team_refuses_its_runs_and_leaves_them_alone(
+    place: Path,
+) -> None:
+    async with researchers(place) as team:
+        run = await team.plan("When was the old one opened?")
+    store = f"sqlite:///{place / 'runs.db'}"
+    async with Plansmith(store=store, model=Cast()) as plain:
+        with pytest.raises(OtherTeam, match="plansmith go"):
+            await plain.runs.run(run.id)
+        assert await plain.runs.resume_all() == []
+        assert (await plain.get(run.id)).steps["find"].status == "waiting"
+
+
+async def test_a_team_with_a_folder_of_its_own_draws_there_after_a_restart(place: Path) -> None:
+    (place / "charts").mkdir()
+    own = settings(place)
+    given: dict[str, Any] = {"database": "sqlite:///shop.db", "folder": place / "charts"}
+    async with data(own, **given, model=Cast()) as team:
+        run = await team.plan("Customers by city?", by="ada")
+    async with house(place) as server:
+        assert (await approved(server, run.id))["status"] == "done"
+    assert (place / "charts" / "customers.svg").is_file()
+
+
+async def test_a_team_cannot_be_scheduled(place: Path) -> None:
+    async with data(settings(place), database="sqlite:///shop.db", model=Cast()) as team:
+        run = await team.plan("Customers by city?", by="ada")
+        assert run.plan is not None
+        daily = Timing(daily_at="08:00")
+        with pytest.raises(Refused, match="data team cannot be scheduled"):
+            await team.schedules.create(run=run.id, timing=daily, approve=run.plan.hash, by="ada")

@@ -1,0 +1,137 @@
+"""A run that is to go on waits on the queue in the end, whatever workers and the database do."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Awaitable, Sequence
+
+from plansmith.engine.ownership import Owners
+from plansmith.engine.process_kind import ProcessKind, read_kind
+from plansmith.engine.processes import this_process
+from plansmith.engine.run_queue import QueueLimits, RunTaker, Taken
+from plansmith.errors import StoreAway
+from plansmith_server.carrier import RunCarrier
+from plansmith_server.ops.logs import Log
+from plansmith.store.memory import MemoryStore
+from plansmith.testing import FakeClock
+
+
+class Queue:
+    """A queue that answers as it is told, then takes the run."""
+
+    name = "queue"
+
+    def __init__(self, *answers: bool | Exception) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self.entries: list[Taken] = []
+        self.back: list[Taken] = []
+        self.left: list[str] = []
+        self.hold: asyncio.Event | None = None
+
+    def taker(self, **given: object) -> RunTaker:
+        raise NotImplementedError(given)
+
+    async def open(self, limits: QueueLimits | None = None) -> None:
+        self._answer()
+
+    def _answer(self) -> bool:
+        answer = self.answers.pop(0) if self.answers else True
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def add(self, run: str) -> bool:
+        self.asked.append(run)
+        if self.hold is not None:
+            await self.hold.wait()
+        return self._answer()
+
+    async def waiting(self) -> Sequence[str]:
+        return self.left
+
+    async def taken(self) -> Sequence[Taken]:
+        return self.entries
+
+    async def hand_on(self, taken: Sequence[Taken]) -> None:
+        self.back += taken
+
+    async def tidy(self) -> None:
+        self.entries.clear()
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def carrier(queue: Queue, clock: FakeClock | None = None) -> RunCarrier:
+    return RunCarrier(queue, clock=clock or FakeClock(), log=Log(io.StringIO()))
+
+
+async def later(clock: FakeClock, work: Awaitable[None]) -> None:
+    """Wait for work, and let the time pass for which it waits."""
+    doing = asyncio.ensure_future(work)
+    while not doing.done():
+        await clock.advance(2)
+    await doing
+
+
+async def test_a_run_that_a_worker_has_is_sent_again_until_that_worker_has_ended_with_it() -> None:
+    queue, clock = Queue(False, False, True), FakeClock()
+    carried = carrier(queue, clock)
+    carried.send("r")
+    await later(clock, carried.flush(5))
+    assert queue.asked == ["r", "r", "r"]
+
+
+async def test_a_run_is_sent_although_the_database_of_the_queue_was_away() -> None:
+    queue, clock = Queue(StoreAway("gone"), True, StoreAway("gone")), FakeClock()
+    carried = carrier(queue, clock)
+    await later(clock, carried.open())
+    carried.send("r")
+    await later(clock, carried.flush(5))
+    assert queue.asked == ["r", "r"]
+
+
+async def test_what_happens_while_a_run_is_being_sent_sends_it_once_more() -> None:
+    queue, clock = Queue(), FakeClock()
+    queue.hold = asyncio.Event()
+    carried = carrier(queue, clock)
+    carried.send("r")
+    await asyncio.sleep(0)
+    assert queue.asked == ["r"]
+    carried.send("r")  # a worker may have looked at the run already
+    queue.hold.set()
+    await later(clock, carried.flush(5))
+    assert queue.asked == ["r", "r"]
+
+
+async def test_only_what_dead_processes_had_taken_is_put_back_on_the_queue() -> None:
+    queue = Queue()
+    machine = this_process().rsplit(" ", 2)[0]
+    dead, living = Taken("r/1", f"{machine} 999999 1"), Taken("r/2", this_process())
+    queue.entries = [dead, living]
+    await carrier(queue).hand_on(Owners(MemoryStore(), FakeClock()))
+    assert queue.back == [dead]
+
+
+async def test_runs_that_wait_without_a_worker_are_told_once_a_minute() -> None:
+    queue, clock, told = Queue(), FakeClock(), io.StringIO()
+    owners = Owners(MemoryStore(), clock)
+    carried = RunCarrier(queue, clock=clock, log=Log(told))
+    for left, lines in ((["r"], 1), (["r"], 1), ([], 1)):
+        queue.left = left
+        await carried.hand_on(owners)
+        assert told.getvalue().count("no_worker") == lines
+    await clock.advance(61)
+    queue.left = ["r"]
+    await carried.hand_on(owners)
+    assert told.getvalue().count("no_worker") == 2
+
+
+def test_what_a_process_tells_about_itself_is_read_back() -> None:
+    now = FakeClock().now()
+    worker = ProcessKind("worker", now.replace(microsecond=0), 4, draining=True)
+    assert read_kind(str(worker)) == worker
+    for text in ("server", "worker since=never runs=4", "worker runs=4", ""):
+        assert read_kind(text) == ProcessKind(text.split()[0] if text else "program")

@@ -1,0 +1,141 @@
+"""Settings are shown by name: a secret in any other field, also a new one, is not."""
+
+from __future__ import annotations
+
+import json
+import types
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import pytest
+from tests.unit.server.house import serving
+
+from plansmith.secrets import SecretSource
+from plansmith_cli.server_wiring import ServerWiring
+from plansmith_cli.config import Settings
+from plansmith.plan.data import Record
+from plansmith_server.shown_settings import ADDRESSES, HIDDEN, address, leaves, shown
+
+# The settings whose text a client is told as it stands; whoever adds one says so here too.
+TOLD = {
+    *(f"models.{role}.model" for role in ("plan", "triage", "agents", "report")),
+    *("planner.timezone", "planner.prompts", "review.never_for", "run.data_free", "builtin.hosts"),
+    *("builtin.private", "builtin.writable", "mcp.files", "mcp.approvals"),
+    *("tools", "documents", "profile"),
+}
+SHAPES = {
+    "url": "https://user:{}@host.example/{}?key={}#{}",
+    "base_url": "https://user:{}@host.example/{}?key={}#{}",
+    "issuer": "https://{}.example",
+    "keep_runs": "90d",
+    "token": "${secret:{}}",
+    "password": "${secret:{}}",
+    "store": "postgresql://user:{}@host.example/runs?password={}",
+}
+
+
+class Planter:
+    """Fills every text of the settings, at every depth and in every map, with a canary."""
+
+    def __init__(self) -> None:
+        self.canaries: dict[str, str] = {}
+
+    def text(self, place: str, field: str) -> str:
+        canary = self.canaries.setdefault(place, f"CANARY{len(self.canaries)}X")
+        return SHAPES.get(field, "{}").replace("{}", canary)
+
+    def record(self, kind: type[Record], place: str = "") -> dict[str, Any]:
+        made = {}
+        for name, field in kind.model_fields.items():
+            value = self.value(field.annotation, f"{place}{name}", name)
+            if value is not None:
+                made[name] = value
+        if kind is SecretSource:
+            return {"env": made["env"]}
+        return made
+
+    def value(self, kind: Any, place: str, field: str) -> Any:
+        """A value of a type, with a canary wherever a text may stand; nothing for other types."""
+        origin, inside = get_origin(kind), get_args(kind)
+        if origin is Annotated:
+            return self.value(inside[0], place, field)
+        if origin in (Union, types.UnionType):
+            return next((v for each in inside if (v := self.value(each, place, field))), None)
+        if origin is tuple:
+            found = self.value(inside[0], place, field)
+            return None if found is None else [found]
+        if origin is dict:
+            found = self.value(inside[1], f"{place}.key", field)
+            return None if found is None else {"key": found}
+        if isinstance(kind, type) and issubclass(kind, Record):
+            return self.record(kind, f"{place}.")
+        if kind in (str, Path):
+            return self.text(place, field)
+        known = origin is Literal or (isinstance(kind, type) and issubclass(kind, Enum))
+        assert known or kind in (bool, int, float, Decimal, type(None)), (place, kind)
+        return None
+
+
+@pytest.fixture
+def planted() -> tuple[Planter, Settings]:
+    planter = Planter()
+    value = planter.record(Settings)
+    # What cannot stand together is planted apart, and an agent's URL takes no password.
+    for role in value["models"].values():
+        del role["output"]
+    servers = value["mcp"]["servers"]
+    whole = servers["key"]
+    servers["web"] = {"url": whole.pop("url"), "headers": whole.pop("headers")}
+    agent = value["agents"]["key"]
+    agent["url"] = agent["url"].replace("user:", "").replace("@host", ".host")
+    return planter, Settings.model_validate(value)
+
+
+def test_no_text_of_the_settings_is_shown_unless_it_is_named(
+    planted: tuple[Planter, Settings],
+) -> None:
+    planter, settings = planted
+    assert len(planter.canaries) > 25
+    whole = {name: shown(name, value) for name, value in leaves(settings).items()}
+    for name, value in whole.items():
+        found = [each for each in planter.canaries.values() if each in json.dumps(value)]
+        assert bool(found) == (name in TOLD), (name, value)
+    assert whole["store"] == "postgresql://host.example/runs"
+    assert whole["models.plan.base_url"] == "https://host.example"
+    assert whole["models.plan.api_key_env"] == HIDDEN
+    assert whole["mcp.servers"] == ["key", "web"]
+    assert whole["builtin.databases"] == ["key"]
+
+
+async def test_the_settings_of_a_server_hold_no_planted_secret(
+    planted: tuple[Planter, Settings], tmp_path: Path
+) -> None:
+    planter, settings = planted
+    async with serving(tmp_path) as house:
+        house.server_state.wiring = ServerWiring(settings)
+        answer = await house.client.get("/v1/settings")
+        assert answer.status_code == 200
+        told = {each["name"]: json.dumps(each["value"]) for each in answer.json()["items"]}
+    secret = {name: text for name, text in told.items() if name not in TOLD}
+    assert not [each for each in planter.canaries.values() if each in str(secret)]
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("memory", "memory"),
+        ("sqlite:////home/ann/runs.db", "sqlite:////home/ann/runs.db"),
+        ("sqlite:////home/ann/runs.db?key=s3cret", "sqlite:////home/ann/runs.db"),
+        ("postgresql://u:s3cret@db:5432/plans", "postgresql://db:5432/plans"),
+        ("host=db password=s3cret", HIDDEN),
+        ("https://hooks.example/s3cret/v1", "https://hooks.example"),
+        ("http://u:s3cret@[::1]:8080/v1", "http://[::1]:8080"),
+        ("http://u:s3cret@host:port/", HIDDEN),
+        ("s3cret", HIDDEN),
+    ],
+)
+def test_an_address_is_shown_without_what_may_be_a_secret(url: str, told: str) -> None:
+    assert address(url) == told
+    assert ADDRESSES

@@ -1,0 +1,252 @@
+"""Checks what a Plansmith is given: what is wrong is said at once, with what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeGuard, TypeVar, Unpack, cast
+
+from plansmith import plugins
+from plansmith.clock import SystemClock
+from plansmith.errors import Misconfigured, PlanInvalid
+from plansmith.lazy import lazy_modules
+from plansmith.ports import Closing
+from plansmith.runs.options import Options
+from plansmith.store.urls import open_store
+
+if TYPE_CHECKING:
+    import difflib
+
+    from plansmith.tools import functions
+    from plansmith.check import check_plan as checks
+    from plansmith.check.constraints import Constraint
+    from plansmith.plan import limits
+    from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
+    from plansmith.plan.data import Record
+    from plansmith.plan.plan import Plan
+    from plansmith.plan.problem import Problem
+    from plansmith.ports import (
+        Agent,
+        ChatModel,
+        Clock,
+        Planner,
+        PlanStore,
+        ReplyWriter,
+        ToolSource,
+    )
+    from plansmith.review import settings as review
+else:
+    lazy_modules(
+        globals(),
+        checks="plansmith.check.check_plan",
+        difflib="difflib",
+        functions="plansmith.tools.functions",
+        limits="plansmith.plan.limits",
+        review="plansmith.review.settings",
+    )
+
+T = TypeVar("T")
+ToolLike: TypeAlias = "Callable[..., Any] | ToolSource"
+
+
+class Arguments(NamedTuple):
+    """What a Plansmith was given, checked and resolved."""
+
+    store: PlanStore
+    clock: Clock
+    sources: list[ToolSource]
+    agents: list[Agent]
+    planner: Planner | None
+    writer: ReplyWriter | None
+    options: Options
+
+    @classmethod
+    def checked(
+        cls,
+        model: ChatModel | str | None,
+        *,
+        tools: Sequence[ToolLike],
+        agents: Sequence[Agent],
+        store: str | PlanStore,
+        settings: Record | None,
+        clock: Clock | None,
+        **more: Unpack[Options],
+    ) -> Self:
+        """Resolves names, URLs and functions; raises `Misconfigured` for what cannot be used."""
+        options = resolved_options(read_options(more))
+        clock = clock or SystemClock()
+        given = {"clock": clock, "settings": planner_settings_of(settings), "options": options}
+        models = [model, options.get("report_model"), options.get("triage_model")]
+        made = plugins.load("planners", "default")(model, **given) if has_model(models) else None
+        return cls(
+            store=store_of(store),
+            clock=clock,
+            planner=made if model is not None else None,
+            writer=made if has_model(models[:2]) else None,
+            sources=sources_of(tools),
+            agents=agents_of(agents),
+            options=options,
+        )
+
+    async def close(self) -> None:
+        """Closes the tools and agents, and the store unless another Plansmith shares it."""
+        for part in (*self.sources, *self.agents):
+            if isinstance(part, Closing):
+                await part.close()
+        if not self.options.get("shared_store"):
+            await self.store.close()
+
+
+def has_model(given: Sequence[ChatModel | str | None]) -> bool:
+    """Tells whether a model is among these; raises for what is neither a model nor a name."""
+    for each in cast("Sequence[object]", given):
+        is_model = not isinstance(each, type) and callable(getattr(each, "stream", None))
+        if each is not None and not isinstance(each, str) and not is_model:
+            hint = "give its name, such as 'openai:gpt-5', or an object with `name` and `stream`"
+            raise Misconfigured(f"{each!r} is not a model", hint=hint)
+    return any(each is not None for each in given)
+
+
+def read_options(given: Mapping[str, Any]) -> Options:
+    """Checks the names of the options, and the types of those that have records."""
+    known = [*("model", "tools", "agents", "store", "settings", "clock"), *Options.__annotations__]
+    for name in sorted(given.keys() - {*known}):
+        near = difflib.get_close_matches(name, known, n=1)
+        more = f": did you mean {near[0]!r}?" if near else f"; there are: {', '.join(known)}"
+        raise TypeError(f"Plansmith has no option {name!r}{more}")
+    for name in given.keys() & {"limits", "budget", "shared_budget", "policy"}:
+        records = {"limits": limits.Limits, "policy": review.ReviewPolicy}
+        kind = records.get(name, limits.BudgetLimits)
+        if not isinstance(given[name], kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, such as {kind.__name__}()")
+    return cast("Options", {**given})
+
+
+def resolved_options(options: Options) -> Options:
+    """Returns the options with an absolute folder."""
+    made = options.copy()
+    if folder := options.get("folder"):
+        made["folder"] = Path(folder).resolve()  # now: a program may change its folder
+    return made
+
+
+def planner_settings_of(settings: Record | None) -> Record | None:
+    """Returns the settings of the planner."""
+    if settings is not None and not hasattr(settings, "max_steps"):
+        hint = "give plansmith_planner.settings.PlannerSettings(…)"
+        raise Misconfigured(f"{settings!r} are no settings of a planner", hint=hint)
+    return settings
+
+
+def store_of(given: str | PlanStore) -> PlanStore:
+    """Returns a store by its URL, or the given one."""
+    if isinstance(given, str):
+        return open_store(given)
+    if isinstance(given, type) or not callable(getattr(given, "append", None)):
+        hint = "give a URL, such as 'sqlite:///runs.db', 'memory', or a store of yours"
+        raise Misconfigured(f"{given!r} is not a store", hint=hint)
+    return given
+
+
+def sources_of(tools: Sequence[ToolLike]) -> list[ToolSource]:
+    """Returns the tool sources among the tools, and one for all functions."""
+    given = _listed(tools, "tools", "give a list of functions, such as tools=[weather]")
+    wrong = [each for each in given if not _is_source(each) and not _is_function(each)]
+    wrong += [each for each in given if getattr(each, "__name__", "") == "<lambda>"]
+    if wrong:
+        hint = "give functions that have a name, marked with @tool, or tool sources"
+        raise Misconfigured(f"{wrong[0]!r} is not a tool", hint=hint)
+    sources = [cast("ToolSource", each) for each in given if _is_source(each)]
+    plain = [cast("Callable[..., Any]", each) for each in given if not _is_source(each)]
+    return [functions.FunctionTools(plain), *sources] if plain else sources
+
+
+def check_plan(
+    plan: Plan,
+    tools: Tools | Sequence[ToolSpec | functions.FunctionTool[..., Any] | Callable[..., Any]],
+    *,
+    agents: Iterable[str | AgentSpec] | None = None,
+    templates: Iterable[str] | None = None,
+    max_steps: int | None = None,
+    constraints: Iterable[Constraint] | None = None,
+) -> list[Problem]:
+    """Returns all problems of a plan, errors as well as warnings and notes.
+
+    Args:
+        plan: The plan.
+        tools: Functions, specs of tools, or `{name: {"input_schema": …}}`.
+        agents: The agents that there are; without them no name of an agent is checked.
+        templates: The templates that there are; without them no name is checked.
+        max_steps: How many steps are allowed; questions and replies do not count.
+        constraints: Rules that the plan has to keep.
+
+    Raises:
+        Misconfigured: Something among the tools is none.
+
+    Examples:
+        >>> from plansmith import check_plan, read_plan
+        >>> plan = read_plan({"steps": [{"id": "have", "tool": "stok"}]})
+        >>> print(check_plan(plan, {"stock": {}})[0])
+        error PS101 unknown-tool: have.tool: there is no tool called 'stok' (did you mean 'stock'?)
+    """
+    known = tools if isinstance(tools, Mapping) else [*map(_spec_of, tools)]
+    return checks.check_plan(
+        plan,
+        known,
+        agents=agents,
+        templates=templates,
+        max_steps=max_steps,
+        constraints=constraints,
+    )
+
+
+def _spec_of(given: ToolSpec | functions.FunctionTool[..., Any] | Callable[..., Any]) -> ToolSpec:
+    if hasattr(given, "input_schema"):
+        return cast("ToolSpec", given)
+    if not _is_function(given) or getattr(given, "__name__", "") == "<lambda>":
+        hint = "give functions that have a name, specs, or a table of specs by name"
+        raise Misconfigured(f"{given!r} is not a tool", hint=hint)
+    if isinstance(given, functions.FunctionTool):
+        return given.spec
+    return functions.tool(given).spec
+
+
+def agents_of(agents: Sequence[Agent]) -> list[Agent]:
+    """Returns the agents; refuses two of one name."""
+    given = _listed(agents, "agents", "give a list of agents")
+    wrong = [each for each in given if isinstance(each, type) or not hasattr(each, "spec")]
+    if wrong:
+        hint = "give objects with `spec` and `work`; docs/agents.md shows one"
+        raise Misconfigured(f"{wrong[0]!r} is not an agent", hint=hint)
+    names = [agent.spec.name for agent in given]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise Misconfigured(f"two agents are called {twice!r}")
+    return given
+
+
+def need_plan(given: Plan | list[Problem], method: str) -> Plan:
+    """Returns the plan; raises for the problems of an unreadable one, and for anything else."""
+    if isinstance(given, list):
+        raise PlanInvalid(given)
+    if not hasattr(given, "steps"):
+        takes = "a request in words or a Plan" if method == "do" else "a Plan"
+        raise TypeError(f"{method} takes {takes}: read_plan makes one of a dictionary or a text")
+    return given
+
+
+def _listed(given: Iterable[T], name: str, hint: str) -> list[T]:
+    """Returns the given things as a list; a single one, or a text, is none."""
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        raise Misconfigured(f"{name} takes a list, not {given!r}", hint=hint)
+    return list(given)
+
+
+def _is_function(each: object) -> TypeGuard[Callable[..., Any]]:
+    is_source_class = isinstance(each, type) and hasattr(each, "call")
+    return callable(each) and not is_source_class
+
+
+def _is_source(each: object) -> bool:
+    has_both = hasattr(each, "tools") and hasattr(each, "call")
+    return has_both and not isinstance(each, type)

@@ -1,0 +1,320 @@
+"""Plansmith's own plan language: reads and writes JSON and YAML; has a flat JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from plansmith.formats.text import read_text, write_yaml
+from plansmith.errors import PlanInvalid
+from plansmith.plan.data import Flaw, Json, Path, flaws
+from plansmith.plan.limits import broken_rule
+from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.refs import FROM, PATH
+from plansmith.plan.sentence import Sentence, did_you_mean
+from plansmith.plan.step_rules import Instead
+from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, MapStep, StepFields
+from plansmith.plan.timing import Timing
+
+_FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}
+_FLAW_HINTS: Final = {
+    "deep": Sentence("hint.flatten_or_file"),
+    "text": Sentence("hint.broken_character"),
+    "number": Sentence("hint.finite_number"),
+    "kind": Sentence("hint.plain_json"),
+}
+# The fields of which each makes a step one of its kind.
+_TELLING: Final = ("tool", "agent", "question", "over", "template", "instruction", SAY)
+_FORMS: Final[dict[str | int, str]] = {
+    "id": Sentence("hint.id_form"),
+    "daily_at": Sentence("hint.time_form"),
+    "when": Sentence("hint.cond_form", example='{"below": ["{{step.key}}", 10]}'),
+    "until": Sentence("hint.cond_form", example='{"equals": ["{{step.key}}", "done"]}'),
+    "otherwise": Sentence("hint.give_form", form='{"value": …}'),
+    "repeat": Sentence("hint.give_form", form='{"until": …, "at_most": 5, "every": 60}'),
+    "retry": Sentence("hint.give_form", form='{"at_most": 3, "every": 10}'),
+    "on_error": Sentence("hint.give_form", form='"fail", "skip", "collect", {"value": …}'),
+    "undo_with": Sentence("hint.give_form", form='{"tool": …, "inputs": {…}}'),
+}
+_MOST_PROBLEMS: Final = 100
+
+
+def read_plan(source: object) -> Plan:
+    """Reads a plan from JSON or YAML text, bytes or a plain value.
+
+    Args:
+        source: The text, or a dictionary as JSON has it; a `Plan` is returned as it is.
+
+    Raises:
+        PlanInvalid: It is no plan; `problems` says why. `try_read_plan` returns them instead.
+
+    Examples:
+        >>> from plansmith import read_plan
+        >>> plan = read_plan({"goal": "Greet", "steps": [{"id": "hello", "say": "Hello!"}]})
+        >>> plan.goal
+        'Greet'
+    """
+    found = try_read_plan(source)
+    if not isinstance(found, Plan):
+        raise PlanInvalid(found)
+    return found
+
+
+def try_read_plan(source: object) -> Plan | list[Problem]:
+    """Reads a plan from JSON or YAML text, bytes or a plain value; else returns its problems.
+
+    Args:
+        source: What `read_plan` takes.
+
+    Examples:
+        >>> from plansmith import try_read_plan
+        >>> for problem in try_read_plan({"steps": [{"id": "hello", "sya": "Hello!"}]}):
+        ...     print(problem)
+        error PS005 wrong-value: hello: this is not a step of a known kind (did you mean 'say'?)
+    """
+    if isinstance(source, Plan):
+        return source
+    if isinstance(source, (str, bytes)):
+        reading = read_text(source)
+        return reading.problems or read(reading.value)
+    return read(source)
+
+
+def read(value: object) -> Plan | list[Problem]:
+    """Reads a plan from a plain value."""
+    found = [_flaw_problem(flaw) for flaw in flaws(value)]
+    if found:
+        return _shortened(found)
+    if not isinstance(value, dict):
+        message = Sentence("ps.not_object", kind=type(value).__name__)
+        return [problem("PS001", message, hint=Sentence("hint.give_plan_object"))]
+    return _read_object(cast("dict[str, Json]", value))
+
+
+def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
+    version, steps = value.get("schema_version", SCHEMA_VERSION), value.get("steps")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        message = Sentence("ps.version", known=SCHEMA_VERSION, given=version)
+        hint = Sentence("hint.upgrade")
+        return [problem("PS012", message, hint=hint, path=("schema_version",))]
+    if "steps" not in value:
+        hint = Sentence("hint.give_steps")
+        return [problem("PS004", Sentence("ps.no_steps"), hint=hint, path=("steps",))]
+    if isinstance(steps, list) and len(steps) > MAX_STEPS:
+        message = Sentence("ps.many_steps", count=len(steps), most=MAX_STEPS)
+        return [problem("PS006", message, hint=Sentence("hint.use_maps"), path=("steps",))]
+    # `show --json` prints the hash of a plan with it.
+    stated = value.get("hash")
+    given = {name: each for name, each in value.items() if name != "hash"} if stated else value
+    try:
+        plan = Plan.model_validate(given)
+        return plan if stated in (None, plan.hash) else [_other_hash()]
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)
+        # Each form that `on_error` may have finds it wrong: one problem is enough.
+        told = [each for each in details if Instead.__name__ not in each["loc"]]
+        return _shortened([_problem_of(detail, value) for detail in told or details])
+
+
+def _other_hash() -> Problem:
+    hint = Sentence("hint.remove_hash")
+    return problem("PS003", Sentence("ps.other_hash"), hint=hint, path=("hash",))
+
+
+def to_json(plan: Plan) -> str:
+    """Returns the plan as JSON for people and files."""
+    return json.dumps(plan.to_json(), indent=2, ensure_ascii=False) + "\n"
+
+
+def to_yaml(plan: Plan) -> str:
+    """Returns the plan as YAML for people to edit."""
+    return write_yaml(plan.to_json())
+
+
+def _shortened(problems: list[Problem]) -> list[Problem]:
+    rest = len(problems) - _MOST_PROBLEMS
+    if rest <= 0:
+        return problems
+    message = Sentence("ps.more_problems", count=rest)
+    last = problem("PS001", message, hint=Sentence("hint.mend_first"))
+    return [*problems[:_MOST_PROBLEMS], last]
+
+
+def _flaw_problem(flaw: Flaw) -> Problem:
+    code, hint = _FLAW_CODES[flaw.kind], _FLAW_HINTS[flaw.kind]
+    return problem(code, flaw.message, hint=hint, path=flaw.path)
+
+
+def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
+    """Turns a pydantic error into a problem, with the step it belongs to."""
+    path = _without_tags(detail["loc"])
+    step, inside = _split_step(path, value)
+    name = path[-1] if path else ""
+    match detail["type"]:
+        case "extra_forbidden":
+            known = _field_names(inside[:-1], in_step="steps" in path[:1])
+            other = Sentence("hint.remove_or_inputs")
+            hint = did_you_mean(str(name), known, otherwise=other)
+            found = "PS003", Sentence("ps.unknown_field", name=str(name)), hint
+        case "missing":
+            hint = Sentence("hint.add_field", name=str(name))
+            found = "PS004", Sentence("ps.missing_field", name=str(name)), hint
+        case "union_tag_not_found" | "union_tag_invalid" | "model_attributes_type":
+            found = "PS005", Sentence("ps.unknown_kind"), _kind_hint(path, value)
+        case _:
+            what = str(detail["msg"]).removeprefix("Value error, ")
+            if detail["type"] == "string_pattern_mismatch":
+                what = broken_rule(detail)
+            hint = _FORMS.get(name, Sentence("hint.schema_command"))
+            reason = f"{what[:1].lower()}{what[1:]}"
+            found = "PS005", Sentence("ps.misfit", name=str(name), reason=reason), hint
+    code, message, hint = found
+    return problem(code, message, hint=hint, step=step, path=inside)
+
+
+def _kind_hint(path: Path, value: Mapping[str, Json]) -> str:
+    """Says what makes a step one of a known kind: the right name of a field like one of its own."""
+    given: Any = value
+    for part in path:
+        given = given[part]
+    names = list(cast("dict[str, object]", given)) if isinstance(given, dict) else list[str]()
+    hint: str = Sentence("hint.give_kind", kinds=[*KINDS])
+    known = {*_field_names((), in_step=True)}
+    for name in (each for each in names if each not in known):
+        hint = did_you_mean(name, _TELLING, otherwise=hint)
+    return hint
+
+
+def _without_tags(loc: tuple[str | int, ...]) -> Path:
+    """Returns the place without the names that pydantic adds for the kinds of steps."""
+    path: list[str | int] = []
+    for index, part in enumerate(loc):
+        behind_step = index == 2 and loc[0] == "steps"
+        behind_each = index > 2 and loc[index - 1] == "each" and loc[index - 2] == "map"
+        if index > 2 and loc[index - 1] == "on_error":  # here follows the name of a form
+            break
+        if not (part in KINDS and (behind_step or behind_each)):
+            path.append(part)
+    return tuple(path)
+
+
+def _split_step(path: Path, value: dict[str, Json]) -> tuple[str | None, Path]:
+    steps = value.get("steps")
+    match path:
+        case ("steps", int(index), *rest) if isinstance(steps, list) and index < len(steps):
+            step = steps[index]
+            name = step.get("id") if isinstance(step, dict) else None
+            return (name, tuple(rest)) if isinstance(name, str) else (None, path)
+        case _:
+            return None, path
+
+
+def _field_names(place: Path, *, in_step: bool) -> Iterable[str]:
+    if not in_step:
+        in_timing = place == ("schedule",) or place[:1] == ("schedules",)
+        return Timing.model_fields if in_timing else Plan.model_fields
+    return [SAY, *(name for kind in STEP_TYPES for name in kind.model_fields)]
+
+
+def schema(*, for_models: bool = False) -> dict[str, Json]:
+    """Returns the JSON Schema of a plan: no references, no unions, one object for all steps.
+
+    Decoders that constrain a model support few features of JSON Schema. This one allows too much,
+    such as a tool step without `tool`; the reader reports that. A large model gets no `style` for
+    replies: it writes the style into the instruction.
+    """
+    without = {"style"} if for_models else set[str]()
+    step = _flat(STEP_TYPES, without)
+    inner = [kind for kind in STEP_TYPES if kind.model_fields["kind"].default in _INNER_KINDS]
+    cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner, without))
+    properties = {name: _simple(each) for name, each in _properties(Plan).items()}
+    timing: dict[str, Json] = {
+        "type": "object",
+        "properties": {name: _simple(each) for name, each in _properties(Timing).items()},
+        "additionalProperties": False,
+    }
+    properties["schedule"] = timing
+    properties["schedules"] = {"type": "object", "additionalProperties": timing}
+    if for_models:  # decoders cannot constrain an object whose names are open
+        del properties["schedules"]
+    properties["steps"] = {"type": "array", "maxItems": MAX_STEPS, "items": step}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Plansmith plan",
+        "type": "object",
+        "properties": properties,
+        "required": ["goal", "steps"],
+        "additionalProperties": False,
+    }
+
+
+_INNER_KINDS: Final = frozenset({"tool", "agent", "plan", "reply"})
+
+
+def _closed(required: Sequence[str], **properties: Json) -> dict[str, Json]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*required],
+        "additionalProperties": False,
+    }
+
+
+_COUNT: Final[Json] = {"type": "integer", "minimum": 1}
+_PAUSE: Final[Json] = {"type": "number", "minimum": 0}
+_RULES: Final[Mapping[str, Json]] = {
+    "otherwise": _closed(["value"], value={}),
+    "repeat": _closed(["until", "at_most"], until={"type": "object"}, at_most=_COUNT, every=_PAUSE),
+    "on_error": {"description": '"fail", "skip", "collect" or {"value": …}'},
+    "retry": _closed(["at_most"], at_most=_COUNT, every=_PAUSE),
+    "undo_with": _closed(["tool"], tool={"type": "string"}, inputs={"type": "object"}),
+}
+
+
+def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[str, Json]:
+    properties: dict[str, Json] = {}
+    names: list[Json] = []
+    for kind in kinds:
+        names.append(str(kind.model_fields["kind"].default))
+        for name, each in _properties(kind).items():
+            if name not in without:
+                properties.setdefault(name, _RULES.get(name) or _simple(each))
+    properties["kind"] = {"type": "string", "enum": names}
+    if MapStep in kinds:
+        properties["over"] = {"description": f'a list, or {{"{FROM}": step, "{PATH}": [...]}}'}
+    properties[SAY] = {"type": "string"}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": ["id", "kind"],
+        "additionalProperties": False,
+    }
+
+
+@cache  # pydantic takes long to make them, and every request for a plan needs them
+def _definitions() -> dict[str, dict[str, Any]]:
+    whole = Plan.model_json_schema()
+    return {Plan.__name__: whole, **whole["$defs"]}
+
+
+def _properties(model: type[Any]) -> dict[str, dict[str, Any]]:
+    return cast("dict[str, dict[str, Any]]", _definitions()[model.__name__]["properties"])
+
+
+_KEPT: Final = ("type", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum", "minLength")
+
+
+def _simple(field: dict[str, Any]) -> Json:
+    """Returns a field's schema without titles, defaults and null."""
+    for choice in field.get("anyOf", []):
+        if choice.get("type") != "null":
+            return _simple({**choice, **{k: v for k, v in field.items() if k != "anyOf"}})
+    kept: dict[str, Json] = {key: field[key] for key in _KEPT if key in field}
+    if field.get("type") == "array":
+        kept["items"] = {"type": "string"}
+    return kept

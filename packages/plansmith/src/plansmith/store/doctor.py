@@ -1,0 +1,261 @@
+"""Finds what is wrong with a store, and verifies that a run was not altered."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+
+from plansmith.clock import SystemClock
+from plansmith.engine.journal import Journal
+from plansmith.errors import JournalDamaged, PlansmithError
+from plansmith.plan.events import ReportMade, StepDone, StepReused, verify_chain
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.summary import Headline, RunSummary
+from plansmith.ports import Finding, PlanStore, SummaryStore
+from plansmith.runs.journals import Journals
+from plansmith.store.sql import VERSION
+from plansmith.store.sqlite_file import APPLICATION_ID, is_locked, named
+from plansmith.store.urls import open_store, sqlite_path, store_kind
+
+_LITTLE_ROOM: Final = 100_000_000
+_LONG_LOG: Final = 64_000_000
+_SHOWN: Final = 20
+
+
+class _Examined(PlanStore, SummaryStore, Protocol):
+    """A store that can also count values that no event mentions."""
+
+    async def unmentioned(self) -> int: ...
+    async def missing(self) -> Sequence[str]: ...
+    async def tombstones(self) -> Sequence[Any]: ...
+
+
+Check = Callable[[PlanStore], Awaitable[list[Finding]]]
+
+
+async def diagnose(
+    url: str, *, sample: int | None = None, checks: Sequence[Check] = ()
+) -> list[Finding]:
+    """Checks a store; `sample` limits how many of the newest runs are verified.
+
+    `checks` are made of a store whose runs could be read: of what others keep in it.
+    """
+    kind = store_kind(url)
+    if kind is not None:
+        findings = await kind.examine(url)
+    elif url.startswith("memory"):
+        return [Finding("ok", "store", Sentence("doctor.in_memory"))]
+    else:
+        findings = await asyncio.to_thread(lambda: list(_diagnose_file(sqlite_path(url))))
+    if all(found.level not in ("error", "note") for found in findings):
+        store = open_store(url)
+        try:
+            findings += await _diagnose_runs(store, sample)
+            findings += [found for check in checks for found in await _checked(check, store)]
+        finally:
+            await store.close()
+    return findings
+
+
+async def _checked(check: Check, store: PlanStore) -> list[Finding]:
+    try:
+        return await check(store)
+    except PlansmithError as error:
+        return [finding_of("records", error)]
+
+
+async def verify(store: PlanStore, run: str) -> int:
+    """Verifies a run's hash chain, its fold and all results; returns its number of events."""
+    return len((await _verified(store, run)).events)
+
+
+async def _verified(store: PlanStore, run: str) -> Journal:
+    # If it is damaged, lists tell of that from now on.
+    journal = await Journals(store=store, clock=SystemClock()).load(run)
+    journal.need_sound()
+    events = journal.events
+    verify_chain(events)
+    for event in events:
+        if isinstance(event.body, StepDone | StepReused | ReportMade) and event.body.result:
+            try:
+                await store.get(event.body.result)
+            except JournalDamaged as lost:
+                raise JournalDamaged(lost.message, hint=_without(journal)) from None
+    return journal
+
+
+def _without(journal: Journal) -> str:
+    if journal.run.status.over:
+        return Sentence("doctor.restore_over")
+    return Sentence("doctor.repair", run=journal.id)
+
+
+async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
+    examined: _Examined = store
+    try:
+        missing = await missing_runs(examined)
+        count = len(await examined.runs())
+        some = await examined.headlines(limit=count if sample is None else sample)
+    except PlansmithError as error:
+        return [finding_of("journals", error)]
+    damaged: list[Finding] = []
+    wrong: list[tuple[int, RunSummary]] = []
+    for each in reversed(some):
+        try:
+            found = await (await _verified(examined, each.run)).summary()
+        except PlansmithError as error:
+            damaged.append(finding_of(f"run {each.run}", error))
+        else:
+            wrong += [] if _agrees(each, found) else [(each.last, found)]
+    summary = Sentence("doctor.verified", done=len(some), count=count, damaged=len(damaged))
+    level: Literal["ok", "warning"] = "warning" if damaged else "ok"
+    journals = Finding(level, "journals", summary)
+    summaries = await _summaries(examined, wrong)
+    about = [journals, summaries, await _values(examined)]
+    return [*missing, *damaged[:_SHOWN], *await _deleted(examined), *about]
+
+
+async def _deleted(store: _Examined) -> list[Finding]:
+    """Returns the calls of deleted runs whose outcome nobody knows, the newest ones."""
+    found, hint = (await store.tombstones())[-_SHOWN:], Sentence("doctor.tombstone_hint")
+    told = [(f"run {each['run']}", Sentence("doctor.tombstone", **each)) for each in found]
+    return [Finding("warning", subject, text, hint) for subject, text in told]
+
+
+def _agrees(stored: Headline, found: RunSummary) -> bool:
+    """Tells whether the status and the summary are those of the journal, or not told at all."""
+    if found.number != stored.last:
+        return True  # it went on meanwhile
+    return stored.status in ("", found.status) and stored.summary in (None, found)
+
+
+async def _summaries(store: _Examined, wrong: Sequence[tuple[int, RunSummary]]) -> Finding:
+    """Stores the right summaries instead of wrong ones."""
+    if not wrong:
+        return Finding("ok", "summaries", Sentence("doctor.summaries_right"))
+    try:
+        await store.keep_summaries(wrong)
+    except PlansmithError as error:
+        return finding_of("summaries", error)
+    runs = [summary.run for _, summary in wrong[:_SHOWN]]
+    what = Sentence("doctor.summaries_wrong", count=len(wrong), runs=runs)
+    return Finding("warning", "summaries", what)
+
+
+async def missing_runs(store: Any) -> list[Finding]:
+    """Returns runs that were written and are no longer there."""
+    hint = Sentence("doctor.restore_missing")
+    found = await store.missing() if hasattr(store, "missing") else ()
+    return [Finding("error", "missing", Sentence("doctor.gone", run=each), hint) for each in found]
+
+
+async def _values(store: _Examined) -> Finding:
+    try:
+        unused = await store.unmentioned()
+    except PlansmithError as error:
+        return finding_of("values", error)
+    summary = Sentence("doctor.unused_values", count=unused)
+    return Finding("ok", "values", summary, Sentence("doctor.retention") if unused else "")
+
+
+def finding_of(subject: str, error: PlansmithError) -> Finding:
+    """Returns an error as a finding."""
+    return Finding("error", subject, error.message, error.hint)
+
+
+def _diagnose_file(path: Path) -> Iterator[Finding]:
+    if not path.is_file():
+        yield Finding(
+            "note", "file", Sentence("doctor.no_file", path=path), Sentence("doctor.made_when_used")
+        )
+        return
+    size = Sentence("amount.bytes", count=path.stat().st_size)
+    yield Finding("ok", "file", Sentence("doctor.file_size", path=str(path), size=size))
+    yield _free_space(path)
+    try:
+        # Not read-only: SQLite could not look at the log of a crashed writer then.
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=0)
+    except sqlite3.Error as error:
+        yield finding_of("file", named(error, path))
+        return
+    checks: Sequence[Callable[[sqlite3.Connection, Path], Finding]] = (
+        *(_schema, _log, _lock, _integrity),
+    )
+    try:
+        for check in checks:
+            try:
+                yield check(connection, path)
+            except sqlite3.Error as error:
+                yield finding_of(check.__name__.strip("_"), named(error, path))
+    finally:
+        connection.close()
+
+
+def _free_space(path: Path) -> Finding:
+    free = shutil.disk_usage(path.parent).free
+    level: Literal["ok", "warning"] = "warning" if free < _LITTLE_ROOM else "ok"
+    return Finding(level, "disk", Sentence("doctor.free", size=f"{free / 1e6:,.0f}"))
+
+
+def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+    if not ours:
+        hint = Sentence("store.own_file")
+        return Finding("error", "schema", Sentence("doctor.not_a_store", path=path), hint)
+    if version > VERSION:
+        summary = Sentence("doctor.newer_schema", version=version, known=VERSION)
+        return Finding("error", "schema", summary, Sentence("doctor.use_newer"))
+    if version < VERSION:
+        older = Sentence("store.older", name=path, version=version, known=VERSION)
+        return Finding("error", "schema", older, Sentence("store.use_new_store"))
+    return Finding("ok", "schema", Sentence("doctor.version", version=version))
+
+
+def _log(connection: sqlite3.Connection, path: Path) -> Finding:
+    mode = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+    log = path.with_name(f"{path.name}-wal")
+    size = log.stat().st_size if log.is_file() else 0
+    if size > _LONG_LOG:
+        hint = Sentence("doctor.log_held")
+        return Finding("warning", "log", Sentence("doctor.log_long", size=size), hint)
+    return Finding("ok", "log", Sentence("doctor.log_mode", mode=mode, size=size))
+
+
+def _lock(connection: sqlite3.Connection, path: Path) -> Finding:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        if not is_locked(error):
+            raise
+        owners = [*map(str, lock_owners(path))] or Sentence("doctor.not_known")
+        return Finding(
+            "warning", "lock", Sentence("doctor.writing", owners=owners), Sentence("doctor.end_it")
+        )
+    return Finding("ok", "lock", Sentence("doctor.unlocked"))
+
+
+def _integrity(connection: sqlite3.Connection, path: Path) -> Finding:
+    rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
+    if rows != ["ok"]:
+        hint = Sentence("doctor.restore_file", path=path)
+        return Finding("error", "integrity", "; ".join(rows), hint)
+    return Finding("ok", "integrity", Sentence("doctor.pages_fine"))
+
+
+def lock_owners(path: Path) -> list[int]:
+    """Returns the processes that hold a write lock on the database, where Linux tells."""
+    files = [path, path.with_name(f"{path.name}-shm")]
+    inodes = {str(file.stat().st_ino) for file in files if file.exists()}
+    table = Path("/proc/locks")
+    owners: set[int] = set()
+    for line in table.read_text().splitlines() if table.exists() else ():
+        fields = [field for field in line.split() if field != "->"]
+        if len(fields) > 5 and fields[3] == "WRITE" and fields[5].rpartition(":")[2] in inodes:
+            owners.add(int(fields[4]))
+    return sorted(owners)

@@ -1,0 +1,267 @@
+"""Opens a SQLite file as a store's database, and converts SQLite's errors to ours."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import stat
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from plansmith.protected_files import SUFFIXES, hold, release
+from plansmith.errors import (
+    JournalDamaged,
+    JournalError,
+    Misconfigured,
+    PlansmithError,
+    StoreAway,
+)
+from plansmith.plan.sentence import Sentence
+from plansmith.store.rows import DOCTOR
+from plansmith.store.sql import VERSION, refuse_other_version, tables_in
+
+_PRIVATE: Final = 0o600
+# "PLNS": distinguishes our files from those of other programs.
+APPLICATION_ID: Final = 0x504C4E53
+_IN_SQLITE: Final = {
+    "id": "id INTEGER PRIMARY KEY",
+    "position": "INTEGER",
+    "no_rowid": " WITHOUT ROWID",
+    "half_full": "",
+    "tenth_full": "",
+    "terms": "ALTER TABLE tally ADD COLUMN terms integer NOT NULL DEFAULT 0",
+}
+_PUT_BACK: Final = Sentence("store.put_back")
+Synchronous = Literal["full", "normal"]
+
+_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_DAMAGED: Final = (
+    *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT),
+    *(sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT),
+)
+_REFUSED: Final = (
+    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH),
+)
+
+
+class _Held(sqlite3.Connection):
+    """A connection that marks its files as in use, so that this process does not open them."""
+
+    def __init__(self, path: Path, *given: Any, **more: Any) -> None:
+        super().__init__(path, *given, **more)
+        self._path: Path | None = path
+        hold(path)
+
+    def close(self) -> None:
+        """Closes the connection; may be called twice."""
+        super().close()
+        path, self._path = self._path, None
+        if path is not None:
+            release(path)
+
+
+class SameFile:
+    """Checks that a store's file is still the one that was opened.
+
+    SQLite keeps writing to a file that was moved or removed, where no one would find it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+
+    def need(self) -> None:
+        """Raises `StoreAway` while the file is not where it was."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            if self._seen is None:
+                return
+            raise StoreAway(Sentence("store.moved", path=self._path), hint=_PUT_BACK) from None
+        mark = found.st_dev, found.st_ino
+        self._seen = self._seen or mark
+        if mark != self._seen:
+            raise StoreAway(Sentence("store.replaced", path=self._path), hint=_PUT_BACK)
+
+
+def open_database(
+    path: Path, *, synchronous: Synchronous = "full", timeout_s: float = 10.0
+) -> sqlite3.Connection:
+    """Opens a file in write-ahead mode and makes its tables if it is new."""
+    with converting_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_private(path)
+        had_log = _size(path.with_name(f"{path.name}-wal")) > 0
+        connection = sqlite3.connect(
+            path,
+            timeout=timeout_s,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_Held,
+        )
+        # Text that a hand put in the place of bytes is for whoever reads the row to refuse.
+        connection.text_factory = _text
+        try:
+            _set_wal(connection, path, timeout_s)
+            if not had_log:
+                _refuse_cut(connection, path)
+            connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
+            connection.execute("PRAGMA cell_size_check = ON")
+            _prepare(connection, str(path))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+@contextmanager
+def converting_errors(path: Path, *, was_open: bool = False) -> Generator[None]:
+    """Converts errors of SQLite and of the file system to ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise named(error, path, was_open=was_open) from error
+    except UnicodeDecodeError as error:
+        # What should be text, perhaps the error message itself, is not.
+        raise JournalDamaged(Sentence("store.damaged", path=path), hint=DOCTOR) from error
+    except OSError as error:
+        raise Misconfigured(
+            Sentence("store.unusable", path=path, strerror=error.strerror),
+            hint=Sentence("error.check_permissions"),
+        ) from error
+
+
+def named(error: sqlite3.Error, path: Path, *, was_open: bool = False) -> PlansmithError:
+    """Returns our error for one of SQLite; if the file was open before, a retry may help."""
+    code = _code(error)
+    kind = code & 0xFF
+    if kind in _LOCKED:
+        return StoreAway(
+            Sentence("store.locked", path=path),
+            hint=Sentence("store.locked_hint"),
+        )
+    if kind == sqlite3.SQLITE_FULL:
+        return StoreAway(Sentence("store.disk_full", path=path), hint=Sentence("store.free_space"))
+    if kind in _DAMAGED or code == sqlite3.SQLITE_IOERR_SHORT_READ:
+        return JournalDamaged(
+            Sentence("store.no_database", path=path, error=error),
+            hint=Sentence("store.doctor_or_backup"),
+        )
+    if kind == sqlite3.SQLITE_IOERR or (kind in _REFUSED and was_open):
+        return StoreAway(
+            Sentence("store.unusable_now", path=path, error=error),
+            hint=Sentence("store.check_disk"),
+        )
+    if kind in _REFUSED:
+        return Misconfigured(
+            Sentence("store.not_opened", path=path, error=error),
+            hint=Sentence("store.check_file"),
+        )
+    return JournalError(f"{path}: {error}", hint=Sentence("store.check_then_doctor"))
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """Whether another process holds the lock."""
+    return _code(error) & 0xFF in _LOCKED
+
+
+def _code(error: sqlite3.Error) -> int:
+    # Errors of the Python module itself carry no code.
+    return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR
+
+
+def _refuse_cut(connection: sqlite3.Connection, path: Path) -> None:
+    # SQLite takes half a page at the end for a page of zeros. With a log it repairs that. The file
+    # itself is never opened here: see `held`.
+    page = int(connection.execute("PRAGMA page_size").fetchone()[0])
+    if _size(path) % page:
+        raise JournalDamaged(Sentence("store.end_missing", path=path), hint=DOCTOR)
+
+
+def _make_private(path: Path) -> None:
+    """Creates the database files readable by the owner only, before any data is in them."""
+    if not path.exists():
+        # Under another name first: a handle closed on the file itself would drop locks.
+        new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
+        try:
+            with suppress(FileExistsError):
+                os.link(new, path)
+        finally:
+            new.unlink()
+    for suffix in SUFFIXES:
+        file = path.with_name(f"{path.name}{suffix}")
+        # Where it is somebody else's, whoever owns it decides.
+        with suppress(FileNotFoundError, PermissionError):
+            if file.is_file() and stat.S_IMODE(file.stat().st_mode) & 0o077:
+                file.chmod(_PRIVATE)
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
+def _set_wal(connection: sqlite3.Connection, path: Path, timeout_s: float) -> None:
+    # SQLite does not wait for a lock here by itself when several processes open a new file.
+    deadline = time.monotonic() + timeout_s
+    mode = ""
+    while not mode:
+        try:
+            mode = str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if not is_locked(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+    if mode != "wal":
+        raise Misconfigured(Sentence("store.no_wal", path=path), hint=Sentence("store.local_disk"))
+
+
+def _prepare(connection: sqlite3.Connection, name: str) -> None:
+    """Makes the tables of a new file; refuses files of other programs and versions."""
+    if _number(connection, "user_version") == VERSION and _is_ours(connection):
+        return
+    with _transaction(connection):
+        # Checked again under the lock: another process may have made them meanwhile.
+        found = _number(connection, "user_version")
+        _refuse_foreign(connection, name)
+        refuse_other_version(name, found)
+        if found == 0:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            for statement in filter(str.strip, tables_in(_IN_SQLITE).split(";")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Generator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _refuse_foreign(connection: sqlite3.Connection, name: str) -> None:
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if tables and not _is_ours(connection):
+        raise Misconfigured(
+            Sentence("store.other_program", name=name), hint=Sentence("store.own_file")
+        )
+
+
+def _is_ours(connection: sqlite3.Connection) -> bool:
+    return _number(connection, "application_id") == APPLICATION_ID
+
+
+def _number(connection: sqlite3.Connection, setting: str) -> int:
+    return int(connection.execute(f"PRAGMA {setting}").fetchone()[0])

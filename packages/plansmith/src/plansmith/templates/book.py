@@ -1,0 +1,314 @@
+"""Stores templates (plans by name and version), checks them, and makes runs of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from plansmith.check.check_plan import check_plan
+from plansmith.check.names import Names
+from plansmith.errors import NotFound, PlanInvalid, Refused
+from plansmith.lazy import lazy_modules
+from plansmith.plan import events as e
+from plansmith.plan.data import Json
+from plansmith.plan.origin import Origin
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, has_errors, problem
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import LANGUAGES, Sentence
+from plansmith.ports import PlanStore
+from plansmith.templates.parameters import bind, parameter_names, parametrise
+from plansmith.templates.services import HasRuns
+from plansmith.templates.store import Kept, TemplateStore
+from plansmith.templates.template import (
+    REQUEST,
+    Template,
+    given_template,
+    input_problems,
+    make_template,
+    template_problems,
+    with_defaults,
+)
+
+if TYPE_CHECKING:
+    from plansmith.formats import text as dialect_text
+else:
+    lazy_modules(globals(), dialect_text="plansmith.formats.text")
+
+__all__ = ["Template", "TemplateBook", "exported"]
+
+
+class TemplateBook:
+    """The templates of a Plansmith: those that its program passed in, and those in its store.
+
+    Examples:
+        >>> from plansmith import Plansmith, read_plan
+        >>> smith = Plansmith()
+        >>> plan = read_plan({"goal": "Greet", "steps": [{"id": "name", "question": "Who?"}]})
+        >>> template = await smith.templates.save(plan, "greet")
+        >>> run = await smith.templates.use("greet")
+        >>> run.origin.id
+        'greet@1'
+    """
+
+    def __init__(self, smith: HasRuns) -> None:
+        self._runs = smith.runs
+        self._intake = smith.runs.intake
+
+    @property
+    def _store(self) -> TemplateStore:
+        return TemplateStore(self._intake.store)
+
+    async def all(self) -> dict[str, Template]:
+        """Returns every usable template: `name` is its newest version, `name@2` exactly that."""
+        return await usable_templates(self._intake.store, self._intake.templates)
+
+    async def get(self, name: str, *, language: str = "en") -> Template:
+        """Returns a template by its name.
+
+        Args:
+            name: Such as `weather`, or `weather@2` for exactly that version.
+            language: The language of shipped templates.
+
+        Raises:
+            NotFound: There is no such template.
+        """
+        known = await self.all()
+        if name in known:
+            return known[name]
+        shipped = self.shipped(language)
+        if name in shipped:
+            return shipped[name]
+        names = [*(each for each in known if "@" not in each), *shipped]
+        hint = Names(names).hint(name.partition("@")[0])
+        raise NotFound(Sentence("error.no_template", name=name), hint=hint)
+
+    @staticmethod
+    def shipped(language: str = "en") -> dict[str, Template]:
+        """Returns the templates that come with Plansmith.
+
+        Args:
+            language: `en` or `zh`.
+        """
+        return {
+            name: make_template({**fields, "name": name})
+            for name, fields in _shipped_fields(language).items()
+        }
+
+    async def save(
+        self,
+        source: Run | Plan,
+        name: str,
+        *,
+        parameters: Mapping[str, Sequence[str]] | None = None,
+        required: Sequence[str] = (),
+        by: e.Who = "",
+    ) -> Template:
+        """Saves a plan or a finished run as a template.
+
+        Args:
+            source: The plan, or a run that is done.
+            name: The name; if it is taken, the template becomes its next version.
+            parameters: Where the value of each parameter stands, such as `now.inputs.city`.
+            required: The parameters that have no default.
+            by: Who saves it.
+
+        Raises:
+            PlanInvalid: The template has errors.
+            Refused: The run is not done, or has no plan.
+        """
+        plan = source.plan if isinstance(source, Run) else source
+        if isinstance(source, Run) and source.status is not RunStatus.DONE:
+            state, hint = Sentence(f"status.{source.status}"), Sentence("error.only_done")
+            raise Refused(Sentence("error.run_is", run=source.id, status=state), hint=hint)
+        if plan is None:
+            raise Refused(Sentence("error.no_plan"))
+        tools = (await self._intake.callees()).specs
+        made = parametrise(plan, parameters or {}, tools=tools, required=required)
+        bare = made.plan.replace(id=None, revision=1, thought="", degraded=None)
+        fields = {"name": name, "parameters": made.parameters, "plan": bare}
+        if isinstance(source, Run):
+            fields |= {"request": source.request, "run": source.id}
+        return await self._keep(make_template(fields), by)
+
+    async def take_in(self, text: str | bytes, *, name: str = "", by: e.Who = "") -> Template:
+        """Imports a template from a file, as the next version of its name.
+
+        Args:
+            text: The content of the file, JSON or YAML.
+            name: Another name than the file has.
+            by: Who imports it.
+
+        Raises:
+            PlanInvalid: The text cannot be read, or the template has errors.
+            Refused: The text is no template.
+        """
+        reading = dialect_text.read_text(text)
+        if reading.problems:
+            raise PlanInvalid(reading.problems)
+        if not isinstance(reading.value, dict):
+            raise Refused(
+                Sentence("error.no_template_file"), hint=Sentence("template.export_writes")
+            )
+        fields = {key: each for key, each in reading.value.items() if key != "version"}
+        return await self._keep(make_template(fields | ({"name": name} if name else {})), by)
+
+    async def _keep(self, template: Template, by: e.Who) -> Template:
+        problems = await self.problems(template)
+        if has_errors(problems):
+            raise PlanInvalid([each for each in problems if each.severity == "error"])
+        newest = (await self.all()).get(template.name)
+        if newest is not None and newest.substance() == template.substance():
+            return newest
+        if newest is not None and newest.saved_at is None:
+            raise Refused(Sentence("error.given_template", name=template.name))
+        signed = template.replace(
+            version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
+        )
+        value = {key: each for key, each in signed.to_json().items() if key != "version"}
+        version = await self._store.keep(template.name, value)
+        return signed.replace(version=version)
+
+    async def remove(self, name: str) -> int:
+        """Removes a template or one version of it; returns how many versions were removed.
+
+        Args:
+            name: Such as `weather`, or `weather@2` for exactly that version.
+
+        Raises:
+            NotFound: There is no such template.
+            Refused: The program or Plansmith itself brings it.
+        """
+        template = await self.get(name)
+        if template.name in self.shipped() and name not in await self.all():
+            raise Refused(Sentence("error.shipped_template", name=name))
+        if template.saved_at is None:
+            raise Refused(Sentence("error.given_template", name=template.name))
+        version = template.version if "@" in name else None
+        return await self._store.drop(template.name, version)
+
+    async def problems(self, template: Template) -> list[Problem]:
+        """Returns the problems of a template, given the present tools, agents and templates.
+
+        Args:
+            template: The template.
+        """
+        known = await self.all()
+        names = [*template.properties, REQUEST]
+        found = check_plan(
+            template.plan,
+            list((await self._intake.callees()).specs.values()),
+            agents=self._intake.agents(),
+            templates=known,
+            parameters=names,
+        )
+        unused = sorted(template.properties.keys() - parameter_names(template.plan))
+        found += [
+            problem(
+                "PS302", Sentence("ps.unused_parameter", name=name), hint=Sentence("hint.take_out")
+            )
+            for name in unused
+        ]
+        return [*found, *template_problems(template.plan, known | {template.name: template})]
+
+    async def plan(
+        self, name: str, inputs: Mapping[str, Json] | None = None, *, language: str = "en"
+    ) -> Plan:
+        """Returns the plan of a template with its parameters filled in, checked like any plan.
+
+        Args:
+            name: Such as `weather`, or `weather@2` for exactly that version.
+            inputs: The values of its parameters.
+            language: The language of shipped templates.
+
+        Raises:
+            PlanInvalid: A parameter is missing or wrong, or the plan has errors.
+        """
+        template = await self.get(name, language=language)
+        given = dict(inputs or {})
+        problems = [*input_problems(template, given), *await self.problems(template)]
+        if has_errors(problems):
+            raise PlanInvalid([each for each in problems if each.severity == "error"])
+        return bind(template.plan, with_defaults(template, given))
+
+    async def use(
+        self,
+        name: str,
+        inputs: Mapping[str, Json] | None = None,
+        by: e.Who = "",
+        *,
+        language: str = "en",
+    ) -> Run:
+        """Creates a run of a template, reviewed like any other plan.
+
+        Args:
+            name: Such as `weather`, or `weather@2` for exactly that version.
+            inputs: The values of its parameters.
+            by: Who asks for the run.
+            language: The language of shipped templates.
+
+        Raises:
+            PlanInvalid: A parameter is missing or wrong, or the plan has errors.
+        """
+        template = await self.get(name, language=language)
+        plan = await self.plan(name, inputs, language=language)
+        return await self._runs.submit(
+            plan,
+            request=plan.goal or template.request,
+            origin=Origin(kind="template", id=template.full_name),
+            about={"origin": "template"},
+            by=by,
+        )
+
+
+async def usable_templates(store: PlanStore, given: Mapping[str, Plan]) -> dict[str, Template]:
+    """Returns every template that is not removed: the stored ones, and those in `given`."""
+    return _by_name(await TemplateStore(store).kept(), given)
+
+
+async def every_template(store: PlanStore, given: Mapping[str, Plan]) -> dict[str, Template]:
+    """Returns every template, also removed versions, for runs that were planned with them."""
+    kept = await TemplateStore(store).kept()
+    return _by_name([(each[0], each[1], False, each[3]) for each in kept], given)
+
+
+def exported(template: Template, *, yaml: bool = False) -> Json | str:
+    """Returns a template as it is written into a file: a value for JSON, or YAML text."""
+    value = template.to_json()
+    return dialect_text.write_yaml(value) if yaml else value
+
+
+def _by_name(kept: Sequence[Kept], given: Mapping[str, Plan]) -> dict[str, Template]:
+    known: dict[str, Template] = {}
+    stored = {name for name, *_ in kept}
+    for name, version, removed, value in kept:
+        if not removed and isinstance(value, dict):
+            template = make_template(value | {"name": name, "version": version})
+            known[name] = known[template.full_name] = template
+    for name, plan in given.items():
+        if name.partition("@")[0] not in stored:
+            known[name] = given_template(name, plan)
+    return known
+
+
+@cache
+def _shipped_fields(language: str) -> Mapping[str, dict[str, Any]]:
+    """Returns the fields of each template by its name, with its texts in a language."""
+    text = Path(__file__).with_name("shipped.json").read_text(encoding="utf-8")
+    found = _in_language(json.loads(text), language if language in LANGUAGES else LANGUAGES[0])
+    return cast("Mapping[str, dict[str, Any]]", found)
+
+
+def _in_language(value: Any, language: str) -> Any:
+    """Returns a value in which each text that stands there in all languages stands in one."""
+    if isinstance(value, list):
+        return [_in_language(each, language) for each in cast("Sequence[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    if fields.keys() == set(LANGUAGES):
+        return fields[language]
+    return {name: _in_language(each, language) for name, each in fields.items()}

@@ -1,0 +1,318 @@
+"""An effect that took place, or may have, is never made again by a replan, an edit or a try."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
+from plansmith.tools.functions import tool
+from plansmith.app import Plansmith
+from plansmith.errors import OutcomeUnknown, Refused, ToolBusy, ToolFailed
+from plansmith.plan import events as e
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
+from plansmith.plan.run import Run
+from plansmith.ports import Call
+from plansmith.review.edits import change_step
+from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
+
+LIMITS = Limits(first_wait_s=0, tries=3, data="show")
+
+
+def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
+
+
+async def approved(app: Plansmith, wanted: Plan) -> Run:
+    run = await app.submit(wanted)
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    return await app.run(run.id)
+
+
+def breaks(error: BaseException) -> Callable[[Any], Json]:
+    def call(_: Any) -> Json:
+        raise error
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        breaks(RuntimeError("after the money was sent")),
+        breaks(KeyError("receipt")),
+        breaks(SystemExit(1)),
+        breaks(Refused("something of ours, and still no word on the effect")),
+        OutcomeUnknown("nobody saw"),
+        lambda _: {"receipt": 3},  # does not fit the schema
+        lambda _: {"receipt": float("nan")},
+    ],
+    ids=["exception", "key error", "exit", "other error", "lost", "misfit", "no json"],
+)
+async def test_a_write_that_went_wrong_after_it_began_is_unknown_and_asks(outcome: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"receipt": {"type": "string"}},
+        "required": ["receipt"],
+    }
+    tools = FakeTools(FakeTool("pay", [outcome], effect=Effect.WRITE, output_schema=schema))
+    model = ScriptedModel(json.dumps({"steps": [{"id": "again", "tool": "pay"}]}))
+    app = Plansmith(tools=[tools], limits=LIMITS, model=model)
+    run = await approved(app, plan({"id": "p", "tool": "pay"}))
+    assert run.steps["p"].status is StepStatus.UNKNOWN
+    assert run.status is RunStatus.ASKING
+    assert run.steps["p"].error in run.questions["unknown:p"].text
+    assert len(tools.calls) == 1
+    assert run.revisions == 1
+
+
+@pytest.mark.parametrize("error", [ToolFailed("the card was refused"), ToolBusy("later")])
+async def test_a_write_that_says_that_nothing_was_changed_has_failed(error: ToolFailed) -> None:
+    tools = FakeTools(FakeTool("pay", [error], effect=Effect.WRITE))
+    run = await approved(Plansmith(tools=[tools], limits=LIMITS), plan({"id": "p", "tool": "pay"}))
+    assert run.steps["p"].status is StepStatus.FAILED
+    assert run.status is RunStatus.FAILED
+    assert len(tools.calls) == (3 if isinstance(error, ToolBusy) else 1)
+
+
+async def test_a_read_that_raises_anything_has_failed() -> None:
+    app = Plansmith(tools=[FakeTools(FakeTool("look", [breaks(RuntimeError("no"))]))])
+    run = await app.run((await app.submit(plan({"id": "a", "tool": "look"}))).id)
+    assert run.status is RunStatus.FAILED
+
+
+async def test_a_function_that_writes_and_returns_no_json_is_asked_about() -> None:
+    @tool(effect="write")
+    def pay() -> Any:
+        return {"when": object()}
+
+    run = await approved(Plansmith(tools=[pay]), plan({"id": "p", "tool": "pay"}))
+    assert run.steps["p"].status is StepStatus.UNKNOWN
+    assert "cannot be written as JSON" in run.questions["unknown:p"].text
+
+
+class Keyed:
+    """A service that does what it is asked once a key, and then says what a test wants."""
+
+    def __init__(self, *says: BaseException | Json) -> None:
+        self.says = list(says)
+        self.keys: Counter[str] = Counter()
+
+    async def tools(self) -> list[ToolSpec]:
+        return [ToolSpec(name="pay", effect=Effect.WRITE, idempotent=True)]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        del tool, arguments
+        self.keys[call.key] += 1
+        said = self.says.pop(0)
+        if isinstance(said, BaseException):
+            raise said
+        return said
+
+
+async def test_a_keyed_write_is_tried_again_under_its_key_and_then_unknown() -> None:
+    service = Keyed(*[RuntimeError("boom")] * 3)
+    run = await approved(
+        Plansmith(tools=[service], limits=LIMITS), plan({"id": "p", "tool": "pay"})
+    )
+    assert run.steps["p"].status is StepStatus.UNKNOWN
+    assert [*service.keys.values()] == [3]
+
+
+async def test_a_keyed_write_whose_first_try_may_have_worked_does_not_fail_for_certain() -> None:
+    """The last try says that it changed nothing; of the first one nobody can say that."""
+    service = Keyed(RuntimeError("boom"), ToolFailed("not this time"))
+    run = await approved(
+        Plansmith(tools=[service], limits=LIMITS), plan({"id": "p", "tool": "pay"})
+    )
+    assert run.steps["p"].status is StepStatus.UNKNOWN
+
+
+async def test_a_keyed_write_stays_unsure_through_a_restart_and_a_cancel() -> None:
+    store = MemoryStore()
+    service = Keyed(RuntimeError("boom"))
+    limits = Limits(first_wait_s=3600)
+    app = Plansmith(tools=[service], limits=limits, store=store)
+    run = await app.submit(plan({"id": "p", "tool": "pay"}))
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash)
+    news = app.events(run.id, follow=True)
+    # As `run` does, without waiting for it.
+    running = app.runs.execution.begin(await app.runs.journals.load(run.id))
+    future = await running
+    assert future is not None
+    async for event in news:
+        if isinstance(event.body, e.StepFailed):
+            assert event.body.unsure
+            break
+    future.cancel()
+    again = Plansmith(tools=[service], limits=limits, store=store)
+    run = await again.cancel(run.id, by="ada")
+    assert run.status is RunStatus.CANCELLED
+    assert run.steps["p"].status is StepStatus.UNKNOWN
+
+
+class Clerk:
+    """An agent that changes things."""
+
+    spec = AgentSpec(name="clerk", description="Does it.", effect=Effect.WRITE)
+
+    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
+        del task, inputs, call
+        raise ValueError("half-way")
+
+
+async def test_an_agent_that_changes_things_and_breaks_is_asked_about() -> None:
+    app = Plansmith(agents=[Clerk()])
+    run = await approved(app, plan({"id": "c", "agent": "clerk", "task": "Do it."}))
+    assert run.steps["c"].status is StepStatus.UNKNOWN
+
+
+class Till:
+    """Takes payments one by one; some are refused the first time."""
+
+    def __init__(self, *refused: str) -> None:
+        self.paid: Counter[str] = Counter()
+        self.refused = set(refused)
+
+    async def tools(self) -> list[ToolSpec]:
+        return [ToolSpec(name="pay", effect=Effect.WRITE)]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        del tool, call
+        who = str(arguments["to"])
+        if who in self.refused:
+            self.refused.discard(who)
+            raise ToolFailed("not today")
+        self.paid[who] += 1
+        return {"paid": who}
+
+
+def payments(*names: str) -> dict[str, Any]:
+    each = {"tool": "pay", "inputs": {"to": "{{item}}"}}
+    return {"id": "m", "over": list(names), "each": each, "width": 1}
+
+
+async def test_a_replan_with_another_list_pays_nobody_twice_and_forgets_nobody() -> None:
+    till, store = Till("bob"), MemoryStore()
+    other = {"goal": "test", "steps": [payments("zoe", "bob", "ann")]}
+    model = ScriptedModel(json.dumps(other))
+    app = Plansmith(tools=[till], store=store, limits=LIMITS, model=model)
+    run = await approved(app, plan(payments("ann", "bob", "cid")))
+    if run.status is RunStatus.REVIEWING:
+        assert run.plan is not None
+        await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await Plansmith(tools=[till], store=store, limits=LIMITS).run(run.id)
+    assert run.status is RunStatus.DONE
+    assert till.paid == {"ann": 1, "bob": 1, "cid": 1, "zoe": 1}
+    assert run.steps["m"].result == [{"paid": "zoe"}, {"paid": "bob"}, {"paid": "ann"}]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("cid", "bob", "ann"), ("bob",), ("dan", "ann", "bob", "ann"), ("bob", "bob", "bob")],
+    ids=["turned round", "shorter", "one twice", "one thrice"],
+)
+async def test_an_edit_of_the_list_pays_each_entry_once(names: tuple[str, ...]) -> None:
+    till, store = Till("bob"), MemoryStore()
+    app = Plansmith(tools=[till], store=store, limits=LIMITS)
+    ask = {"id": "q", "question": "Go on?"}
+    wanted = plan(payments("ann", "bob", "cid"), ask)
+    run = await approved(app, wanted)
+    assert run.status is RunStatus.ASKING
+    assert till.paid == {"ann": 1, "cid": 1}
+    app = Plansmith(tools=[till], store=store, limits=LIMITS)
+    run = await app.edit(run.id, plan(payments(*names), ask), by="ada")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await Plansmith(tools=[till], store=store, limits=LIMITS).run(run.id)
+    assert run.steps["m"].status is StepStatus.DONE
+    assert run.steps["m"].result == [{"paid": name} for name in names]
+    assert till.paid == Counter(names) | Counter({"ann": 1, "cid": 1})
+
+
+async def test_an_edit_of_a_templates_parameter_repeats_only_the_calls_that_change() -> None:
+    two = plan(
+        {"id": "one", "tool": "pay", "inputs": {"to": "{{params.first}}"}},
+        {"id": "two", "tool": "pay", "inputs": {"to": "{{params.second}}"}, "after": ["one"]},
+    )
+    till, store = Till("bob"), MemoryStore()
+
+    def enter() -> Plansmith:
+        return Plansmith(tools=[till], store=store, limits=LIMITS, templates={"two": two})
+
+    step = {"id": "p", "template": "two", "inputs": {"first": "ann", "second": "bob"}}
+    wanted = plan(step, {"id": "q", "question": "Go on?"})
+    run = await approved(enter(), wanted)
+    assert run.steps["p"].status is StepStatus.FAILED
+    assert run.plan is not None
+    edited = change_step(run.plan, "p", inputs={"first": "ann", "second": "cid"})
+    run = await enter().edit(run.id, edited, by="ada")
+    assert run.plan is not None
+    await enter().decide(run.id, approve=run.plan.hash, by="ada")
+    run = await enter().run(run.id)
+    assert run.steps["p"].status is StepStatus.DONE
+    assert till.paid == {"ann": 1, "cid": 1}
+
+
+async def test_an_edit_of_the_tool_of_a_list_takes_no_other_call_for_it() -> None:
+    till, store = Till("bob"), MemoryStore()
+    thank = FakeTools(FakeTool("thank", [{"thanked": True}], effect=Effect.WRITE))
+    app = Plansmith(tools=[till, thank], store=store, limits=LIMITS)
+    ask = {"id": "q", "question": "Go on?"}
+    run = await approved(app, plan(payments("ann", "bob"), ask))
+    each = {"tool": "thank", "inputs": {"to": "{{item}}"}}
+    run = await app.edit(run.id, plan({**payments("ann", "bob"), "each": each}, ask), by="ada")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    assert len(thank.calls) == 2
+    assert till.paid == {"ann": 1}
+
+
+async def test_an_edit_before_a_write_that_is_done_repeats_it_only_with_other_values() -> None:
+    till, store = Till(), MemoryStore()
+    look = FakeTools(FakeTool("look", [lambda given: {"name": "ann", "given": dict(given)}]))
+    app = Plansmith(tools=[till, look], store=store, limits=LIMITS)
+    wanted = plan(
+        {"id": "a", "tool": "look", "inputs": {"n": 1}},
+        {"id": "p", "tool": "pay", "inputs": {"to": "{{a.name}}"}},
+        {"id": "q", "question": "Go on?"},
+    )
+    run = await approved(app, wanted)
+    run = await app.edit(run.id, change_step(wanted, "a", inputs={"n": 2}), by="ada")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    assert run.steps["p"].status is StepStatus.DONE
+    assert till.paid == {"ann": 1}
+    assert len(look.calls) == 2
+
+
+async def test_a_new_plan_without_a_step_in_doubt_keeps_the_step_and_its_question() -> None:
+    tools = FakeTools(
+        FakeTool("pay", [breaks(OSError("gone"))], effect=Effect.WRITE), FakeTool("look", [1])
+    )
+    other = {"goal": "test", "steps": [{"id": "a", "tool": "look"}]}
+    app = Plansmith(tools=[tools], limits=LIMITS, model=ScriptedModel(json.dumps(other)))
+    run = await approved(app, plan({"id": "p", "tool": "pay"}, {"id": "b", "tool": "look"}))
+    assert set(run.questions) == {"unknown:p"}
+    run = await app.request_changes(run.id, "forget the payment", by="ada")
+    assert run.plan is not None
+    assert set(run.plan.by_id) == {"p", "a", "b"}
+    assert set(run.questions) == {"unknown:p"}
+    if run.phase is RunStatus.REVIEWING:
+        await app.decide(run.id, approve=run.plan.hash, by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.ASKING
+    await app.answer(run.id, "unknown:p", "done", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert [call.tool for call in tools.calls].count("pay") == 1

@@ -1,0 +1,147 @@
+"""A run is begun in one append with its first steps, and ended in one with the last step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from plansmith import Plan, Plansmith, RunStatus, tool
+from plansmith.clock import SystemClock
+from plansmith.engine.journal import Journal
+from plansmith.plan import events as e
+from plansmith.replay.player import replay
+from plansmith.testing import MemoryStore
+
+ADA = e.Actor(kind="person", name="ada")
+STEPS = [
+    {"id": "a", "tool": "look"},
+    {"id": "b", "tool": "look", "after": ["a"]},
+    {"id": "c", "tool": "look", "after": ["b"]},
+]
+PLAN = Plan.model_validate({"goal": "look", "steps": STEPS})
+
+
+class MeddlingStore(MemoryStore):
+    """Remembers what was appended together; `before` writes first when a type is appended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[str]] = []
+        self.before: dict[str, Callable[[str], Awaitable[None]]] = {}
+
+    async def append(
+        self, events: Sequence[e.Event], values: Sequence[Any] = (), **told: Any
+    ) -> None:
+        types = [event.body.type for event in events]
+        for name in types:
+            if meddle := self.before.pop(name, None):
+                await meddle(events[0].run)
+        await super().append(events, values, **told)
+        self.batches.append(types)
+
+    def writes(self, *bodies: e.AnyBody) -> Callable[[str], Awaitable[None]]:
+        """Returns what a person writes from another process."""
+
+        async def write(run: str) -> None:
+            await (await Journal.load(run, store=self, clock=SystemClock())).append(*bodies, by=ADA)
+
+        return write
+
+
+def looking(store: MeddlingStore) -> tuple[Plansmith, list[str]]:
+    calls: list[str] = []
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Looks."""
+        calls.append("look")
+        return "seen"
+
+    return Plansmith(tools=[look], store=store), calls
+
+
+async def test_a_run_of_three_steps_is_five_appends() -> None:
+    store = MeddlingStore()
+    smith, _ = looking(store)
+    run = await smith.run((await smith.submit(PLAN)).id)
+    assert run.status is RunStatus.DONE
+    assert store.batches == [
+        ["run_created", "plan_proposed"],
+        ["run_started", "step_started"],
+        ["step_done", "step_started"],
+        ["step_done", "step_started"],
+        ["step_done", "run_finished"],
+    ]
+
+
+async def test_a_run_that_is_paused_before_its_first_append_does_not_begin() -> None:
+    store = MeddlingStore()
+    smith, calls = looking(store)
+    made = await smith.submit(PLAN)
+    store.before["run_started"] = store.writes(e.RunPaused(reason="lunch"))
+    run = await smith.run(made.id)
+    assert run.paused
+    assert not calls
+    assert "run_started" not in [each for batch in store.batches for each in batch]
+
+
+async def test_a_run_that_is_cancelled_before_its_first_append_calls_nothing() -> None:
+    store = MeddlingStore()
+    smith, calls = looking(store)
+    made = await smith.submit(PLAN)
+    store.before["run_started"] = store.writes(e.CancelAsked(reason="no"))
+    await smith.run(made.id)
+    run = await smith.run(made.id)  # whoever looks next ends it
+    assert run.status is RunStatus.CANCELLED
+    assert not calls
+
+
+async def test_a_run_that_was_paused_and_resumed_before_its_first_append_begins() -> None:
+    store = MeddlingStore()
+    smith, calls = looking(store)
+    made = await smith.submit(PLAN)
+    store.before["run_started"] = store.writes(e.RunPaused(reason="oh"), e.RunResumed())
+    run = await smith.run(made.id)
+    assert run.status is RunStatus.DONE
+    assert len(calls) == 3
+
+
+async def test_what_a_person_writes_before_the_last_append_comes_before_the_end() -> None:
+    store = MeddlingStore()
+    smith, _ = looking(store)
+    made = await smith.submit(PLAN)
+    store.before["run_finished"] = store.writes(e.CancelAsked(reason="no"))
+    run = await smith.run(made.id)
+    assert run.status is RunStatus.CANCELLED
+    assert [step.status for step in run.steps.values()] == ["done", "done", "done"]
+
+
+async def test_a_cancel_at_the_moment_at_which_a_run_ends_leaves_it_done() -> None:
+    store = MeddlingStore()
+    smith, _ = looking(store)
+    made = await smith.submit(PLAN)
+    cancels: list[asyncio.Task[object]] = []
+
+    async def cancel(run: str) -> None:
+        cancels.append(asyncio.create_task(smith.cancel(run, by="ada")))
+        await asyncio.sleep(0)  # the executor hears of it while it writes the end
+
+    store.before["run_finished"] = cancel
+    run = await smith.run(made.id)
+    await asyncio.gather(*cancels)
+    assert run.status is RunStatus.DONE
+    assert (await smith.get(made.id)).status is RunStatus.DONE
+
+
+async def test_a_run_whose_start_and_end_were_stored_apart_is_replayed_byte_for_byte() -> None:
+    store = MeddlingStore()
+    smith, _ = looking(store)
+    made = await smith.submit(PLAN)
+    # As an earlier release stored it: each of these has a time of its own.
+    journal = await Journal.load(made.id, store=store, clock=SystemClock())
+    await journal.append(e.RunStarted(hash=PLAN.hash))
+    await smith.run(made.id)
+    assert store.batches[1] == ["run_started"]
+    told = await replay(made.id, smith)
+    assert told.recorded is None, told

@@ -1,0 +1,520 @@
+"""Python functions as tools: threads, time limits, cancellation and event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import anyio
+import pytest
+from tests.waiting import until
+
+from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
+from plansmith.tools.functions import FunctionTools
+from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json
+from plansmith.plan.limits import Limits
+from plansmith.plan.run import Run
+from plansmith.plan.step_events import StepStarted
+from plansmith.ports import Call, Usage
+
+
+def plan(*steps: dict[str, Any]) -> Plan:
+    return Plan.model_validate({"goal": "g", "steps": list(steps)})
+
+
+def same(count: int, name: str, **inputs: Json) -> Plan:
+    return plan(*({"id": f"s{n}", "tool": name, "inputs": inputs} for n in range(count)))
+
+
+def chain(count: int, name: str) -> Plan:
+    before = [0, *({"$from": f"s{n}"} for n in range(count - 1))]
+    steps = [{"id": f"s{n}", "tool": name, "inputs": {"x": x}} for n, x in enumerate(before)]
+    return plan(*steps)
+
+
+async def run_of(app: Plansmith, wanted: Plan) -> Run:
+    return await app.run((await app.submit(wanted)).id)
+
+
+@tool(effect="read")
+def echo(x: int = 0) -> int:
+    """Return it."""
+    return x
+
+
+async def test_two_hundred_functions_that_wait_for_each_other_run_side_by_side() -> None:
+    all_here = threading.Barrier(200, timeout=100)
+
+    @tool(effect="read")
+    def meet() -> bool:
+        """Wait for all others."""
+        all_here.wait()
+        return True
+
+    async with Plansmith(tools=[meet], limits=Limits(width=200)) as app:
+        run = await run_of(app, same(200, "meet"))
+    assert run.status is RunStatus.DONE
+
+
+async def test_functions_that_hang_hold_up_no_other_function() -> None:
+    never = threading.Event()
+
+    @tool(effect="read", timeout_s=0.05)
+    def hang() -> None:
+        """Wait for ever."""
+        never.wait()
+
+    async with Plansmith(tools=[hang, echo], limits=Limits(width=40, tries=1)) as app:
+        failed = await run_of(app, same(40, "hang"))
+        assert {step.error for step in failed.steps.values()} == {"no result after 0.05 s"}
+        assert (await run_of(app, same(40, "echo"))).status is RunStatus.DONE
+    never.set()
+
+
+EXIT = """
+import asyncio, threading
+from plansmith import Plan, Plansmith, tool
+from plansmith.plan.limits import Limits
+
+@tool(effect="read", timeout_s=0.05)
+def hang() -> None:
+    threading.Event().wait()
+
+async def main():
+    app = Plansmith(tools=[hang], limits=Limits(width=30, tries=1))
+    steps = [{"id": f"s{n}", "tool": "hang"} for n in range(30)]
+    run = await app.run((await app.submit(Plan.model_validate({"goal": "g", "steps": steps}))).id)
+    print(run.status, len(run.steps))
+
+asyncio.run(main())
+"""
+
+
+def test_python_ends_although_thirty_functions_hang_in_threads() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EXIT], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert done.stdout.strip() == "failed 30"
+
+
+async def test_functions_in_threads_see_the_context_variables_of_their_run() -> None:
+    colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour")
+
+    @tool(effect="read")
+    def paint() -> str:
+        """Tell the colour, and change it for nobody else."""
+        found = colour.get()
+        colour.set("spoilt")
+        return found
+
+    async def in_colour(name: str) -> set[str]:
+        colour.set(name)
+        run = await run_of(app, same(8, "paint"))
+        return {str(step.result) for step in run.steps.values()}
+
+    async with Plansmith(tools=[paint]) as app:
+        names = ["red", "green", "blue"]
+        assert await asyncio.gather(*map(in_colour, names)) == [{name} for name in names]
+
+
+async def test_functions_one_after_the_other_share_threads_which_end_with_plansmith() -> None:
+    used: set[threading.Thread] = set()
+
+    @tool(effect="read")
+    def note(x: int) -> int:
+        """Note the thread."""
+        used.add(threading.current_thread())
+        return x
+
+    async with Plansmith(tools=[note]) as app:
+        assert (await run_of(app, chain(100, "note"))).status is RunStatus.DONE
+        assert len(used) <= 16
+    await until(lambda: not any(thread.is_alive() for thread in used))
+
+
+async def test_a_function_in_a_thread_is_given_up_when_its_run_is_cancelled() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    @tool(effect="read")
+    def wait() -> str:
+        """Wait for the test."""
+        begun.set()
+        go_on.wait(100)
+        return "too late"
+
+    async with Plansmith(tools=[wait, echo]) as app:
+        wanted = plan({"id": "a", "tool": "wait"}, {"id": "b", "tool": "echo", "after": ["a"]})
+        run = await app.submit(wanted)
+        running = asyncio.ensure_future(app.run(run.id))
+        await until(begun.is_set)
+        await app.cancel(run.id, by="ada")
+        ended = await running
+        go_on.set()
+        assert ended.status is RunStatus.CANCELLED
+        assert ended.steps["a"].status is not StepStatus.DONE
+        assert ended.steps["b"].attempts == 0
+        assert (await run_of(app, same(20, "echo"))).status is RunStatus.DONE
+        assert (await app.get(run.id)).steps["a"].result is None
+
+
+async def test_a_function_that_waits_for_a_thread_is_not_called_after_it_was_given_up() -> None:
+    go_on, called = threading.Event(), list[int]()
+
+    @tool(effect="read")
+    def block() -> None:
+        """Occupy a thread."""
+        go_on.wait(100)
+
+    @tool(effect="write")
+    def act() -> None:
+        """Change something."""
+        called.append(1)
+
+    source = FunctionTools([block, act])
+    blocked = [asyncio.ensure_future(source.call("block", {}, Call(key="b"))) for _ in range(16)]
+    await asyncio.sleep(0)
+    late = asyncio.ensure_future(source.call("act", {}, Call(key="a")))
+    await asyncio.sleep(0)
+    late.cancel()
+    await asyncio.gather(late, return_exceptions=True)
+    go_on.set()
+    await asyncio.gather(*blocked)
+    assert await asyncio.gather(*(source.call("block", {}, Call(key="b")) for _ in range(16)))
+    assert not called
+
+
+ODD: dict[str, BaseException] = {
+    "RuntimeError: the function raised StopIteration(1)": StopIteration(1),
+    "SystemExit: 3": SystemExit(3),
+    "GeneratorExit: ": GeneratorExit(),
+    "the call was cancelled from within": asyncio.CancelledError(),
+    "no result after 300 s": TimeoutError("mine"),
+    "plain words": ToolFailed("plain words"),
+    "ValueError: no": ValueError("no"),
+}
+
+
+@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_whatever_a_function_raises_is_the_end_of_its_step_alone(
+    text: str, is_async: bool
+) -> None:
+    @tool(effect="read", name="odd")
+    def plain() -> None:
+        """Raise it."""
+        raise ODD[text]
+
+    @tool(effect="read", name="odd")
+    async def awaited() -> None:
+        """Raise it."""
+        raise ODD[text]
+
+    odd = awaited if is_async else plain
+    async with Plansmith(tools=[odd, echo], limits=Limits(tries=1)) as app:
+        run = await run_of(app, plan({"id": "o", "tool": "odd"}, {"id": "p", "tool": "echo"}))
+    assert run.steps["p"].status is StepStatus.DONE
+    is_stop = isinstance(ODD[text], StopIteration) and is_async
+    assert run.steps["o"].error == (
+        "RuntimeError: coroutine raised StopIteration" if is_stop else text
+    )
+
+
+async def test_a_function_may_change_its_arguments_without_harm_to_what_is_recorded() -> None:
+    @tool(effect="read")
+    def spoil(given: dict[str, list[int]], note: str = "") -> dict[str, list[int]]:
+        """Change what it got, and what it returned before."""
+        given["a"].append(99)
+        kept.append(given)
+        return given
+
+    kept: list[dict[str, list[int]]] = []
+    async with Plansmith(tools=[spoil]) as app:
+        first = {"id": "a", "tool": "spoil", "inputs": {"given": {"a": [1]}}}
+        second = {"id": "b", "tool": "spoil", "inputs": {"given": {"$from": "a"}}}
+        third = {"id": "c", "tool": "spoil", "inputs": {"given": {"$from": "a"}}, "after": ["b"]}
+        run = await run_of(app, plan(first, second, third))
+    results = [run.steps[name].result for name in "abc"]
+    assert results == [{"a": [1, 99]}, {"a": [1, 99, 99]}, {"a": [1, 99, 99]}]
+
+
+async def test_a_function_may_change_a_list_without_harm_to_later_steps() -> None:
+    kept: list[list[int]] = []
+
+    @tool(effect="read")
+    def add(numbers: list[int]) -> list[int]:
+        """Add one, also to every list that it returned before."""
+        for each in kept:
+            each.append(99)
+        kept.append(numbers)
+        numbers.append(1)
+        return numbers
+
+    async with Plansmith(tools=[add]) as app:
+        first = {"id": "a", "tool": "add", "inputs": {"numbers": [0]}}
+        more = [
+            {"id": name, "tool": "add", "inputs": {"numbers": {"$from": "a"}}, "after": [before]}
+            for before, name in [("a", "b"), ("b", "c")]
+        ]
+        for _ in range(3):
+            kept.clear()
+            run = await run_of(app, plan(first, *more))
+            assert [run.steps[name].result for name in "abc"] == [[0, 1], [0, 1, 1], [0, 1, 1]]
+
+
+async def test_an_async_function_may_use_timeouts_groups_and_scopes_of_its_own() -> None:
+    @tool(effect="read")
+    async def scopes(call: Call) -> list[str]:
+        """Use what cancels the current task."""
+        found = [call.key.split("/")[1]]
+        try:
+            async with asyncio.timeout(0.01):
+                await asyncio.sleep(100)
+        except TimeoutError:
+            found.append("timeout")
+        async with asyncio.TaskGroup() as group:
+            part = group.create_task(asyncio.sleep(0, "group"))
+        found.append(part.result())
+        with anyio.move_on_after(0.01) as scope:
+            await anyio.sleep(100)
+        found.append("scope" if scope.cancelled_caught else "")
+        task = asyncio.current_task()
+        assert task is not None
+        return [*found, task.get_name(), str(task.cancelling())]
+
+    async with Plansmith(tools=[scopes]) as app:
+        run = await run_of(app, plan({"id": "a", "tool": "scopes"}))
+    assert run.steps["a"].result == ["a", "timeout", "group", "scope", "a", "0"]
+
+
+async def test_an_async_function_that_ends_well_in_spite_of_its_time_limit_is_done() -> None:
+    @tool(effect="read", timeout_s=0.02)
+    async def stubborn() -> str:
+        """Finish when it is told to stop."""
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            return "finished"
+        return "slept"
+
+    @tool(effect="read", timeout_s=0.02)
+    async def slow() -> None:
+        """Take too long."""
+        await asyncio.sleep(100)
+
+    async with Plansmith(tools=[stubborn, slow], limits=Limits(tries=1)) as app:
+        run = await run_of(app, plan({"id": "a", "tool": "stubborn"}, {"id": "b", "tool": "slow"}))
+    assert run.steps["a"].result == "finished"
+    assert run.steps["b"].error == "no result after 0.02 s"
+
+
+def test_one_plansmith_serves_one_event_loop_after_the_other() -> None:
+    app = Plansmith(tools=[echo])
+    for _ in range(3):
+        run = asyncio.run(run_of(app, chain(5, "echo")))
+        assert run.status is RunStatus.DONE
+    asyncio.run(app.close())
+
+
+def test_the_same_function_serves_event_loops_in_many_threads() -> None:
+    results: Counter[RunStatus] = Counter()
+
+    async def work() -> RunStatus:
+        async with Plansmith(tools=[echo]) as app:
+            return (await run_of(app, chain(10, "echo"))).status
+
+    def thread() -> None:
+        results[asyncio.run(work())] += 1
+
+    threads = [threading.Thread(target=thread) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert results == {RunStatus.DONE: 8}
+
+
+NONSENSE: dict[str, Callable[[Call], None]] = {
+    "'replan' or 'finish'": lambda call: call.advise(cast("Any", "stop"), "why"),
+    "whole numbers": lambda call: call.spend(Usage(cast("Any", 1.5))),
+    "cannot use -1 tokens": lambda call: call.spend(Usage(-1)),
+}
+
+
+@pytest.mark.parametrize("text", NONSENSE)
+async def test_a_function_that_reports_nonsense_is_told_so_and_nothing_of_it_is_recorded(
+    text: str,
+) -> None:
+    @tool(effect="read")
+    def report(call: Call) -> str:
+        """Report it."""
+        NONSENSE[text](call)
+        return "fine"
+
+    async with Plansmith(tools=[report], limits=Limits(tries=1)) as app:
+        run = await run_of(app, plan({"id": "a", "tool": "report"}))
+        assert text in run.steps["a"].error
+        events = [event.body.type async for event in app.events(run.id)]
+    assert "step_advised" not in events
+    assert run.tokens == 0
+
+
+async def test_a_source_that_changes_how_functions_are_called_is_not_passed_by() -> None:
+    class Counted(FunctionTools):
+        """Counts calls."""
+
+        seen = 0
+
+        async def call(self, tool: str, arguments: Any, call: Call) -> Json:
+            """Count it."""
+            self.seen += 1
+            return await super().call(tool, arguments, call)
+
+    source = Counted([echo])
+    async with Plansmith(tools=[source]) as app:
+        await run_of(app, chain(3, "echo"))
+    assert source.seen == 3
+
+
+async def test_a_plan_changed_in_place_reaches_no_other_run_of_the_same_plan() -> None:
+    def wanted() -> Plan:
+        return plan({"id": "a", "tool": "echo", "inputs": {"x": 1}})
+
+    async with Plansmith(tools=[echo]) as app:
+        shared = wanted()
+        for _ in range(3):
+            assert (await run_of(app, shared)).steps["a"].result == 1
+        shared.by_id["a"].inputs["x"] = 2  # type: ignore[union-attr]
+        changed = await run_of(app, shared)
+        assert changed.steps["a"].result == 2
+        late = wanted()
+        submitted = await app.submit(late)
+        late.by_id["a"].inputs["x"] = 3  # type: ignore[union-attr]
+        await app.run(submitted.id)
+        for _ in range(3):
+            assert (await run_of(app, wanted())).steps["a"].result == 1
+
+
+async def test_steps_start_in_the_order_of_their_own_plan_although_the_hash_is_the_same() -> None:
+    def listed(names: str) -> Plan:
+        return plan(*({"id": name, "tool": "echo", "inputs": {"x": 1}} for name in names))
+
+    assert listed("abcd").hash == listed("dcba").hash
+    async with Plansmith(tools=[echo], limits=Limits(width=1)) as app:
+        for names in ["abcd", "abcd", "dcba", "dcba", "bcad", "abcd"]:
+            run = await run_of(app, listed(names))
+            started = [
+                event.body.step
+                async for event in app.events(run.id)
+                if isinstance(event.body, StepStarted)
+            ]
+            assert "".join(started) == names
+
+
+FORK = """
+import asyncio, os
+from plansmith import Plan, Plansmith, tool
+
+@tool(effect="read")
+def look() -> str:
+    return "seen"
+
+app = Plansmith(tools=[look])
+
+async def work():
+    plan = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "look"}]})
+    run = await app.run((await app.submit(plan)).id)
+    return str(run.status)
+
+print(asyncio.run(work()), flush=True)
+if os.fork() == 0:
+    print(asyncio.run(work()), flush=True)
+else:
+    os.wait()
+    print(asyncio.run(work()), flush=True)
+"""
+
+
+def test_functions_run_in_threads_also_after_a_fork() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert done.stdout.split() == ["done"] * 3
+
+
+async def test_a_function_that_raises_an_interrupt_in_a_thread_fails_alone() -> None:
+    @tool(effect="read")
+    def interrupt() -> None:
+        """Raise what a person's Ctrl-C raises."""
+        raise KeyboardInterrupt
+
+    async with Plansmith(tools=[interrupt, echo]) as app:
+        run = await run_of(app, plan({"id": "i", "tool": "interrupt"}, {"id": "e", "tool": "echo"}))
+    assert run.status is RunStatus.PARTLY_DONE
+    assert "KeyboardInterrupt" in run.steps["i"].error
+
+
+class SelfCancelling:
+    """A source whose call cancels the task that it runs in."""
+
+    async def tools(self) -> list[ToolSpec]:
+        return [ToolSpec(name="give_up", effect=Effect.READ)]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        del tool, arguments, call
+        return await cancel_itself()
+
+
+async def cancel_itself() -> str:
+    """Cancel the task that runs now."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+    return "never"
+
+
+@pytest.mark.parametrize("kind", ["function", "source"])
+async def test_a_function_or_a_source_that_cancels_its_own_task_fails_and_the_run_ends(
+    kind: str,
+) -> None:
+    function = tool(effect="read", name="give_up")(cancel_itself)
+    given = function if kind == "function" else SelfCancelling()
+    async with Plansmith(tools=[given, echo], limits=Limits(tries=1)) as app:
+        wanted = plan({"id": "g", "tool": "give_up"}, {"id": "e", "tool": "echo"})
+        run = await asyncio.wait_for(run_of(app, wanted), 100)
+    assert run.status is RunStatus.PARTLY_DONE
+    assert run.steps["g"].error == "the call was cancelled from within"
+
+
+def test_a_loop_that_ends_in_mid_call_writes_no_end_of_the_async_function() -> None:
+    calls: list[str] = []
+
+    @tool(effect="write")
+    async def send() -> None:
+        """Begin, and never end."""
+        calls.append("send")
+        await asyncio.Event().wait()
+
+    app, wanted = Plansmith(tools=[send]), plan({"id": "s", "tool": "send"})
+
+    async def leave() -> str:
+        run = await app.submit(wanted)
+        await app.decide(run.id, approve=wanted.hash, by="ada")
+        task = asyncio.ensure_future(app.run(run.id))
+        await until(lambda: bool(calls))
+        assert not task.done()
+        return run.id
+
+    run_id = asyncio.run(leave())
+    left = asyncio.run(app.get(run_id))
+    assert left.steps["s"].status is StepStatus.RUNNING
+    run = asyncio.run(app.run(run_id))
+    assert run.steps["s"].status is StepStatus.UNKNOWN
+    assert calls == ["send"]

@@ -1,0 +1,431 @@
+"""R5: a run is played back offline from its record, through the real runner, byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plansmith import Effect, Plan, Plansmith, RunStatus, tool
+from plansmith.clock import SystemClock
+from plansmith.engine.budget import BudgetLimits
+from plansmith.errors import InputNeeded, Refused, ToolBusy, ToolFailed
+from plansmith.plan.data import Json, canonical_json
+from plansmith.plan.events import Actor, Event
+from plansmith.plan.limits import Limits
+from plansmith.ports import Call, Usage
+from plansmith.replay.player import replay
+from plansmith.testing import (
+    Answer,
+    FakeClock,
+    FakeTool,
+    FakeTools,
+    MemoryStore,
+    RecordedModel,
+    RecordingModel,
+    ScriptedModel,
+)
+
+Scripted = Callable[..., ScriptedModel]
+QUICK = Limits(first_wait_s=0.001)
+
+
+def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
+
+
+def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": tool} | fields
+
+
+LOOK = FakeTool("look", [lambda given: {"seen": dict(given), "list": [1, 2, 3]}])
+
+
+def smith(*tools: FakeTool, **options: Any) -> Plansmith:
+    options.setdefault("limits", QUICK)
+    return Plansmith(tools=[FakeTools(LOOK, *tools)], **options)
+
+
+async def assert_replays(app: Plansmith, run_id: str) -> list[Event]:
+    """Played back with nothing to call, the journal is the same, byte for byte."""
+    events = list(await app.store.events(run_id))
+    told = await replay(run_id, app)
+    assert told.recorded is None, json.dumps(told.to_json(), indent=1)
+    assert told.identical
+    assert told.events == len(events)
+    assert list(await app.store.events(run_id))[: len(events)] == events
+    return events
+
+
+async def run_of(app: Plansmith, wanted: Plan) -> str:
+    run = await app.submit(wanted, by="bob")
+    if run.status is RunStatus.REVIEWING:
+        await app.decide(run.id, approve=wanted.hash, by="ada")
+    return (await app.run(run.id)).id
+
+
+async def test_a_chain_and_a_fan_with_results_that_come_at_once() -> None:
+    app = smith()
+    fan = [step(f"s{n}", inputs={"x": "{{a.list[1]}}"}) for n in range(12)]
+    wanted = plan(step("a"), *fan, step("z", after=[each["id"] for each in fan]))
+    await assert_replays(app, await run_of(app, wanted))
+
+
+async def test_results_that_come_one_by_one_on_the_real_clock(tmp_path: Path) -> None:
+    @tool(effect="read")
+    async def slow(n: int) -> dict[str, int]:
+        """Take a while, each call its own."""
+        await asyncio.sleep(0.002 * (n % 5))
+        return {"n": n}
+
+    app = Plansmith(tools=[slow], store=f"sqlite:///{tmp_path / 'a.db'}")
+    steps = [step(f"s{n}", "slow", inputs={"n": n}) for n in range(20)]
+    chained = [each | {"after": [f"s{n - 3}"]} if n >= 3 else each for n, each in enumerate(steps)]
+    await assert_replays(app, await run_of(app, plan(*chained)))
+    await app.close()
+
+
+async def test_retries_failures_and_what_is_skipped_behind_them() -> None:
+    flaky = FakeTool("flaky", [ToolBusy("later"), ToolBusy("still"), {"ok": 1}])
+    app = smith(flaky, FakeTool("bad", [ToolFailed("closed")]))
+    wanted = plan(
+        step("f", "flaky"), step("g", "flaky"), step("b", "bad"), step("c", after=["b"]), step("d")
+    )
+    events = await assert_replays(app, await run_of(app, wanted))
+    assert {"step_failed", "step_skipped"} <= {event.body.type for event in events}
+
+
+async def test_many_steps_that_wait_for_another_try_at_once() -> None:
+    flaky = FakeTool("flaky", [*[ToolBusy("later")] * 8, {"ok": 1}])
+    app = smith(flaky)
+    await assert_replays(app, await run_of(app, plan(*(step(f"s{n}", "flaky") for n in range(8)))))
+
+
+async def test_a_decision_an_edit_and_an_answer() -> None:
+    app = smith(FakeTool("mail", ["sent"], effect=Effect.FINAL))
+    first = plan(step("m", "mail"))
+    run = await app.submit(first, by="bob")
+    edited = plan(
+        step("a"), {"id": "q", "question": "To whom?"}, step("m", "mail", inputs={"to": "{{q}}"})
+    )
+    await app.edit(run.id, edited, by="ada")
+    await app.decide(run.id, approve=edited.hash, by="ada")
+    await app.run(run.id)
+    await app.answer(run.id, "q", "eve", by="ada")
+    run = await app.run(run.id)
+    while run.questions:
+        name, asked = next(iter(run.questions.items()))
+        await app.answer(run.id, name, asked.options[0], by="ada")
+        run = await app.run(run.id)
+    await assert_replays(app, run.id)
+
+
+async def test_a_program_that_begins_a_run_answers_and_cancels() -> None:
+    app = smith()
+    bot = Actor(kind="program", name="MCP client bot")
+    ask = {"id": "a", "question": "which?"}
+    run = await app.submit(plan(ask, step("b", inputs={"q": "{{a}}"})), by=bot)
+    await app.run(run.id)
+    await app.answer(run.id, "a", "this", by=bot)
+    await app.run(run.id)
+    await assert_replays(app, run.id)
+    other = await app.submit(plan(ask), by=bot)
+    await app.run(other.id)
+    await app.cancel(other.id, by=bot)
+    await assert_replays(app, other.id)
+
+
+async def test_a_rejected_plan() -> None:
+    app = smith(FakeTool("mail", effect=Effect.WRITE))
+    run = await app.submit(plan(step("m", "mail")))
+    await app.decide(run.id, reject=True, by="ada")
+    await assert_replays(app, run.id)
+
+
+async def test_maps_templates_and_their_parts() -> None:
+    inner = plan(step("x", inputs={"n": "{{params.n}}"}), step("y", inputs={"v": "{{x}}"}))
+    app = smith(templates={"inner": inner})
+    wanted = plan(
+        step("a"),
+        {
+            "id": "m",
+            "over": "{{a.list}}",
+            "width": 2,
+            "each": {"tool": "look", "inputs": {"i": "{{item}}"}},
+        },
+        {"id": "t", "template": "inner", "inputs": {"n": "{{m[0]}}"}},
+        {"id": "r", "instruction": "{{t}}"},
+    )
+    await assert_replays(app, await run_of(app, wanted))
+
+
+async def test_a_map_of_which_a_part_fails() -> None:
+    odd = FakeTool("odd", [1, ToolFailed("no"), 3])
+    wanted = plan({"id": "m", "over": [1, 2, 3], "each": {"tool": "odd"}}, step("z", after=["m"]))
+    app = smith(odd)
+    await assert_replays(app, await run_of(app, wanted))
+
+
+class Gate:
+    """A tool that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.open = asyncio.Event()
+
+    async def tools(self) -> list[Any]:
+        return [FakeTool("gate").spec, FakeTool("act", effect=Effect.WRITE).spec]
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        del arguments
+        call.progress("half way")
+        self.started.set()
+        await self.open.wait()
+        return tool
+
+
+async def test_a_run_that_was_paused_while_it_ran_and_went_on() -> None:
+    gate = Gate()
+    app = Plansmith(tools=[gate, FakeTools(LOOK)])
+    run = await app.submit(plan(step("g", "gate"), step("a", after=["g"])))
+    running = asyncio.create_task(app.run(run.id))
+    await gate.started.wait()
+    pausing = asyncio.create_task(app.pause(run.id, by="ada", reason="lunch"))
+    await asyncio.sleep(0)
+    gate.open.set()
+    await asyncio.gather(running, pausing)
+    await app.resume(run.id, by="ada")
+    await app.run(run.id)
+    events = await assert_replays(app, run.id)
+    assert "step_progressed" in {event.body.type for event in events}
+
+
+async def test_a_run_that_was_cancelled_while_it_ran() -> None:
+    gate = Gate()
+    app = Plansmith(tools=[gate, FakeTools(LOOK)])
+    run = await app.submit(plan(step("g", "gate"), step("h", "gate"), step("a", after=["g"])))
+    running = asyncio.create_task(app.run(run.id))
+    await gate.started.wait()
+    await app.cancel(run.id, by="ada")
+    await running
+    await assert_replays(app, run.id)
+
+
+class SlowClock(SystemClock):
+    """A clock on which time passes between any two looks, as on a busy machine."""
+
+    looks = 0
+
+    def now(self) -> datetime:
+        self.looks += 1
+        return super().now() + timedelta(seconds=0.7 * self.looks)
+
+
+async def test_the_report_of_a_cancelled_run_tells_the_times_of_its_journal() -> None:
+    gate = Gate()
+    app = Plansmith(tools=[gate, FakeTools(LOOK)], clock=SlowClock())
+    run = await app.submit(plan(step("g", "gate"), step("a", after=["g"])))
+    running = asyncio.create_task(app.run(run.id))
+    await gate.started.wait()
+    await app.cancel(run.id, by="ada")
+    await running
+    await assert_replays(app, run.id)
+
+
+async def test_a_run_whose_process_died_and_that_another_one_took_up() -> None:
+    store, gate = MemoryStore(), Gate()
+    app = Plansmith(tools=[gate, FakeTools(LOOK)], store=store)
+    wanted = plan(step("a"), step("g", "gate"), step("w", "act"), step("z", after=["g"]))
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    running = asyncio.create_task(app.run(run.id))
+    await gate.started.wait()
+    await asyncio.sleep(0)
+    await app.close()
+    await asyncio.gather(running, return_exceptions=True)
+    second = Gate()
+    second.open.set()
+    again = Plansmith(tools=[second, FakeTools(LOOK)], store=store)
+    await again.runs.resume_all()
+    await again.answer(run.id, "unknown:w", "done", by="ada")
+    run = await again.run(run.id)
+    assert run.status is RunStatus.DONE
+    await assert_replays(again, run.id)
+
+
+async def test_a_budget_that_was_used_up_and_extended() -> None:
+    app = smith(budget=BudgetLimits(steps=2))
+    run = await app.submit(plan(*(step(f"s{n}") for n in range(3))))
+    run = await app.run(run.id)
+    assert list(run.questions) == ["budget:1"]
+    await app.answer(run.id, "budget:1", "go_on", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    await assert_replays(app, run.id)
+
+
+async def test_a_call_that_asked_the_person() -> None:
+    class Asking(FakeTools):
+        async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+            if call.reply is None:
+                raise InputNeeded("Which?", options=["a", "b"], state={"kept": 1})
+            return await super().call(tool, arguments, call)
+
+    app = Plansmith(tools=[Asking(LOOK)])
+    run = await app.submit(plan(step("a")))
+    run = await app.run(run.id)
+    await app.answer(run.id, next(iter(run.questions)), "b", by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    await assert_replays(app, run.id)
+
+
+async def test_a_repeated_run_with_results_taken_over() -> None:
+    app = smith(FakeTool("bad", [ToolFailed("closed"), {"ok": 1}]))
+    first = await run_of(app, plan(step("a"), step("b", "bad", after=["a"])))
+    run = await app.retry(first, by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    await assert_replays(app, run.id)
+
+
+PLANNED = {"goal": "look", "steps": [step("a"), {"id": "r", "instruction": "Say {{a}}"}]}
+TRIAGE = {"decision": "plan", "reason": "work", "query": "look", "answer": ""}
+
+
+async def test_a_planned_run_with_a_worded_answer(scripted: Scripted) -> None:
+    model = scripted(TRIAGE, PLANNED, Answer("Seen [step:a].", usage=Usage(10, 5)))
+    app = smith(model=model)
+    run = await app.plan("look at it", by="bob")
+    await app.run(run.id)
+    await assert_replays(app, run.id)
+
+
+async def test_a_run_that_was_planned_anew_after_a_failure(scripted: Scripted) -> None:
+    other = {"goal": "look", "steps": [step("b", "bad"), step("c", inputs={"n": 1})]}
+    changed = {"goal": "look", "steps": [step("c", inputs={"n": 1}), step("d")]}
+    model = scripted(TRIAGE, other, changed)
+    app = smith(FakeTool("bad", [ToolFailed("closed")]), model=model)
+    run = await app.plan("look at it")
+    run = await app.run(run.id)
+    assert run.replans == 1
+    await assert_replays(app, run.id)
+
+
+async def test_wishes_for_another_plan(scripted: Scripted) -> None:
+    act = FakeTool("act", effect=Effect.WRITE)
+    first = {"goal": "x", "steps": [step("w", "act")]}
+    second = {"goal": "x", "steps": [step("a"), step("w", "act", after=["a"])]}
+    app = smith(act, model=scripted(TRIAGE, first, second))
+    run = await app.plan("do it")
+    run = await app.request_changes(run.id, "look first", by="ada")
+    assert run.plan is not None
+    await app.decide(run.id, approve=run.plan.hash, by="ada")
+    await app.run(run.id)
+    await assert_replays(app, run.id)
+
+
+async def test_small_talk_and_a_question_about_the_request(scripted: Scripted) -> None:
+    answer = {"decision": "answer", "reason": "hi", "query": "", "answer": "Hello!"}
+    app = smith(model=scripted(answer))
+    await assert_replays(app, (await app.plan("hi")).id)
+    ask = {"decision": "ask", "reason": "vague", "query": "", "answer": "What exactly?"}
+    app = smith(model=scripted(ask, TRIAGE, PLANNED, "done"))
+    run = await app.plan("it")
+    run = await app.answer(run.id, "request:1", "the thing", by="ada")
+    await app.run(run.id)
+    await assert_replays(app, run.id)
+
+
+async def test_recorded_model_and_tool_replies_make_the_same_journal_through_the_planner(
+    scripted: Scripted, tmp_path: Path
+) -> None:
+    """R5: request, plan, failure, new plan and worded answer, byte for byte."""
+    path = tmp_path / "calls.jsonl"
+    broken = {"goal": "look", "steps": [step("b", "bad")]}
+    live = scripted(TRIAGE, broken, PLANNED, Answer("Seen [step:a].", usage=Usage(10, 5)))
+    texts: list[list[bytes]] = []
+    for model in (RecordingModel(live, path), None):
+        app = Plansmith(
+            model=model or RecordedModel(path),
+            tools=[FakeTools(LOOK, FakeTool("bad", [ToolFailed("closed")]))],
+            clock=FakeClock(),
+            ids=lambda: "run-1",
+        )
+        run = await app.plan("look at it", by="bob")
+        run = await app.run(run.id)
+        assert run.plan is not None
+        await app.decide(run.id, approve=run.plan.hash, by="ada")
+        run = await app.run(run.id)
+        assert (run.status, run.replans) == (RunStatus.DONE, 1)
+        events = await app.store.events(run.id)
+        texts.append([canonical_json(event.to_json()) for event in events])
+    assert texts[0] == texts[1]
+
+
+async def test_a_run_that_is_not_over_is_replayed_as_far_as_it_came() -> None:
+    gate = Gate()
+    app = Plansmith(tools=[gate, FakeTools(LOOK)])
+    run = await app.submit(plan(step("a"), step("g", "gate", after=["a"])))
+    running = asyncio.create_task(app.run(run.id))
+    await gate.started.wait()
+    await assert_replays(app, run.id)
+    gate.open.set()
+    await running
+
+
+async def test_nothing_is_called_and_nothing_is_written() -> None:
+    source = FakeTools(LOOK, FakeTool("mail", ["sent"], effect=Effect.FINAL))
+    app = Plansmith(tools=[source])
+    wanted = plan(step("a"), step("m", "mail"))
+    run_id = await run_of(app, wanted)
+    calls = list(source.calls)
+    await assert_replays(app, run_id)
+    assert source.calls == calls
+
+
+async def test_the_first_event_that_differs_is_shown() -> None:
+    store = MemoryStore()
+    app = smith(FakeTool("act", ["x"], effect=Effect.WRITE), store=store)
+    run_id = await run_of(app, plan(step("a"), step("w", "act")))
+    # Today the tool only reads: nobody would be asked any more.
+    other = smith(FakeTool("act", ["x"], effect=Effect.READ), store=store)
+    told = await replay(run_id, other)
+    assert not told.identical
+    assert told.recorded is not None
+    assert told.recorded.number == told.same + 1
+    assert told.replayed is not None
+    assert told.replayed.number == told.recorded.number
+    assert told.recorded.to_json() != told.replayed.to_json()
+    narrow = smith(FakeTool("act", ["x"], effect=Effect.WRITE), store=store, limits=Limits(width=1))
+    told = await replay(run_id, narrow)
+    assert told.recorded is not None
+    assert told.recorded.body.type == "step_started"
+
+
+async def test_an_unknown_run_cannot_be_replayed() -> None:
+    with pytest.raises(Refused, match="no run"):
+        await replay("nothing", smith())
+
+
+async def test_edits_undone_and_done_again_replay_byte_for_byte() -> None:
+    source = FakeTools(FakeTool("mail", effect=Effect.WRITE))
+    app = Plansmith(tools=[source])
+
+    def mail(to: str) -> Plan:
+        step = {"id": "m", "tool": "mail", "inputs": {"to": to}}
+        return Plan.model_validate({"goal": "mail", "steps": [step]})
+
+    run = await app.submit(mail("ann"), by="ada")
+    await app.edit(run.id, mail("bob"), by="ada")
+    await app.edit(run.id, mail("cid"), by="ada")
+    await app.runs.editing.undo(run.id, by="ada")
+    await app.runs.editing.undo(run.id, by="ada")
+    await app.runs.editing.redo(run.id, by="ada")
+    await app.decide(run.id, reject=True, by="ada")
+    assert (await replay(run.id, app)).identical

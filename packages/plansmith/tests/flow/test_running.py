@@ -1,0 +1,552 @@
+"""From a submitted plan to its report: review, execution, questions, failures, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, try_read_plan
+from plansmith.tools.functions import tool
+from plansmith.app import Plansmith
+from plansmith.errors import (
+    JournalDamaged,
+    Misconfigured,
+    PlanInvalid,
+    Refused,
+    StaleDecision,
+    ToolBusy,
+)
+from plansmith.plan.events import verify_chain
+from plansmith.plan.limits import Limits
+from plansmith.review.settings import ReviewPolicy
+from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
+
+NO_WAIT = Limits(first_wait_s=0)
+
+
+def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
+    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
+
+
+def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": tool} | fields
+
+
+def smith(*tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:
+    source = FakeTools(FakeTool("look", [lambda a: {"seen": dict(a), "list": [1, 2, 3]}]), *tools)
+    return Plansmith(tools=[source], limits=options.pop("limits", NO_WAIT), **options), source
+
+
+def statuses(run: Any) -> dict[str, str]:
+    return {name: each.status.value for name, each in run.steps.items()}
+
+
+async def test_a_plan_that_only_reads_runs_without_asking() -> None:
+    app, tools = smith()
+    run = await app.submit(plan(step("a"), step("b", inputs={"x": "{{a.list[1]}}"})))
+    assert run.status is RunStatus.PLANNING
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert run.steps["b"].result == {"seen": {"x": 2}, "list": [1, 2, 3]}
+    assert [call.tool for call in tools.calls] == ["look", "look"]
+
+
+async def test_a_tool_that_changes_its_arguments_changes_nothing_recorded() -> None:
+    shelf: list[Any] = [3, 1, 2]
+
+    @tool(effect="read")
+    def numbers() -> list[int]:
+        return shelf
+
+    @tool(effect="read")
+    def smallest(values: list[int]) -> int:
+        values.sort()
+        shelf.clear()
+        return values.pop(0)
+
+    wanted = plan(
+        step("n", "numbers"),
+        step("a", "smallest", inputs={"values": {"$from": "n"}}),
+        step("b", "smallest", inputs={"values": {"$from": "n"}}, after=["a"]),
+    )
+    app = Plansmith(tools=[numbers, smallest])
+    run = await app.run((await app.submit(wanted)).id)
+    assert [run.steps[name].result for name in "nab"] == [[3, 1, 2], 1, 1]
+    assert run.steps["n"].result == (await app.get(run.id)).steps["n"].result
+
+
+async def test_a_plan_changed_in_place_after_its_approval_is_not_approved() -> None:
+    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
+    run = await app.submit(plan(step("m", "mail", inputs={"to": "bob"})))
+    run = await app.decide(run.id, approve=cast("Plan", run.plan).hash)
+    cast("Any", run.plan).steps[0].inputs["to"] = "eve"
+    with pytest.raises(JournalDamaged, match="its hash is not the hash of the current plan"):
+        await app.run(run.id)
+    assert tools.calls == []
+
+
+async def test_nothing_with_an_effect_happens_before_the_approval_of_that_hash() -> None:
+    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
+    wanted = plan(step("a"), step("m", "mail", inputs={"to": "bob"}))
+    run = await app.submit(wanted)
+    assert run.status is RunStatus.REVIEWING
+    assert (await app.runs.run(run.id)).status is RunStatus.REVIEWING
+    assert tools.calls == []
+    with pytest.raises(StaleDecision, match="not the hash"):
+        await app.decide(run.id, approve="0" * 64)
+    await app.decide(run.id, approve=wanted.hash, by="ada")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert [call.tool for call in tools.calls] == ["look", "mail"]
+
+
+async def test_a_decision_is_made_once() -> None:
+    app, _ = smith(FakeTool("mail", effect=Effect.WRITE))
+    wanted = plan(step("m", "mail"))
+    run = await app.submit(wanted)
+    decisions = [app.decide(run.id, approve=wanted.hash, by=str(n)) for n in range(4)]
+    outcomes = await asyncio.gather(*decisions, return_exceptions=True)
+    assert sum(isinstance(each, StaleDecision) for each in outcomes) == 3
+    with pytest.raises(Misconfigured):
+        await app.decide(run.id)
+    with pytest.raises(Misconfigured):
+        await app.decide(run.id, approve=wanted.hash, reject=True)
+
+
+async def test_a_rejected_plan_never_runs() -> None:
+    app, tools = smith(FakeTool("mail", effect=Effect.WRITE))
+    run = await app.submit(plan(step("m", "mail")))
+    run = await app.decide(run.id, reject=True, by="ada")
+    assert run.status is RunStatus.CANCELLED
+    assert (await app.run(run.id)).status is RunStatus.CANCELLED
+    assert tools.calls == []
+
+
+async def test_tools_may_be_freed_from_review_and_every_plan_may_be_reviewed() -> None:
+    app, _ = smith(
+        FakeTool("note.add", effect=Effect.WRITE), policy=ReviewPolicy(never_for=("note.*",))
+    )
+    run = await app.submit(plan(step("n", "note.add")))
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    strict, _ = smith(policy=ReviewPolicy(ask="always"))
+    assert (await strict.submit(plan(step("a")))).status is RunStatus.REVIEWING
+
+
+async def test_a_plan_with_errors_is_not_taken() -> None:
+    app, _ = smith()
+    with pytest.raises(PlanInvalid, match="PS101"):
+        await app.submit(plan(step("a", "no_such_tool")))
+    assert await app.runs() == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_run_that_several_callers_run_at_once_is_over_for_all_of_them(
+    kind: str, tmp_path: Path
+) -> None:
+    source = FakeTools(FakeTool("look", [lambda _: "seen"]))
+    store = "memory" if kind == "memory" else f"sqlite:///{tmp_path / 'runs.db'}"
+    async with Plansmith(tools=[source], store=store) as app:
+        for _ in range(3):
+            run = await app.submit(plan(step("a"), step("b", after=["a"])))
+            runs = await asyncio.gather(*(app.run(run.id) for _ in range(3)))
+            assert [each.status for each in runs] == [RunStatus.DONE] * 3
+    assert len(source.calls) == 6
+
+
+async def test_the_error_of_an_unusable_plan_names_the_step_and_what_is_probably_meant() -> None:
+    app, _ = smith(FakeTool("search"))
+    with pytest.raises(
+        PlanInvalid, match=r"PS101 .*a\.tool: .*'serch' \(did you mean 'search'\?\)"
+    ):
+        await app.submit(plan(step("a", "serch")))
+
+
+async def test_a_plan_that_could_not_be_read_is_refused_with_its_problems() -> None:
+    app, _ = smith()
+    with pytest.raises(PlanInvalid, match="PS0"):
+        await app.submit(try_read_plan({"goal": "x"}))
+    unread: Any = {"goal": "x", "steps": []}
+    with pytest.raises(TypeError, match="read_plan makes one"):
+        await app.submit(unread)
+    assert await app.runs() == []
+
+
+def test_a_tool_that_is_no_function_is_refused_when_the_plansmith_is_made() -> None:
+    wrong: Any = "search"
+    with pytest.raises(Misconfigured, match="'search' is not a tool"):
+        Plansmith(tools=[wrong])
+
+
+async def test_a_question_parks_the_run_and_its_answer_is_the_steps_result() -> None:
+    app, _ = smith()
+    run = await app.submit(
+        plan(
+            step("a"),
+            {"id": "q", "question": "Which of {{a.list}}?", "options": ["x", "y"]},
+            step("b", inputs={"which": "{{q}}"}),
+        )
+    )
+    run = await app.run(run.id)
+    assert run.status is RunStatus.ASKING
+    assert run.questions["q"].text == "Which of [1, 2, 3]?"
+    assert statuses(run) == {"a": "done", "q": "asking", "b": "waiting"}
+    with pytest.raises(Refused, match="not one of"):
+        await app.answer(run.id, "q", "z")
+    await app.answer(run.id, "q", "y")
+    with pytest.raises(Refused, match="no open question"):
+        await app.answer(run.id, "q", "x")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert run.steps["b"].result == {"seen": {"which": "y"}, "list": [1, 2, 3]}
+
+
+async def test_a_map_runs_its_step_for_every_item_and_a_template_its_plan() -> None:
+    weekly = plan(
+        step("x", inputs={"c": "{{params.city}}"}), step("y", inputs={"v": "{{x.seen.c}}"})
+    )
+    app, tools = smith(templates={"weekly": weekly})
+    run = await app.submit(
+        plan(
+            step("a"),
+            {
+                "id": "m",
+                "over": "{{a.list}}",
+                "width": 2,
+                "each": step("e", inputs={"i": "{{item}}"}),
+            },
+            {"id": "p", "template": "weekly", "inputs": {"city": "{{m[2].seen.i}}"}},
+        )
+    )
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE, statuses(run)
+    mapped, planned = cast("Any", run.steps["m"].result), cast("Any", run.steps["p"].result)
+    assert [each["seen"]["i"] for each in mapped] == [1, 2, 3]
+    assert planned["y"]["seen"] == {"v": 3}
+    assert len(tools.calls) == 6
+
+
+async def test_an_empty_list_is_mapped_to_an_empty_list() -> None:
+    app, _ = smith()
+    run = await app.submit(
+        plan({"id": "m", "over": [], "each": step("e")}, step("b", inputs={"x": "{{m}}"}))
+    )
+    run = await app.run(run.id)
+    assert run.steps["m"].result == []
+    assert run.status is RunStatus.DONE
+
+
+async def test_a_failed_step_is_never_done_and_what_needs_it_is_skipped() -> None:
+    def explode(_: Any) -> Any:
+        raise ValueError("boom")
+
+    app, _ = smith(FakeTool("bad", [explode]))
+    run = await app.submit(
+        plan(step("a"), step("b", "bad"), step("c", inputs={"x": "{{b}}"}), step("d", after=["c"]))
+    )
+    run = await app.run(run.id)
+    assert run.status is RunStatus.PARTLY_DONE
+    assert statuses(run) == {"a": "done", "b": "failed", "c": "skipped", "d": "skipped"}
+    assert "boom" in run.steps["b"].error
+    assert "boom" in run.report
+    assert "Only part of it was done." in run.report
+
+
+async def test_a_run_in_which_nothing_worked_has_failed() -> None:
+    app, _ = smith(FakeTool("bad", [ToolBusy("later")]))
+    run = await app.submit(plan(step("b", "bad")))
+    run = await app.run(run.id)
+    assert run.status is RunStatus.FAILED
+    assert run.steps["b"].attempts == 3
+
+
+async def test_a_passing_failure_is_tried_again_and_another_one_is_not() -> None:
+    app, tools = smith(FakeTool("busy", [ToolBusy("later"), ToolBusy("later"), 1]))
+    run = await app.submit(plan(step("b", "busy")))
+    run = await app.run(run.id)
+    assert (run.status, run.steps["b"].result) == (RunStatus.DONE, 1)
+    assert len({call.key for call in tools.calls}) == 1
+    assert tools.calls[0].key.startswith(f"{run.id}/b/")
+
+
+async def test_a_reference_to_what_is_not_there_fails_its_step_only() -> None:
+    app, _ = smith()
+    run = await app.submit(plan(step("a"), step("b", inputs={"x": "{{a.nothing}}"}), step("c")))
+    run = await app.run(run.id)
+    assert statuses(run) == {"a": "done", "b": "failed", "c": "done"}
+    assert "the keys seen, list" in run.steps["b"].error
+
+
+async def test_a_write_that_runs_out_of_time_is_unknown_and_asks() -> None:
+    started = asyncio.Event()
+
+    @tool(effect="write", timeout_s=0.01)
+    async def slow() -> str:
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    app = Plansmith(tools=[slow])
+    wanted = plan(step("s", "slow"), step("after", "slow", after=["s"]))
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash)
+    run = await app.run(run.id)
+    assert run.status is RunStatus.ASKING
+    assert run.steps["s"].status is StepStatus.UNKNOWN
+    [question] = run.questions.values()
+    assert question.options == ("done", "not_done", "retry")
+    with pytest.raises(Refused):
+        await app.answer(run.id, "unknown:s", "maybe")
+    run = await app.answer(run.id, "unknown:s", "not_done")
+    run = await app.run(run.id)
+    assert run.status is RunStatus.FAILED
+    assert statuses(run) == {"s": "failed", "after": "skipped"}
+
+
+@pytest.mark.parametrize("word", ["done", "retry"])
+async def test_a_person_settles_what_nobody_knows(word: str) -> None:
+    calls: list[int] = []
+
+    @tool(effect="write", timeout_s=0.01)
+    async def once() -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            await asyncio.Event().wait()
+        return "ok"
+
+    app = Plansmith(tools=[once])
+    wanted = plan(step("s", "once"))
+    run = await app.submit(wanted)
+    await app.decide(run.id, approve=wanted.hash)
+    run = await app.run(run.id)
+    await app.answer(run.id, "unknown:s", word)
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert len(calls) == (1 if word == "done" else 2)
+
+
+async def test_after_a_cancel_nothing_new_starts_and_what_runs_is_stopped() -> None:
+    entered, stopped = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def forever() -> None:
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    app = Plansmith(tools=[forever])
+    run = await app.submit(plan(step("f", "forever"), step("g", "forever", after=["f"])))
+    running = asyncio.ensure_future(app.run(run.id))
+    await entered.wait()
+    run = await app.cancel(run.id, by="ada")
+    assert stopped.is_set()
+    assert run.status is RunStatus.CANCELLED
+    assert statuses(run) == {"f": "cancelled", "g": "cancelled"}
+    assert (await running).status is RunStatus.CANCELLED
+
+
+async def test_a_cancel_reaches_agents_map_parts_and_steps_of_templates() -> None:
+    inside, stopped = asyncio.Semaphore(0), list[str]()
+
+    async def forever(name: str) -> None:
+        inside.release()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.append(name)
+
+    @tool(effect="read")
+    async def wait(name: str) -> None:
+        await forever(name)
+
+    class Worker:
+        spec = AgentSpec(name="worker", effect=Effect.READ)
+
+        async def work(self, task: str, inputs: Any, call: Any) -> None:
+            await forever("agent")
+
+    template = plan(step("t", "wait", inputs={"name": "template"}))
+    each = step("e", "wait", inputs={"name": "{{item}}"})
+    app = Plansmith(tools=[wait], agents=[Worker()], templates={"sub": template})
+    run = await app.submit(
+        plan(
+            {"id": "a", "agent": "worker", "task": "wait"},
+            {"id": "m", "over": ["x", "y", "z"], "width": 2, "each": each},
+            {"id": "p", "template": "sub"},
+        )
+    )
+    running = asyncio.ensure_future(app.run(run.id))
+    for _ in range(4):
+        await inside.acquire()
+    run = await app.cancel(run.id, by="ada")
+    await running
+    assert sorted(stopped) == ["agent", "template", "x", "y"]
+    assert run.status is RunStatus.CANCELLED
+    assert set(statuses(run).values()) == {"cancelled"}
+
+
+async def test_a_tool_that_will_not_stop_is_abandoned_after_its_grace_time() -> None:
+    entered, release = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def stubborn() -> None:
+        entered.set()
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    app = Plansmith(tools=[stubborn], limits=Limits(grace_s=0.01))
+    run = await app.submit(plan(step("s", "stubborn")))
+    running = asyncio.ensure_future(app.run(run.id))
+    await entered.wait()
+    run = await app.cancel(run.id, by="ada")
+    assert run.status is RunStatus.CANCELLED
+    assert statuses(run) == {"s": "cancelled"}
+    release.set()
+    await running
+
+
+async def test_a_parked_run_can_be_cancelled_and_its_question_is_withdrawn() -> None:
+    app, _ = smith()
+    run = await app.submit(plan({"id": "q", "question": "?"}))
+    await app.run(run.id)
+    run = await app.cancel(run.id)
+    assert run.status is RunStatus.CANCELLED
+    assert not run.questions
+
+
+async def test_steps_run_side_by_side_within_the_width_and_a_tools_own_limit() -> None:
+    most: dict[str, int] = {}
+    now: dict[str, int] = {}
+
+    def counted(name: str) -> Callable[[], Any]:
+        async def work() -> None:
+            now[name] = now.get(name, 0) + 1
+            now["all"] = now.get("all", 0) + 1
+            for key in (name, "all"):
+                most[key] = max(most.get(key, 0), now[key])
+            for _ in range(5):
+                await asyncio.sleep(0)
+            now[name] -= 1
+            now["all"] -= 1
+
+        work.__name__ = name
+        return work
+
+    tools = [tool(effect="read")(counted(name)) for name in ("one", "two")]
+    app = Plansmith(tools=tools, limits=Limits(width=5, per_tool={"one": 2}))
+    steps = [step(f"a{n}", "one") for n in range(8)] + [step(f"b{n}", "two") for n in range(8)]
+    run = await app.submit(plan(*steps))
+    assert (await app.run(run.id)).status is RunStatus.DONE
+    assert most["one"] == 2
+    assert most["all"] == 5
+
+
+async def test_replies_are_worded_by_the_model_after_their_steps_and_failures_are_failures(
+    scripted: Callable[..., ScriptedModel],
+) -> None:
+    model = scripted("It saw 7.")
+    source = FakeTools(FakeTool("look", [{"n": 7}]))
+    app = Plansmith(model=model, tools=[source])
+    run = await app.submit(plan(step("a"), {"id": "r", "instruction": "Say {{a.n}}"}))
+    run = await app.run(run.id)
+    assert run.steps["r"].result == "It saw 7."
+    assert "Say 7" in model.prompts[0][0].text
+    assert run.report.index("It saw 7.") < run.report.index("**a**")
+
+
+async def test_the_journal_is_whole_and_the_report_is_chinese_for_a_chinese_run() -> None:
+    store = MemoryStore()
+    app, _ = smith(store=store)
+    run = await app.submit(plan(step("a"), locale="zh-CN"))
+    run = await app.run(run.id)
+    assert "全部完成" in run.report
+    verify_chain(await store.events(run.id))
+    types = [event.body.type async for event in app.events(run.id)]
+    assert types[0] == "run_created"
+    assert types[-1] == "run_finished"
+    assert types.index("step_started") < types.index("step_done")
+
+
+async def test_events_can_be_followed_while_the_run_goes_on() -> None:
+    app, _ = smith()
+    run = await app.submit(plan(step("a"), step("b", after=["a"])))
+
+    async def follow() -> list[str]:
+        return [event.body.type async for event in app.events(run.id, follow=True)]
+
+    following = asyncio.ensure_future(follow())
+    await asyncio.sleep(0)
+    await app.run(run.id)
+    seen = await following
+    assert seen[-1] == "run_finished"
+    assert seen.count("step_done") == 2
+
+
+async def test_a_request_is_planned_reviewed_and_run_in_one_app(
+    scripted: Callable[..., ScriptedModel],
+) -> None:
+    triage = {"decision": "plan", "query": "look twice", "reason": "", "answer": ""}
+    draft = {"goal": "look", "steps": [step("a"), {"id": "r", "instruction": "Say {{a.list}}"}]}
+    app, _ = smith(model=scripted(triage, draft, "1, 2 and 3."))
+    run = await app.plan("look twice")
+    assert run.plan is not None
+    run = await app.run(run.id)
+    assert run.status is RunStatus.DONE
+    assert "1, 2 and 3." in run.report
+
+
+async def test_small_talk_is_answered_at_once(scripted: Callable[..., ScriptedModel]) -> None:
+    app, _ = smith(model=scripted({"decision": "answer", "answer": "Hello!", "reason": ""}))
+    run = await app.plan("hi")
+    assert (run.status, run.report) == (RunStatus.ANSWERED, "Hello!")
+
+
+async def test_two_calls_of_run_are_one_execution() -> None:
+    app, tools = smith()
+    run = await app.submit(plan(*[step(f"s{n}") for n in range(5)]))
+    first, second = await asyncio.gather(app.run(run.id), app.run(run.id))
+    assert first.status is second.status is RunStatus.DONE
+    assert len(tools.calls) == 5
+
+
+async def test_a_run_that_waits_for_a_person_holds_no_task() -> None:
+    app, _ = smith()
+    runs = [await app.submit(plan({"id": "q", "question": "?"})) for _ in range(100)]
+    before = asyncio.all_tasks()
+    parked = await asyncio.gather(*(app.run(run.id) for run in runs))
+    assert {run.status for run in parked} == {RunStatus.ASKING}
+    assert asyncio.all_tasks() == before
+
+
+async def test_after_a_restart_every_run_that_was_under_way_goes_on() -> None:
+    store = MemoryStore()
+    entered = asyncio.Event()
+
+    @tool(effect="read")
+    async def slow(n: int) -> int:
+        entered.set()
+        if not released:
+            await asyncio.Event().wait()
+        return n
+
+    released = False
+    first = Plansmith(tools=[slow], store=store)
+    run = await first.submit(plan(step("s", "slow", inputs={"n": 7})))
+    going = asyncio.ensure_future(first.run(run.id))
+    await entered.wait()
+    await first.close()
+    await asyncio.gather(going, return_exceptions=True)
+    released = True
+    second = Plansmith(tools=[slow], store=store)
+    [run] = await second.runs.resume_all()
+    assert (run.status, run.steps["s"].result) == (RunStatus.DONE, 7)
+    assert run.steps["s"].attempts == 2
+    assert await second.runs.resume_all() == []

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from plansmith import Plan, check_plan, try_read_plan
+from plansmith.formats.native import schema, to_yaml
+
+STEP: dict[str, Any] = {"id": "a", "kind": "tool", "tool": "t", "inputs": {"x": 1}}
+
+
+def codes(source: object) -> list[str]:
+    found = try_read_plan(source)
+    assert isinstance(found, list), found
+    assert all(each.hint for each in found)
+    return [each.code for each in found]
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("", "PS001"),
+        ("just words", "PS001"),
+        ("[]", "PS001"),
+        ("--- {}\n--- {}", "PS001"),
+        ('{"steps": [', "PS002"),
+        ("a: b: c", "PS002"),
+        ("\x00", "PS002"),
+        ({"steps": [STEP], "stepz": 1}, "PS003"),
+        ({"steps": [STEP | {"input": {}}]}, "PS003"),
+        ({"goal": "no steps"}, "PS004"),
+        ({"steps": [{"id": "a", "kind": "agent", "agent": "x"}]}, "PS004"),
+        ({"steps": {}}, "PS005"),
+        ({"steps": [7]}, "PS005"),
+        ({"steps": [{"id": "a"}]}, "PS005"),
+        ({"steps": [STEP | {"kind": "loop"}]}, "PS005"),
+        ({"steps": [STEP | {"kind": 5}]}, "PS005"),
+        ({"steps": [STEP | {"id": "two words"}]}, "PS005"),
+        ({"steps": [STEP | {"id": 1}]}, "PS005"),
+        ({"steps": [STEP | {"timeout_s": "5"}]}, "PS005"),
+        ({"steps": [STEP | {"disabled": 1}]}, "PS005"),
+        ({"steps": [], "schedule": {"daily_at": "25:00"}}, "PS005"),
+        ({"steps": [{"id": "m", "over": [], "each": {"question": "?"}}]}, "PS005"),
+        ({"steps": [STEP] * 10_001}, "PS006"),
+        (" " * 20_000_001, "PS006"),
+        ("[" * 100_000, "PS007"),
+        ('{"a":' * 1_000, "PS007"),
+        ("a: " + "[" * 1_000 + "]" * 1_000, "PS007"),
+        ('{"goal": "\\ud800", "steps": []}', "PS008"),
+        ("\ud800", "PS008"),
+        (b"\xff\xfe{}", "PS008"),
+        ({"steps": [STEP | {"inputs": {"\udfff": 1}}]}, "PS008"),
+        ('{"steps": [], "x": NaN}', "PS009"),
+        ("steps: [.inf]", "PS009"),
+        ('{"x": ' + "9" * 5_000 + "}", "PS009"),
+        ("x: " + "9" * 5_000, "PS009"),
+        ({"steps": [STEP | {"inputs": {"x": math.inf}}]}, "PS009"),
+        ({"steps": [STEP | {"inputs": {"x": 1 << 5_000}}]}, "PS009"),
+        ('{"steps": [], "goal": "a", "goal": "b"}', "PS010"),
+        ("goal: a\ngoal: b", "PS010"),
+        ("a: &x 1\nb: *x", "PS011"),
+        ("steps: !!python/object:os.system []", "PS011"),
+        ("? [1]\n: 2", "PS005"),
+        ({"schema_version": 2, "steps": []}, "PS012"),
+        ({"steps": [STEP | {"inputs": {"x": {1, 2}}}]}, "PS005"),
+        (None, "PS001"),
+        (42, "PS001"),
+    ],
+)
+def test_bad_input_gets_a_problem_with_a_code_and_a_hint(source: object, code: str) -> None:
+    assert code in codes(source)
+
+
+def test_a_thousand_levels_of_python_values_are_a_problem() -> None:
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    assert codes({"steps": [STEP | {"inputs": {"x": deep}}]}) == ["PS007"]
+
+
+def test_a_value_that_contains_itself_is_a_problem() -> None:
+    ring: dict[str, Any] = {}
+    ring["ring"] = ring
+    assert codes({"steps": [STEP | {"inputs": ring}]}) == ["PS007"]
+
+
+def test_a_misspelt_field_gets_the_nearest_name_and_its_place() -> None:
+    found = try_read_plan({"steps": [STEP | {"titel": "x"}]})
+    assert isinstance(found, list)
+    assert (found[0].step, found[0].path) == ("a", ("titel",))
+    assert "'title'" in found[0].hint
+
+
+def test_a_problem_in_an_inner_step_names_its_place() -> None:
+    found = try_read_plan({"steps": [{"id": "m", "over": [1], "each": {"tool": "", "x": 1}}]})
+    assert isinstance(found, list)
+    assert {(each.step, each.path) for each in found} == {
+        ("m", ("each", "tool")),
+        ("m", ("each", "x")),
+    }
+
+
+def test_thousands_of_problems_are_shortened_and_the_rest_is_counted() -> None:
+    found = try_read_plan({"steps": [STEP | {"x": 1}] * 5_000})
+    assert isinstance(found, list)
+    assert len(found) == 101
+    assert "4,900 more" in found[-1].message
+
+
+def test_yaml_means_what_it_says() -> None:
+    text = """
+    goal: 比较天气   # a comment
+    steps:
+      - id: a
+        tool: t
+        inputs: {no: no, version: 1.10, zip: 01234, day: 2026-01-01, time: 12:30, n: 12, f: 1.5e3,
+                 empty: , yes: true, quoted: "12", big: 12345678901234567890, neg: -0.5}
+        why: |
+          two
+          lines
+    """
+    plan = try_read_plan(text)
+    assert isinstance(plan, Plan)
+    step = plan.steps[0].to_json()
+    assert plan.goal == "比较天气"
+    assert step["why"] == "two\nlines\n"
+    assert step["inputs"] == {
+        "no": "no",
+        "version": 1.10,
+        "zip": "01234",
+        "day": "2026-01-01",
+        "time": "12:30",
+        "n": 12,
+        "f": 1500.0,
+        "empty": None,
+        "yes": True,
+        "quoted": "12",
+        "big": 12345678901234567890,
+        "neg": -0.5,
+    }
+
+
+def test_yaml_for_people_has_no_quotes_where_none_are_needed() -> None:
+    plan = Plan.model_validate({"goal": "比较", "steps": [STEP | {"why": "one\ntwo\n"}]})
+    text = to_yaml(plan)
+    assert "goal: 比较" in text
+    assert "why: |" in text
+    assert try_read_plan(text) == plan
+
+
+def test_bytes_and_a_byte_order_mark_are_read() -> None:
+    text = json.dumps({"steps": [STEP]})
+    assert (
+        try_read_plan(text.encode("utf-8-sig"))
+        == try_read_plan(text)
+        == try_read_plan("\ufeff" + text)
+    )
+
+
+def test_a_plan_is_itself() -> None:
+    plan = Plan()
+    assert try_read_plan(plan) is plan
+
+
+def test_ten_thousand_steps_are_read_and_checked() -> None:
+    steps = [
+        {"id": f"s{number}", "tool": "t", "inputs": {"x": f"{{{{s{number - 1}}}}}"}}
+        for number in range(1, 10_000)
+    ]
+    plan = try_read_plan({"steps": [{"id": "s0", "tool": "t"}, *steps]})
+    assert isinstance(plan, Plan)
+    assert check_plan(plan, {"t": {}}) == []
+
+
+def test_the_schema_is_flat() -> None:
+    text = json.dumps(schema())
+    assert not any(word in text for word in ("$ref", "$defs", "anyOf", "oneOf", "allOf"))
+    jsonschema_rs.meta.validate(schema())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"steps": []}, {"goal": 1, "steps": []}, {"goal": "", "steps": [{"id": "a"}]}, []],
+)
+def test_the_schema_refuses_what_is_no_plan(wrong: Any) -> None:
+    assert not jsonschema_rs.validator_for(schema()).is_valid(wrong)
+
+
+@pytest.mark.parametrize(
+    ("step", "hint"),
+    [
+        ({"id": "a", "tol": "t"}, "did you mean 'tool'?"),
+        ({"id": "a", "over": [1], "each": {"templat": "t"}}, "did you mean 'template'?"),
+        ({"id": "a", "colour": "t"}, 'give "kind" as one of tool, agent, ask, map, plan, reply'),
+    ],
+)
+def test_a_step_of_no_kind_gets_the_field_that_was_meant(step: dict[str, Any], hint: str) -> None:
+    found = try_read_plan({"steps": [step]})
+    assert isinstance(found, list)
+    assert [str(each.hint) for each in found] == [hint]

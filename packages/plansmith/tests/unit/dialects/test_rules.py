@@ -1,0 +1,95 @@
+"""Rules of steps in the formats of other systems: mapped where they can be, told where not."""
+
+from __future__ import annotations
+
+import pytest
+
+from plansmith import Plan
+from plansmith.formats.dialect import dialect, dialect_names
+from plansmith.formats.native import read_plan, to_json, to_yaml
+from plansmith.plan.data import Json
+from plansmith.plan.step_rules import RULES
+
+_RULES: dict[str, Json] = {
+    "when": {"below": ["{{stock.count}}", 10]},
+    "otherwise": {"value": 0},
+    "repeat": {"until": {"equals": ["{{order.state}}", "sent"]}, "at_most": 5, "every": 60},
+    "on_error": "skip",
+    "retry": {"at_most": 2},
+    "undo_with": {"tool": "shop.cancel", "inputs": {"id": "{{order.id}}"}},
+}
+_SENTENCES = {
+    "when": "only if stock.count is below 10",
+    "otherwise": "if it is skipped, its result is 0",
+    "repeat": "repeated every 60 s until",
+    "on_error": "if it fails, it is skipped",
+    "retry": "made again up to 2 times",
+    "undo_with": "can be undone with shop.cancel",
+}
+
+
+def _plan(**order: Json) -> Plan:
+    stock: dict[str, Json] = {"id": "stock", "agent": "researcher", "task": "Look"}
+    return Plan.model_validate({"goal": "Order", "steps": [stock, {"id": "order", **order}]})
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+@pytest.mark.parametrize("name", dialect_names())
+@pytest.mark.parametrize("call", ["tool", "agent"])
+def test_no_rule_is_lost_in_a_foreign_format_without_a_word(
+    name: str, rule: str, call: str
+) -> None:
+    agent: dict[str, Json] = {"agent": "researcher", "task": "Order"}
+    step = agent if call == "agent" else {"tool": "shop.order"}
+    written = dialect(name).write(_plan(**step, **{rule: _RULES[rule]}), None)
+    told = [str(each.message) for each in written.lost if each.step == "order"]
+    gone = any("left out" in each for each in told)
+    by_name = _SENTENCES[rule].replace("stock.", "s1.")
+    in_words = by_name in str(written.value) or _SENTENCES[rule] in str(written.value)
+    assert gone or in_words or any(_SENTENCES[rule] in each for each in told)
+
+
+def test_openmanus_gets_rules_as_words_for_its_agent() -> None:
+    written = dialect("openmanus").write(_plan(tool="shop.order", when=_RULES["when"]), None)
+    assert "(only if s1.count is below 10)" in str(written.value)
+    assert any("has no rules" in str(each.message) for each in written.lost)
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_a_rule_survives_our_own_formats(rule: str) -> None:
+    plan = _plan(tool="shop.order", **{rule: _RULES[rule]})
+    assert read_plan(to_json(plan)) == plan
+    assert read_plan(to_yaml(plan)) == plan
+
+
+@pytest.mark.parametrize("name", ["condition", "when", "loop"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"title": "Order", "steps": [{"step": "Order bolts"}]},
+        [{"type": "tool", "name": "shop.order", "arguments": {}}],
+        {"tasks": [{"title": "Order", "query": "Order", "agent_name": "shop"}], "adequate": True},
+    ],
+)
+def test_a_condition_that_a_foreign_format_does_not_have_is_an_error(
+    value: Json, name: str
+) -> None:
+    steps = value if isinstance(value, list) else _steps(value)
+    (step,) = (each for each in steps if isinstance(each, dict))
+    step = {**step, name: "if stock is low"}
+    changed: Json = [step] if isinstance(value, list) else _with(value, step)
+    kind = "sage" if isinstance(value, list) else "valuecell" if "tasks" in str(value) else ""
+    reading = dialect(kind or "openmanus").read(changed)
+    assert "PS003" in {each.code for each in reading.problems}
+
+
+def _steps(value: Json) -> list[Json]:
+    assert isinstance(value, dict)
+    found = value.get("steps", value.get("tasks"))
+    assert isinstance(found, list)
+    return found
+
+
+def _with(value: Json, step: dict[str, Json]) -> Json:
+    assert isinstance(value, dict)
+    return {**value, "steps" if "steps" in value else "tasks": [step]}

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from plansmith.formats.tools import read_tools
+from plansmith.errors import Misconfigured
+from plansmith.plan.capability import Effect
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"weather": {"description": "d", "input_schema": SCHEMA}}),
+        json.dumps([{"name": "weather", "description": "d", "input_schema": SCHEMA}]),
+        json.dumps({"tools": [{"name": "weather", "description": "d", "inputSchema": SCHEMA}]}),
+        json.dumps(
+            [
+                {
+                    "type": "function",
+                    "function": {"name": "weather", "description": "d", "parameters": SCHEMA},
+                }
+            ]
+        ),
+        json.dumps({"name": "weather", "description": "d", "input_schema": SCHEMA}) + "\n",
+    ],
+)
+def test_tools_are_read_in_every_usual_shape(text: str) -> None:
+    [tool] = read_tools(text)
+    assert (tool.name, tool.description, tool.input_schema) == ("weather", "d", SCHEMA)
+
+
+def test_json_lines_are_many_tools() -> None:
+    lines = "\n".join(json.dumps({"name": f"t{number}"}) for number in range(3))
+    assert [tool.name for tool in read_tools(lines)] == ["t0", "t1", "t2"]
+
+
+def test_a_tool_that_says_nothing_of_its_effect_writes_in_the_open_world() -> None:
+    [tool] = read_tools('{"t": {"description": null}}')
+    assert (tool.effect, tool.open_world, tool.idempotent) == (Effect.WRITE, True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nonsense", "not JSON"),
+        ("5", "neither an object nor a list"),
+        ("[5]", "is not a tool"),
+        ('[{"name": "a"}, {"name": "a"}]', "two tools are called 'a'"),
+        ('[{"name": ""}]', "not usable: name"),
+        ('[{"description": "x"}]', "not usable: name"),
+        ('{"t": {"effect": "explode"}}', "not usable: effect"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_bad_tools_are_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(Misconfigured, match=why):
+        read_tools(text)

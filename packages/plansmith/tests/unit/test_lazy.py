@@ -1,0 +1,212 @@
+"""Parts, modules and patterns that are made or loaded when they are first used."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from plansmith import Plan, Plansmith, tool
+from plansmith.errors import Misconfigured
+from plansmith.lazy import lazy_modules, lazy_pattern, made_once
+from plansmith.store.memory import MemoryStore
+
+
+@tool(effect="read")
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+LOOK = Plan.model_validate({"goal": "look", "steps": [{"id": "a", "tool": "look"}]})
+
+
+class ClosingStore(MemoryStore):
+    """A store that counts how often it is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = 0
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class ClosingTools:
+    """A tool source that counts how often it is closed."""
+
+    closed = 0
+
+    async def tools(self) -> list[Any]:
+        return []
+
+    async def call(self, tool: str, arguments: Any, call: Any) -> Any:
+        raise AssertionError(tool)
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize("used", [False, True])
+async def test_a_plansmith_closes_its_store_and_its_tools_once_used_or_not(used: bool) -> None:
+    store, source = ClosingStore(), ClosingTools()
+    smith = Plansmith(store=store, tools=[look, source])
+    if used:
+        await smith.run((await smith.submit(LOOK)).id)
+    await smith.close()
+    assert (store.closed, source.closed) == (1, 1)
+
+
+@pytest.mark.parametrize("used", [False, True])
+async def test_a_shared_store_stays_open_when_a_plansmith_is_closed(used: bool) -> None:
+    store = ClosingStore()
+    smith = Plansmith(store=store, tools=[look], shared_store=True)
+    if used:
+        await smith.submit(LOOK)
+    await smith.close()
+    assert store.closed == 0
+
+
+def test_a_wrong_part_of_a_plansmith_is_refused_when_it_is_given_not_when_it_is_used() -> None:
+    with pytest.raises(Misconfigured, match="no kind of store 'mysql'"):
+        Plansmith(store="mysql://here")
+    with pytest.raises(Misconfigured, match="two tools are called 'look'"):
+        Plansmith(tools=[look, look])
+    same = SimpleNamespace(spec=SimpleNamespace(name="ann"))
+    with pytest.raises(Misconfigured, match="two agents are called 'ann'"):
+        Plansmith(agents=cast("Any", [same, same]))
+    with pytest.raises(TypeError, match="limits must be a Limits"):
+        Plansmith(limits=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="no option 'limit'"):
+        Plansmith(limit=3)  # type: ignore[call-arg]
+
+
+async def test_the_folder_of_a_plansmith_is_that_of_its_making(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    smith = Plansmith(tools=[look], folder=".")
+    monkeypatch.chdir("/")
+    assert (await smith.submit(LOOK)).folder == str(tmp_path)
+
+
+def test_threads_that_use_a_plansmith_at_the_same_time_share_its_parts() -> None:
+    smith, gate = Plansmith(tools=[look]), threading.Barrier(8)
+    found: list[tuple[int, int, int]] = []
+
+    def use() -> None:
+        gate.wait()
+        found.append((id(smith.schedules), id(smith.runs), id(smith.templates)))
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+
+
+def test_a_part_is_made_once_by_two_threads_even_if_it_takes_long() -> None:
+    begun = threading.Event()
+    made: list[object] = []
+
+    class Whole:
+        @made_once
+        def part(self) -> object:
+            begun.set()
+            made.append(self)
+            other.join(0.2)  # the other thread is inside now, and has to wait
+            return object()
+
+    whole = Whole()
+    found: list[object] = []
+
+    def use() -> None:
+        begun.wait()
+        found.append(whole.part)
+
+    other = threading.Thread(target=use)
+    other.start()
+    first = whole.part
+    other.join()
+    assert found == [first]
+    assert made == [whole]
+
+
+def test_a_part_that_could_not_be_made_is_made_at_the_next_use() -> None:
+    class Whole:
+        tries = 0
+
+        @made_once
+        def part(self) -> int:
+            self.tries += 1
+            if self.tries == 1:
+                raise OSError("not now")
+            return self.tries
+
+    whole = Whole()
+    with pytest.raises(OSError, match="not now"):
+        _ = whole.part
+    assert (whole.part, whole.part) == (2, 2)
+
+
+def test_a_lazy_module_is_loaded_by_its_first_attribute_and_replaces_its_stand_in() -> None:
+    user: dict[str, Any] = {}
+    lazy_modules(user, words="plansmith.report.words")
+    stand_in = user["words"]
+    assert not hasattr(stand_in, "__path__")  # what inspection asks of a module loads nothing
+    assert user["words"] is stand_in
+    assert callable(stand_in.words_for)
+    assert user["words"] is sys.modules["plansmith.report.words"]
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = stand_in.no_such_name
+
+
+def test_a_lazy_module_that_is_missing_says_so_at_every_use() -> None:
+    user: dict[str, Any] = {}
+    lazy_modules(user, gone="plansmith.no_such_module")
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+            _ = user["gone"].anything
+
+
+def test_a_lazy_module_is_loaded_once_by_many_threads() -> None:
+    script = """
+import threading
+from plansmith.lazy import lazy_modules
+lazy_modules(globals(), pipeline="plansmith_planner.pipeline")
+gate, found = threading.Barrier(8), []
+def use():
+    gate.wait()
+    found.append(pipeline.make_plan)
+threads = [threading.Thread(target=use) for _ in range(8)]
+[each.start() for each in threads]
+[each.join() for each in threads]
+print(len(found), len(set(found)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("8 1\n", "")
+
+
+def test_a_lazy_pattern_finds_what_a_compiled_pattern_finds() -> None:
+    given = r"(?P<word>\w+)\s+(\d+)"
+    lazy, compiled = lazy_pattern(given, re.IGNORECASE), re.compile(given, re.IGNORECASE)
+    for text in ("", "abc 12 def 3", "12", "\ud800 1", "x" * 1000 + " 7"):
+        assert lazy.findall(text) == compiled.findall(text)
+        assert lazy.sub("-", text) == compiled.sub("-", text)
+        assert lazy.split(text) == compiled.split(text)
+        assert [each.span() for each in lazy.finditer(text)] == [
+            each.span() for each in compiled.finditer(text)
+        ]
+    assert (lazy.pattern, lazy.flags) == (compiled.pattern, compiled.flags)
+    with pytest.raises(re.error):
+        lazy_pattern("(").search("")

@@ -1,1 +1,0 @@
-"""Real implementations of the ports, one folder a port."""

@@ -1,1 +1,0 @@
-"""Rankers of tools and agents behind the Ranker port."""

@@ -1,1 +1,0 @@
-"""Collects what the planner knows besides the request: profile, history, background."""
