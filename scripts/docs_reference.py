@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple, get_args
 from pydantic import BaseModel
 
 import plansmith
-import plansmith_planner
 import plansmith.testing
-from plansmith_cli.command_table import DAILY, MORE, verbs
-from plansmith_cli.main import load_command, parser_of
-from plansmith_cli.config import Settings
+import plansmith_planner
 from plansmith.plan.events import AnyBody
+from plansmith_cli.command_table import DAILY, MORE, verbs
+from plansmith_cli.config import Settings
+from plansmith_cli.main import load_command, parser_of
 from plansmith_server.openapi import openapi
 from plansmith_server.route_table import ROUTES
 
@@ -105,7 +105,13 @@ MEMBERS: Final[Mapping[str, Sequence[str]]] = {
         *("create", "create_each", "all", "get", "change", "pause", "resume", "remove"),
         *("fire_now", "backfill", "history", "next_fires", "tick", "carried", "keep"),
     ),
-    "plansmith_planner.threads.service.Threads": ("open", "last", "list", "delete", "delete_before"),
+    "plansmith_planner.threads.service.Threads": (
+        "open",
+        "last",
+        "list",
+        "delete",
+        "delete_before",
+    ),
     "plansmith_planner.threads.thread.Thread": ("id", "history", "runs", "say", "undo", "refresh"),
     "plansmith.runs.service.RunService": ("undo_plan", "resume_all", "editing"),
     "plansmith.runs.editing.PlanEditing": ("undo", "redo"),

@@ -14,7 +14,10 @@ from typing import Any, Final
 from plansmith_planner.ranking.minilm import MiniLmRanker
 from plansmith_planner.ranking.words import STOP, stem
 
-RESULT: Final = Path(__file__).parents[1] / "packages/plansmith-planner/src/plansmith_planner/ranking/neighbours.txt"
+RESULT: Final = (
+    Path(__file__).parents[1]
+    / "packages/plansmith-planner/src/plansmith_planner/ranking/neighbours.txt"
+)
 HEADER: Final = """\
 # Terms near in meaning: the place of a term, the term, and its neighbours with the tenths of their
 # likeness; each pair under both of its terms. Terms are the stems of the whole words of three

@@ -18,9 +18,9 @@ from tests.waiting import until
 from plansmith.app import Plansmith
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith_postgres.queue import DbosQueue
 from plansmith.store.urls import open_store
 from plansmith_cli.wiring import python_tools
+from plansmith_postgres.queue import DbosQueue
 
 TOOLS = '''
 import asyncio, os

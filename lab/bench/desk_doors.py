@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from lab.bench.desk_cases import Ask, Folder
 from lab.bench.desk_score import Outcome
-from plansmith_desk.model.files import models_folder
 from plansmith_cli.main import main
+from plansmith_desk.model.files import models_folder
 
 ROOT: Final = Path(__file__).parents[2]
 FLAGS: Final = ("--yes-read-only", "--no-input", "--yes", "--json")

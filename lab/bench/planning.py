@@ -18,19 +18,19 @@ from typing import Any
 from lab.bench.planning_gate import bfcl_offers, measure_gate, own_offers
 from lab.bench.planning_score import is_exact, score, steps_of
 from plansmith.clock import SystemClock
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.planning import PlanRequest
+from plansmith.plan.problem import has_errors
+from plansmith.ports import ChatModel
 from plansmith_desk.model.calls_to_plan import PARTS
 from plansmith_desk.model.embedded import CONTEXT, embedded_model
 from plansmith_desk.model.engine import shared_engine
 from plansmith_desk.model.files import ModelFolder, weights_path
 from plansmith_desk.model.model import LocalModel
 from plansmith_planner.models.provider import ProviderModel
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.planning import PlanRequest
-from plansmith.plan.problem import has_errors
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.stages import PlannerDeps
-from plansmith.ports import ChatModel
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "planning.md"

@@ -12,10 +12,10 @@ from lab.bench.planning_score import steps_of
 from plansmith.clock import SystemClock
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.planning import PlanRequest
+from plansmith.ports import ChatModel
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.stages import PlannerDeps
-from plansmith.ports import ChatModel
 
 HERE = Path(__file__).parent
 # BFCL writes types as Python calls them.

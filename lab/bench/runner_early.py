@@ -10,8 +10,8 @@ from typing import Final
 
 from plansmith import Plansmith, tool
 from plansmith.plan.limits import Limits
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith_planner.settings import PlannerSettings
 
 STEPS: Final = 10
 PIECES: Final = 8

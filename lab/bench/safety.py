@@ -19,8 +19,8 @@ from plansmith.check.names import reads
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith_planner.settings import PlannerSettings
 
 RESULT = Path(__file__).parent / "results" / "safety.md"
 NO_TRIAGE = PlannerSettings(triage=False)

@@ -18,11 +18,11 @@ from heapq import nlargest
 from pathlib import Path
 from typing import Any, TypedDict
 
-from plansmith_planner.ranking.minilm import MiniLmRanker
 from plansmith.plan.capability import ToolSpec, tool_specs
+from plansmith.ports import Ranker
+from plansmith_planner.ranking.minilm import MiniLmRanker
 from plansmith_planner.ranking.pick import shortlist
 from plansmith_planner.ranking.words import STOP, stem
-from plansmith.ports import Ranker
 
 RESULT = Path(__file__).parent / "results" / "shortlist.md"
 K = 6

@@ -26,10 +26,10 @@ from tests.postgres import NoServerError, Server, private_server
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.events import Actor, AnyBody, Event, RunCreated, StepDone, StepStarted
 from plansmith.plan.events import next_event as follow
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import Synchronous
+from plansmith_postgres.store import PostgresStore
 
 RESULT = Path(__file__).parent / "results" / "stores.md"
 STEPS, RUNS, LISTED, LONG = 100, 100, 1_000, 1_000

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from lab.simulation.store import SharedStore, StoreServer
-from plansmith.secrets import SecretBox
 from plansmith.engine.call import Callees
 from plansmith.engine.executor import Executor
 from plansmith.engine.lease import Lease, OtherMachines
@@ -22,6 +21,7 @@ from plansmith.runs import deletion
 from plansmith.runs.execution import RunExecution
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.revising import PlanReviser
+from plansmith.secrets import SecretBox
 from plansmith_server import upkeep
 from plansmith_server.background import BackgroundRuns
 

@@ -15,17 +15,17 @@ from lab.simulation.store import Connection
 from lab.simulation.timeline import TimelineClock
 from lab.simulation.twists import TWISTS
 from plansmith import Effect, Plansmith
-from plansmith.secrets import SecretBox
-from plansmith_cli.server_wiring import ServerWiring
-from plansmith_cli.team_smiths import TeamSmiths
-from plansmith_cli.config import Settings
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith.secrets import SecretBox
+from plansmith_cli.config import Settings
+from plansmith_cli.server_wiring import ServerWiring
+from plansmith_cli.team_smiths import TeamSmiths
+from plansmith_planner.settings import PlannerSettings
 from plansmith_server.background import BackgroundRuns
 from plansmith_server.conversation_news import ConversationNews
 from plansmith_server.drafts import Drafts

@@ -11,9 +11,9 @@ import pytest
 from lab.bench.planning import OWN, gate, own_cases, run
 from lab.bench.planning_gate import left_alone, own_offers
 
-from plansmith_planner.models.provider import ProviderModel
 from plansmith.testing import ModelServer, Reply
 from plansmith.testing.modelserver import Request
+from plansmith_planner.models.provider import ProviderModel
 
 KINDS = {"single": 11, "parallel": 2, "two-step": 4, "missing": 4, "talk": 3}
 ANSWER: dict[str, Any] = {"decision": "answer", "reason": "", "query": "", "answer": "No tool."}

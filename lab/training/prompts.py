@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab.training.tokenizer import ANSWER_START, chat_text
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.ports import ContextBlock, Message
+from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.model.answer_prompt import answer_messages
 from plansmith_desk.model.brief import DraftTask, offered
 from plansmith_desk.model.prompt import draft_prompt, offered_tools, prompt_prefix
 from plansmith_desk.model.signatures import Offered
-from plansmith_desk.builtin import builtin_sources
-from plansmith.plan.capability import Effect, ToolSpec
 from plansmith_planner.context.gather import FOLDER, FOLDER_NEAR
-from plansmith.ports import ContextBlock, Message
 
 Row = Mapping[str, Any]
 _BUILTIN: Final = "builtin"

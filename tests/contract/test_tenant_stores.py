@@ -12,10 +12,10 @@ from tests.postgres import Server
 from plansmith import Plan
 from plansmith.app import Plansmith
 from plansmith.errors import Misconfigured
-from plansmith_postgres.connection import schema_of
-from plansmith_server.tenant_book import tenant_store
 from plansmith.store.doctor import diagnose
 from plansmith.store.urls import open_store
+from plansmith_postgres.connection import schema_of
+from plansmith_server.tenant_book import tenant_store
 
 _numbers = count()
 LOOK = Plan.model_validate({"goal": "x", "steps": [{"id": "a", "kind": "ask", "question": "Why?"}]})

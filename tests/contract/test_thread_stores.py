@@ -16,7 +16,6 @@ from tests.postgres import Server
 from plansmith.errors import JournalDamaged
 from plansmith.plan.events import Actor, RunFinished, next_event
 from plansmith.ports import Finding
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.doctor import diagnose
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
@@ -24,6 +23,7 @@ from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal
 from plansmith_planner.threads.check import check_threads
 from plansmith_planner.threads.store import ThreadStore
+from plansmith_postgres.store import PostgresStore
 
 _numbers = itertools.count(1)
 

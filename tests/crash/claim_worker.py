@@ -19,9 +19,9 @@ from plansmith.errors import RunBusy
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.plan.limits import Limits
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import sqlite_path
+from plansmith_postgres.store import PostgresStore
 
 PLAN = Plan.model_validate(
     {

@@ -32,10 +32,10 @@ from plansmith.plan.events import Event
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.plan import Plan
-from plansmith_planner.draft import draft_schema
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.store.sqlite import SqliteStore
+from plansmith_planner.draft import draft_schema
+from plansmith_planner.settings import PlannerSettings
 
 ROOT = Path(__file__).parents[2]
 LIMITS = Limits(first_wait_s=0, data="show", grace_s=0.0)

@@ -21,8 +21,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Event
 from plansmith.plan.schedules import Fire, FireState
 from plansmith.ports import Call, Record
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith_postgres.store import PostgresStore
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN = Plan.model_validate({"goal": "mark", "steps": [{"id": "m", "tool": "mark"}]})

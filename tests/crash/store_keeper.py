@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from plansmith import Plan, tool
-from plansmith_planner.context.documents import DocumentSource
-from plansmith_desk.files.tools import FileTools
-from plansmith_desk.files.folder import Folder
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError
 from plansmith.ports import Call
 from plansmith.store.doctor import diagnose, verify
 from plansmith.store.sqlite import SqliteStore
+from plansmith_desk.files.folder import Folder
+from plansmith_desk.files.tools import FileTools
+from plansmith_planner.context.documents import DocumentSource
 
 opened: list[str] = []
 

@@ -24,9 +24,9 @@ from plansmith.plan.events import (
     next_event,
 )
 from plansmith.plan.plan import Plan
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
+from plansmith_postgres.store import PostgresStore
 
 RUNS = 12
 RACE = 60

@@ -24,11 +24,11 @@ from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import this_process
 from plansmith.errors import RunBusy, RunTakenOver, StaleWriter
 from plansmith.plan import events as e
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock
 from plansmith.testing.contracts import journal
+from plansmith_postgres.store import PostgresStore
 
 ROOT = Path(__file__).parents[2]
 Store = SqliteStore | PostgresStore

@@ -13,8 +13,8 @@ from tests.unit.server.house import serving, tool_step
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.errors import JournalDamaged
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith_postgres.store import PostgresStore
 
 _numbers = itertools.count(1)
 PLAN = Plan.model_validate({"goal": "look", "steps": [{"id": "a", "tool": "look"}]})

@@ -23,10 +23,10 @@ from plansmith.app import Plansmith
 from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.doctor import diagnose, verify
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith_postgres.store import PostgresStore
 
 ADA = e.Actor(kind="person", name="ada")
 SYSTEM = e.Actor(kind="system")

@@ -10,10 +10,10 @@ import pytest
 from tests.postgres import Server
 
 from plansmith.errors import JournalDamaged
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.doctor import diagnose, missing_runs
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
+from plansmith_postgres.store import PostgresStore
 
 
 async def errors_of(path: Path) -> list[str]:

@@ -23,9 +23,9 @@ from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.engine.processes import lives_here, this_process
 from plansmith.errors import RunBusy
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith_postgres.store import PostgresStore
 
 PLAN: dict[str, Any] = {
     "goal": "slow, then quick",

@@ -24,10 +24,10 @@ from plansmith.app import Plansmith
 from plansmith.errors import StoreAway
 from plansmith.plan.schedules import FireState
 from plansmith.plan.timing import Timing
-from plansmith_postgres.store import PostgresStore
 from plansmith.schedules.store import ScheduleStore
 from plansmith.store.doctor import verify
 from plansmith.store.sqlite import SqliteStore
+from plansmith_postgres.store import PostgresStore
 
 ROOT = Path(__file__).parents[2]
 HOLDER = """

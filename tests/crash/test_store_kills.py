@@ -15,10 +15,10 @@ from tests import forked
 from tests.postgres import Server
 
 from plansmith.plan.events import verify_chain
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.doctor import verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
+from plansmith_postgres.store import PostgresStore
 
 WRITER = Path(__file__).with_name("store_writer.py")
 KILLS = 40 if os.environ.get("PLANSMITH_LONG") else 3

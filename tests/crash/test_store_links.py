@@ -13,10 +13,10 @@ from tests.postgres import Server
 
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured, StaleWriter
 from plansmith.plan.thread import MessageAdded
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.doctor import diagnose, verify
 from plansmith.testing.contracts import journal
 from plansmith_planner.threads.store import ThreadStore
+from plansmith_postgres.store import PostgresStore
 
 _numbers = itertools.count(1)
 

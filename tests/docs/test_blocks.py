@@ -17,9 +17,9 @@ from tests.e2e.terminal import Person
 
 from plansmith import read_plan
 from plansmith_cli.command_table import COMMANDS
+from plansmith_cli.config import Settings
 from plansmith_cli.main import load_command, main, parser_of, split
 from plansmith_cli.parser import WrongUsage
-from plansmith_cli.config import Settings
 from plansmith_planner.context.profile import read_profile
 
 # What a test makes sure of, for each kind of block.

@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 from tests.needs import lacks
 
-from plansmith_cli.main import load_command, parser_of, split
 from plansmith_cli.config import _ENVIRONMENT
+from plansmith_cli.main import load_command, parser_of, split
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -20,9 +20,9 @@ from plansmith.check.constraints import Constraint
 from plansmith.check.lint import lint_plan
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.problem import CODES
+from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_planner.left_out import DROPPED, MISSING, left_out
 from plansmith_planner.made_up import MADE_UP, made_up_values
-from plansmith.testing.modelserver import ModelServer, Reply
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from plansmith import tool
-from plansmith.tools.functions import FunctionTool
 from plansmith.plan.briefs import MessageBrief
 from plansmith.ports import (
     Delta,
@@ -19,6 +18,7 @@ from plansmith.ports import (
     TriageBrief,
     Usage,
 )
+from plansmith.tools.functions import FunctionTool
 
 Plans = Callable[[PlanBrief, str], Mapping[str, Any]]
 Judges = Callable[[str, str], Mapping[str, Any]]

@@ -10,8 +10,8 @@ import json
 import sys
 
 from plansmith import Plan
-from plansmith_connect.a2a.agent import connect
 from plansmith.app import Plansmith
+from plansmith_connect.a2a.agent import connect
 
 PLAN = {"goal": "lunch", "steps": [{"id": "b", "agent": "a2a.desk", "task": "ask lunch"}]}
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from plansmith.ports import Call, Reply
 from plansmith_connect.approvals import MemoryApprovals
 from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerLimits, ServerSettings
-from plansmith.ports import Call, Reply
 
 FOLDER = Path(__file__).parent
 QUICK = {"start_s": 20.0, "list_s": 20.0, "stop_s": 0.5}

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import assert_type
 
 from plansmith import Plan, Plansmith, Problem, Run, RunStatus, StepStatus, tool
-from plansmith_desk.files.tools import FileTools
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, QuestionAsked, StepDone
 from plansmith.plan.fold import fold
@@ -22,6 +21,7 @@ from plansmith.plan.run import StepState
 from plansmith.plan.thread import ThreadMessage
 from plansmith.store.memory import MemoryStore
 from plansmith.testing import ScriptedModel
+from plansmith_desk.files.tools import FileTools
 from plansmith_planner.threads.thread import Thread
 from plansmith_planner.threads.turn import Turn
 

@@ -22,16 +22,16 @@ from typing import Any, cast
 from tests.web import conversation, sales
 from tests.web.hostile import PAYLOADS
 
-from plansmith_desk.charts import ChartTools
-from plansmith_desk.files.tools import FileTools
-from plansmith_desk.tables import TableTools
-from plansmith_desk.files.workspace import WorkspaceTools
-from plansmith_cli.server_wiring import ServerWiring
-from plansmith_cli.config import Settings
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith_cli.config import Settings
+from plansmith_cli.server_wiring import ServerWiring
+from plansmith_desk.charts import ChartTools
+from plansmith_desk.files.tools import FileTools
+from plansmith_desk.files.workspace import WorkspaceTools
+from plansmith_desk.tables import TableTools
 from plansmith_server.ops.logs import Log
 from plansmith_server.serve import bind, make_server, make_state
 from plansmith_server.settings import Serve

@@ -14,9 +14,9 @@ from lab.training.rows.answers_papers import PAPERS, VALIDATION_PAPERS, sheet
 from lab.training.rows.answers_rows import Row
 from lab.training.rows.answers_scenes import SCENES
 
-from plansmith_planner.models.fact_checked import unfounded
 from plansmith_desk.model.answer_prompt import ROOM
 from plansmith_desk.model.wording import Task, is_right
+from plansmith_planner.models.fact_checked import unfounded
 
 
 @pytest.fixture(scope="module")

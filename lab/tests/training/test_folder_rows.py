@@ -20,9 +20,9 @@ from lab.training.rows.row import Row
 from lab.training.rows.voice import Voice
 from lab.training.rows.world import WorldMaker
 
+from plansmith.ports import Call
 from plansmith_desk.folder_brief import FolderBrief
 from plansmith_desk.tables import TableTools
-from plansmith.ports import Call
 
 COUNT = 120
 

@@ -26,8 +26,8 @@ from lab.training.rows.twins import TwinAsker
 from lab.training.rows.voice import Voice
 from lab.training.rows.world import World, WorldMaker
 
-from plansmith_desk.tables import TableTools
 from plansmith.ports import Call
+from plansmith_desk.tables import TableTools
 
 NOW = datetime(2026, 5, 4, 9, 30)  # noqa: DTZ001 - the wall clock of a made-up folder
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab.training.rows.row import Call
-from plansmith_desk.builtin import builtin_sources
 from plansmith.plan.capability import ToolSpec
+from plansmith_desk.builtin import builtin_sources
 
 WORDS: Final = "words.make"
 _NEVER: Final = "note.tell"

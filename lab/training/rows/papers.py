@@ -15,8 +15,8 @@ from lab.training.rows.row import call
 from lab.training.rows.texts import texts
 from lab.training.rows.voice import Voice
 from lab.training.rows.world import World
-from plansmith_desk.folder_brief.details import Entry
 from plansmith.text import HAN, clip
+from plansmith_desk.folder_brief.details import Entry
 
 BOOK: Final = "paper_phrases"
 _LONGEST_TITLE: Final = 60

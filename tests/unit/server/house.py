@@ -19,13 +19,13 @@ from typing import Any
 import httpx
 from tests.servers.ticks import quick_ticks
 
-from plansmith_desk.model.demo import DemoModel
-from plansmith_cli.server_wiring import ServerWiring
-from plansmith_cli.config import Settings
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call, ChatModel, Delta, Prompt, TextDelta
+from plansmith_cli.config import Settings
+from plansmith_cli.server_wiring import ServerWiring
+from plansmith_desk.model.demo import DemoModel
 from plansmith_server.auth import Auth
 from plansmith_server.ops.logs import Log
 from plansmith_server.serve import bind, make_server, make_state

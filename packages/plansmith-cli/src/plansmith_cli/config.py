@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from pydantic import ValidationError
 
-from plansmith_connect.a2a.settings import AgentSettings
-from plansmith_server.notices.settings import NoticeSettings
-from plansmith_server.oidc.settings import OidcSettings
-from plansmith.protected_files import PROJECT_FILE, protect
-from plansmith.secrets import SecretSource
-from plansmith_connect.mcp.settings import McpSettings
-from plansmith_connect.mcp.trusted_copy import read_regular_file
-from plansmith_desk.settings import BuiltinSettings
 from plansmith.errors import Misconfigured
 from plansmith.files import config_folder, data_folder
-from plansmith_cli.folder_settings import Table, at, harmless, with_paths
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Record
 from plansmith.plan.limits import BudgetLimits, Limits, why_invalid
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith_planner.settings import ROLES, Models, ModelSettings, PlannerSettings
+from plansmith.protected_files import PROJECT_FILE, protect
 from plansmith.review.settings import ReviewPolicy
-from plansmith_server.settings import KeepRuns, WorkerSettings
+from plansmith.secrets import SecretSource
 from plansmith.text import safe
+from plansmith_cli.folder_settings import Table, at, harmless, with_paths
 from plansmith_cli.trust import Project, TrustBook, left_out
+from plansmith_connect.a2a.settings import AgentSettings
+from plansmith_connect.mcp.settings import McpSettings
+from plansmith_connect.mcp.trusted_copy import read_regular_file
+from plansmith_desk.settings import BuiltinSettings
+from plansmith_planner.settings import ROLES, Models, ModelSettings, PlannerSettings
+from plansmith_server.notices.settings import NoticeSettings
+from plansmith_server.oidc.settings import OidcSettings
+from plansmith_server.settings import KeepRuns, WorkerSettings
 
 if TYPE_CHECKING:
     import tomllib

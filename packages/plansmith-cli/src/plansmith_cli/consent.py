@@ -10,12 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from plansmith_desk.files.run_files import WorkFiles
-from plansmith_cli.editor import editor_of, open_in_editor
-from plansmith_cli.file_previews import loses, preview_lines
-from plansmith_cli.questions import ALL, Group, agrees, answer_seen, ask_line, group_lines, group_name, head_line, question_groups, read_answer, whole_lines
-from plansmith_cli.session import Session
-from plansmith_cli.ui.words import error_text
 from plansmith.engine.given_values import allow_seen
 from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused, StaleDecision
@@ -26,6 +20,24 @@ from plansmith.plan.sentence import Sentence
 from plansmith.runs.changed_values import changed_values, consent_values, may_change_values
 from plansmith.runs.files import Preview
 from plansmith.text import safe
+from plansmith_cli.editor import editor_of, open_in_editor
+from plansmith_cli.file_previews import loses, preview_lines
+from plansmith_cli.questions import (
+    ALL,
+    Group,
+    agrees,
+    answer_seen,
+    ask_line,
+    group_lines,
+    group_name,
+    head_line,
+    question_groups,
+    read_answer,
+    whole_lines,
+)
+from plansmith_cli.session import Session
+from plansmith_cli.ui.words import error_text
+from plansmith_desk.files.run_files import WorkFiles
 
 CHANGE: Final = frozenset({"change", "修改"})
 

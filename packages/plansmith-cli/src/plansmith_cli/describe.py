@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from plansmith_desk.files.run_files import WorkFiles
-from plansmith_cli.file_previews import loses, preview_lines
-from plansmith_cli.questions import group_lines, group_name, question_groups
-from plansmith_cli.session import Session, has_no_plan, is_unusable
-from plansmith_cli.ui.progress import header, rows
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.events import Event, PlanProposed, ReviewAsked
@@ -26,6 +21,11 @@ from plansmith.review.render import (
 )
 from plansmith.runs.files import Preview
 from plansmith.text import clip, safe
+from plansmith_cli.file_previews import loses, preview_lines
+from plansmith_cli.questions import group_lines, group_name, question_groups
+from plansmith_cli.session import Session, has_no_plan, is_unusable
+from plansmith_cli.ui.progress import header, rows
+from plansmith_desk.files.run_files import WorkFiles
 
 _UNSEEN: Final = "PS406"
 _BY_RULES: Final = "review.degraded"

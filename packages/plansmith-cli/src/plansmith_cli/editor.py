@@ -8,16 +8,16 @@ import shlex
 import tempfile
 from pathlib import Path
 
-from plansmith_cli.describe import change_lines
-from plansmith_cli.questions import ask_line, read_choice
-from plansmith_cli.session import Session
-from plansmith_cli.ui.output import read_file
-from plansmith.formats.native import read_plan, to_yaml
 from plansmith.errors import Misconfigured, PlanInvalid, Refused
+from plansmith.formats.native import read_plan, to_yaml
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.review.render import problem_lines
+from plansmith_cli.describe import change_lines
+from plansmith_cli.questions import ask_line, read_choice
+from plansmith_cli.session import Session
+from plansmith_cli.ui.output import read_file
 
 
 async def edit_in_editor(session: Session, run: Run, *, tells: bool = True) -> Run:

@@ -6,20 +6,20 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from plansmith_cli.describe import done_so_far, run_json, status_text, waiting_lines
-from plansmith_cli.session import has_no_plan, is_unusable
-from plansmith_cli.ui.output import dim, print_json, print_markdown, print_prose, print_text
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import in_language
 from plansmith.report.build import load_report
 from plansmith.report.markdown import answer_markdown, lacking_markdown, to_markdown, took_lines
 from plansmith.review.render import problem_lines
 from plansmith.text import safe
+from plansmith_cli.describe import done_so_far, run_json, status_text, waiting_lines
+from plansmith_cli.session import has_no_plan, is_unusable
+from plansmith_cli.ui.output import dim, print_json, print_markdown, print_prose, print_text
 
 if TYPE_CHECKING:
-    from plansmith_cli.session import Session
     from plansmith.plan.run import Run
     from plansmith.report.data import Report
+    from plansmith_cli.session import Session
 
 
 async def finish(session: Session, run: Run, *, detached: bool = False) -> None:

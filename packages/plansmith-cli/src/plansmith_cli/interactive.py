@@ -9,11 +9,6 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
-from plansmith_cli.ending import finish
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.reviewing import Prompts, any_changes
-from plansmith_cli.session import Session, exit_of, is_unusable
-from plansmith_cli.ui.progress import Lines, View, is_stage, ticking
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
@@ -22,6 +17,11 @@ from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, nex
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.review.render import plan_lines
+from plansmith_cli.ending import finish
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.reviewing import Prompts, any_changes
+from plansmith_cli.session import Session, exit_of, is_unusable
+from plansmith_cli.ui.progress import Lines, View, is_stage, ticking
 
 # The time to press Ctrl-C a second time; reads that it cuts off are made again.
 _DETACH_S: Final = 2.0

@@ -9,11 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from plansmith_cli.questions import drop_typed, interruptible
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
+from plansmith_cli.questions import drop_typed, interruptible
 
 if TYPE_CHECKING:
     import readline

@@ -12,22 +12,22 @@ from contextlib import contextmanager
 from pkgutil import resolve_name
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
+from plansmith.errors import PlansmithError
+from plansmith.lazy import lazy_modules, uncollected
+from plansmith.text import SURROGATES, padded, visible
 from plansmith_cli.command_table import COMMANDS, DAILY, MORE, Command, verbs
 from plansmith_cli.exit_codes import Exit, exit_for
 from plansmith_cli.parser import FOLDER, Parser, WrongUsage, help_text
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.width import say_fitted
-from plansmith.errors import PlansmithError
-from plansmith.lazy import lazy_modules, uncollected
-from plansmith.text import SURROGATES, padded, visible
 
 if TYPE_CHECKING:
     import difflib
     from importlib import metadata
 
     from plansmith import files, plugins
-    from plansmith_cli.ui import words
     from plansmith.plan import sentence
+    from plansmith_cli.ui import words
     from plansmith_server import tenant_book
 else:
     lazy_modules(

@@ -8,23 +8,25 @@ import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith_cli.parser import FOLDER
-from plansmith_cli.ui.width import say_fitted
-from plansmith_cli.ui.words import own, own_text
-from plansmith_cli.config import Settings, load_settings
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
 from plansmith.text import visible
+from plansmith_cli.config import Settings, load_settings
+from plansmith_cli.parser import FOLDER
+from plansmith_cli.ui.width import say_fitted
+from plansmith_cli.ui.words import own, own_text
 
 if TYPE_CHECKING:
-    from plansmith_planner.models import make as models
     from plansmith_cli import tenant_settings
     from plansmith_cli.ui.planning import Detail
+    from plansmith_planner.models import make as models
     from plansmith_server.tenant_book import Tenant
 else:
     lazy_modules(
-        globals(), models="plansmith_planner.models.make", tenant_settings="plansmith_cli.tenant_settings"
+        globals(),
+        models="plansmith_planner.models.make",
+        tenant_settings="plansmith_cli.tenant_settings",
     )
 
 # Flags that the next command about the same run has to repeat.

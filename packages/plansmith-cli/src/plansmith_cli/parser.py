@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.width import wrapped
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules
+from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.width import wrapped
 
 if TYPE_CHECKING:
     import difflib

@@ -14,8 +14,6 @@ from types import FrameType
 from typing import Final, Literal, NamedTuple, cast
 
 from plansmith.check.schemas import BadSchema, Schema, validator
-from plansmith_cli.session import Session
-from plansmith_cli.ui.width import fitted_to
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
@@ -24,6 +22,8 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
 from plansmith.review.value_lines import BAR, named_lines, table_lines, text_lines, value_cell
 from plansmith.text import clip, safe
+from plansmith_cli.session import Session
+from plansmith_cli.ui.width import fitted_to
 
 if sys.platform != "win32":
     import termios

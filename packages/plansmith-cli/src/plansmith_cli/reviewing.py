@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from plansmith_cli.consent import ask_all
-from plansmith_cli.describe import done_so_far, review_lines
-from plansmith_cli.editor import edit_in_editor
-from plansmith_cli.questions import Choice, ask_line, read_choice
 from plansmith.plan.capability import Effect
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.review.policy import active_steps, effects
 from plansmith.text import clip, safe
+from plansmith_cli.consent import ask_all
+from plansmith_cli.describe import done_so_far, review_lines
+from plansmith_cli.editor import edit_in_editor
+from plansmith_cli.questions import Choice, ask_line, read_choice
 
 if TYPE_CHECKING:
-    from plansmith_cli.session import Session
     from plansmith.plan.events import QuestionAsked
     from plansmith.plan.run import Run
     from plansmith.plan.steps import StepFields
+    from plansmith_cli.session import Session
 
 
 class Prompts:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
-from plansmith_cli import wiring
-from plansmith.secrets import SecretBox
 from plansmith.app import Plansmith
-from plansmith_cli.team_smiths import TeamSmiths
-from plansmith_cli.tenant_settings import TenantSettings, tenant_settings
-from plansmith_cli.config import Settings
 from plansmith.ports import ChatModel
 from plansmith.runs.options import Parts
+from plansmith.secrets import SecretBox
+from plansmith_cli import wiring
+from plansmith_cli.config import Settings
+from plansmith_cli.team_smiths import TeamSmiths
+from plansmith_cli.tenant_settings import TenantSettings, tenant_settings
 from plansmith_server.tenant_book import Tenant
 
 if TYPE_CHECKING:

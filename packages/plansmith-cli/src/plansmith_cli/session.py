@@ -13,16 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.clock import SystemClock
 from plansmith.app import Plansmith
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn
-from plansmith_cli.team_smiths import TeamSmiths
-from plansmith_cli.ui.output import shown_lines
-from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.words import Words, words_for
-from plansmith_cli.config import Settings
+from plansmith.clock import SystemClock
 from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
 from plansmith.lazy import lazy_modules
 from plansmith.plan.events import RunCreated
@@ -35,13 +27,21 @@ from plansmith.plan.summary import Headline
 from plansmith.ports import PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
 from plansmith.runs.options import Parts
+from plansmith_cli.command_table import Command
+from plansmith_cli.config import Settings
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn
+from plansmith_cli.team_smiths import TeamSmiths
+from plansmith_cli.ui.output import shown_lines
+from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.words import Words, words_for
 from plansmith_cli.wiring import make_smith
 
 if TYPE_CHECKING:
-    from plansmith.tools import toolset
-    from plansmith_cli.ui import planning, progress
     from plansmith.plan.plan import Plan
     from plansmith.review import policy
+    from plansmith.tools import toolset
+    from plansmith_cli.ui import planning, progress
 else:
     lazy_modules(
         globals(),

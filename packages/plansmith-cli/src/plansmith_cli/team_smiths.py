@@ -11,13 +11,12 @@ from plansmith.plan.run_options import Team, TeamName
 from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
-    from plansmith_cli import teams
     from plansmith.app import Plansmith
-    from plansmith_cli import extras
-    from plansmith_cli.config import Settings
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
     from plansmith.ports import ChatModel
+    from plansmith_cli import extras, teams
+    from plansmith_cli.config import Settings
 else:
     lazy_modules(globals(), extras="plansmith_cli.extras", teams="plansmith_cli.teams")
 

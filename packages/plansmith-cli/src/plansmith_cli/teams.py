@@ -8,28 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from plansmith_desk.agents.coder import coder
-from plansmith_desk.agents.reflecting import Reflecting
-from plansmith_desk.agents.researcher import researcher
-from plansmith_desk.agents.sql_writer import sql_writer
-from plansmith.clock import SystemClock
-from plansmith.secrets import SecretBox
-from plansmith_desk.charts import ChartTools
-from plansmith_desk.web import FetchTools
-from plansmith_desk.files.tools import FileTools
-from plansmith.tools.functions import FunctionTool, FunctionTools
-from plansmith_desk.settings import BuiltinSettings
-from plansmith_desk.files.workspace import WorkspaceTools
 from plansmith.app import Plansmith
-from plansmith_cli.config import Settings, load_settings
+from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured, ToolFailed
-from plansmith_planner.models.make import make_model
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.context.background import Search, investigate, is_search
-from plansmith_planner.context.token_budget import rough_count
 from plansmith.ports import (
     Agent,
     Call,
@@ -43,7 +28,22 @@ from plansmith.ports import (
 )
 from plansmith.runs.options import Parts
 from plansmith.runs.replan import Rounds
+from plansmith.secrets import SecretBox
+from plansmith.tools.functions import FunctionTool, FunctionTools
+from plansmith_cli.config import Settings, load_settings
 from plansmith_cli.wiring import known_agents, make_servers, make_smith, make_sources, make_tools
+from plansmith_desk.agents.coder import coder
+from plansmith_desk.agents.reflecting import Reflecting
+from plansmith_desk.agents.researcher import researcher
+from plansmith_desk.agents.sql_writer import sql_writer
+from plansmith_desk.charts import ChartTools
+from plansmith_desk.files.tools import FileTools
+from plansmith_desk.files.workspace import WorkspaceTools
+from plansmith_desk.settings import BuiltinSettings
+from plansmith_desk.web import FetchTools
+from plansmith_planner.context.background import Search, investigate, is_search
+from plansmith_planner.context.token_budget import rough_count
+from plansmith_planner.models.make import make_model
 
 CALLS_AT_ONCE: Final = {"researcher": 4, "coder": 4, "sql_writer": 4}
 # The shortlist must be long enough for every agent of a team and the person's tools.

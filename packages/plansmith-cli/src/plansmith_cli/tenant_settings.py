@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from plansmith_cli.config import Settings, merge_tables, parse_settings, read_file
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
+from plansmith_cli.config import Settings, merge_tables, parse_settings, read_file
 from plansmith_server.tenant_book import Tenant, tenant_store
 
 # What a tenant takes from the settings of the server; everything else is its own.

@@ -14,16 +14,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
-from plansmith_connect.approvals import Approval, ApprovalFile
-from plansmith.protected_files import PROJECT_FILE
-from plansmith_connect.mcp.settings import parse_servers
-from plansmith_connect.mcp.trusted_copy import MOST_PROGRAM, MOST_TEXT, read_regular_file, word_forms
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
-from plansmith_cli.folder_settings import Table, at, with_paths
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
+from plansmith.protected_files import PROJECT_FILE
 from plansmith.text import safe
+from plansmith_cli.folder_settings import Table, at, with_paths
+from plansmith_connect.approvals import Approval, ApprovalFile
+from plansmith_connect.mcp.settings import parse_servers
+from plansmith_connect.mcp.trusted_copy import (
+    MOST_PROGRAM,
+    MOST_TEXT,
+    read_regular_file,
+    word_forms,
+)
 
 _MAX_FILES: Final = 500
 _SHOWN: Final = 8

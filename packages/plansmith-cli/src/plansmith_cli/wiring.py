@@ -11,36 +11,28 @@ from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 from pydantic import BaseModel
 
 from plansmith import plugins
-from plansmith_connect.approvals import ApprovalFile
-from plansmith.clock import SystemClock
-from plansmith.protected_files import PROJECT_FILE, beside, protect
-from plansmith.secrets import SecretBox
-from plansmith_connect.mcp.settings import ServerSettings, all_servers
 from plansmith.app import Plansmith
-from plansmith_cli.config import Settings, load_settings
+from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured
 from plansmith.files import config_folder, state_folder
-from plansmith_cli.folder_settings import with_paths
 from plansmith.lazy import lazy_modules
-from plansmith_planner.models.make import make_model
 from plansmith.plan.sentence import Sentence
+from plansmith.protected_files import PROJECT_FILE, beside, protect
 from plansmith.runs.options import Parts
+from plansmith.secrets import SecretBox
 from plansmith.store.urls import sqlite_path
+from plansmith_cli.config import Settings, load_settings
+from plansmith_cli.folder_settings import with_paths
 from plansmith_cli.trust import command_files
+from plansmith_connect.approvals import ApprovalFile
+from plansmith_connect.mcp.settings import ServerSettings, all_servers
+from plansmith_planner.models.make import make_model
 
 if TYPE_CHECKING:
-    from plansmith_connect.a2a import book as agent_book
-    from plansmith_connect.a2a import registry
-    from plansmith_planner.context import documents as document_files
-    from plansmith_desk import folder_brief
-    from plansmith.tools import functions, toolset
-    from plansmith_connect.mcp import servers as mcp_servers
     from plansmith.check import rehearsal
     from plansmith.formats import tools as tool_lists
     from plansmith.plan.capability import ToolSpec
     from plansmith.plan.planning import Tell
-    from plansmith_planner.context import locales
-    from plansmith_planner.instant import rules as instant_rules
     from plansmith.ports import (
         Agent,
         Clock,
@@ -49,6 +41,14 @@ if TYPE_CHECKING:
         ToolMaker,
         ToolSource,
     )
+    from plansmith.tools import functions, toolset
+    from plansmith_connect.a2a import book as agent_book
+    from plansmith_connect.a2a import registry
+    from plansmith_connect.mcp import servers as mcp_servers
+    from plansmith_desk import folder_brief
+    from plansmith_planner.context import documents as document_files
+    from plansmith_planner.context import locales
+    from plansmith_planner.instant import rules as instant_rules
 else:
     lazy_modules(
         globals(),

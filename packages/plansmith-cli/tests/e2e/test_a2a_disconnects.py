@@ -15,10 +15,10 @@ from tests import forked
 from tests.servers.a2a_desk import Desk, free_port
 from tests.servers.a2a_wire import Wire
 
-from plansmith_connect.a2a.agent import A2AAgent, connect
 from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Reply
+from plansmith_connect.a2a.agent import A2AAgent, connect
 
 ROOT = Path(__file__).parents[4]
 SENDS = {

@@ -12,10 +12,10 @@ from tests import forked
 from tests.servers.a2a_desk import Desk
 
 from plansmith import Plan, RunStatus
-from plansmith_connect.a2a.agent import connect
-from plansmith.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.plan.events import StepProgressed
+from plansmith.tools.functions import tool
+from plansmith_connect.a2a.agent import connect
 
 ROOT = Path(__file__).parents[4]
 

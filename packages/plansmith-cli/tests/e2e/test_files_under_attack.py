@@ -12,13 +12,13 @@ from tests.flow.test_given_values import LOOK, Bank, plan
 from tests.flow.test_values_under_attack import ONE
 from tests.unit.server.house import tool_step
 
-from plansmith_desk.builtin import builtin_sources
-from plansmith_desk.files.changes import FILE_WRITERS, preview
 from plansmith.app import Plansmith
-from plansmith_cli import consent
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.testing import MemoryStore
+from plansmith_cli import consent
+from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.files.changes import FILE_WRITERS, preview
 
 READ = tool_step("read", "files.read", inputs={"path": "in.md"})
 

@@ -13,12 +13,12 @@ from tests.commands import Told, typed
 
 from plansmith import Effect, ToolSpec
 from plansmith.clock import SystemClock
-from plansmith_planner.models.make import make_model
 from plansmith.plan.planning import PlanRequest
+from plansmith.testing import Gate, ModelServer, Refusal, Reply
+from plansmith_planner.models.make import make_model
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.settings import ModelSettings
 from plansmith_planner.stages import PlannerDeps
-from plansmith.testing import Gate, ModelServer, Refusal, Reply
 
 TOOLS = [ToolSpec(name="weather", description="The weather in a city", effect=Effect.READ)]
 PLAN: dict[str, Any] = {

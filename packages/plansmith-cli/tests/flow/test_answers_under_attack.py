@@ -15,7 +15,6 @@ from tests.waiting import until
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
-from plansmith_cli import consent
 from plansmith.errors import PlansmithError, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
@@ -24,6 +23,7 @@ from plansmith.ports import Call
 from plansmith.replay.player import replay
 from plansmith.review.edits import change_step
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
+from plansmith_cli import consent
 
 
 async def is_asking(app: Plansmith, run: str) -> bool:

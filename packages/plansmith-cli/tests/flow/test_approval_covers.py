@@ -9,15 +9,15 @@ import pytest
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
-from plansmith_cli.config import Settings
 from plansmith.errors import ModelRefused, OutcomeUnknown, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.events import ReviewAsked
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
-from plansmith_planner.settings import PlannerSettings
 from plansmith.review.render import plan_lines
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
+from plansmith_cli.config import Settings
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)

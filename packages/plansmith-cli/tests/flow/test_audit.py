@@ -14,10 +14,10 @@ import pytest
 
 from plansmith import Plan, tool
 from plansmith.app import Plansmith
-from plansmith_cli.main import main
 from plansmith.plan.events import Actor
 from plansmith.runs.audit import AuditQuery, altered, audit_lines, audited
 from plansmith.testing import FakeClock
+from plansmith_cli.main import main
 
 START = datetime(2026, 1, 1, 8, tzinfo=UTC)
 BOB = Actor(kind="person", name="bob (token desk)", user="bob")

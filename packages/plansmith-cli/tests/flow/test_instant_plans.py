@@ -12,12 +12,12 @@ import pytest
 from tests.commands import typed
 
 from plansmith import Plansmith
-from plansmith_desk.builtin import builtin_sources
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import in_language
-from plansmith_planner.settings import PlannerSettings
 from plansmith.testing import FakeClock, ScriptedModel
+from plansmith_desk.builtin import builtin_sources
+from plansmith_planner.settings import PlannerSettings
 
 TRIAGE = {"decision": "answer", "reason": "small", "query": "", "answer": "The model answers."}
 

@@ -11,15 +11,15 @@ import pytest
 from tests import forked
 
 from plansmith import Plan, Plansmith, Run, RunStatus, StepStatus
-from plansmith_desk.agents.coder import coder
-from plansmith_desk.agents.local.limits import LocalLimits
-from plansmith_desk.agents.researcher import researcher
-from plansmith_desk.sandbox.sandbox import Sandbox, SandboxLimits
-from plansmith_desk.files.tools import FileTools
 from plansmith.plan.data import Json
 from plansmith.plan.events import StepAdvised, StepProgressed
 from plansmith.ports import Usage
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_desk.agents.coder import coder
+from plansmith_desk.agents.local.limits import LocalLimits
+from plansmith_desk.agents.researcher import researcher
+from plansmith_desk.files.tools import FileTools
+from plansmith_desk.sandbox.sandbox import Sandbox, SandboxLimits
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,6 @@ from typing import Any, get_args
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith_cli.ui.progress import line_of
-from plansmith_cli.ui.words import words_for
 from plansmith.errors import JournalDamaged, PlansmithError, Refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
@@ -18,6 +16,8 @@ from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeClock, FakeTool, FakeTools
+from plansmith_cli.ui.progress import line_of
+from plansmith_cli.ui.words import words_for
 
 BOT = e.Actor(kind="program", name="MCP client bot")
 ASK = {"id": "really", "question": "Really pay?"}

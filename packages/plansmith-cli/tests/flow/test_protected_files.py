@@ -13,16 +13,16 @@ import pytest
 from tests.unit.server.house import House, serving, tool_step
 from tests.unit.server.tenancy import user
 
-from plansmith.protected_files import may_write
-from plansmith_desk.builtin import builtin_sources
-from plansmith_desk.files.changes import FILE_WRITERS, preview
-from plansmith_cli.commands.report import write_file
-from plansmith_cli.config import Settings
 from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.ports import Call, ToolSource
+from plansmith.protected_files import may_write
 from plansmith.store.backup import back_up
 from plansmith.store.sqlite import SqliteStore
+from plansmith_cli.commands.report import write_file
+from plansmith_cli.config import Settings
 from plansmith_cli.wiring import make_smith
+from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.files.changes import FILE_WRITERS, preview
 
 FILES = "/v1/folder/files"
 NAMED = {

@@ -24,7 +24,6 @@ from plansmith.plan.events import Actor, PlanOrigin
 from plansmith.plan.limits import Limits
 from plansmith.plan.steps import ToolStep
 from plansmith.plan.times import Times
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call, Delta, ModelDone, TextDelta, Usage
 from plansmith.report.build import load_report
 from plansmith.report.data import Report
@@ -32,6 +31,7 @@ from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.report.words import words_for
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 EN, ZH = words_for("en"), words_for("zh")
 

@@ -15,12 +15,12 @@ from tests.unit.server.house import serving, tool_step
 
 from plansmith import Plan, RunStatus, ToolSpec, tool
 from plansmith.app import Plansmith
-from plansmith_cli.main import main
 from plansmith.errors import OtherFolder
 from plansmith.plan import events as e
 from plansmith.plan.timing import Timing
 from plansmith.ports import Call
 from plansmith.testing import FakeClock, ScriptedModel
+from plansmith_cli.main import main
 
 WRITE = {"id": "w", "tool": "files.write", "inputs": {"path": "x.txt", "text": "hello"}}
 ASK = {"id": "q", "kind": "ask", "question": "Which?"}

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from plansmith import Plan, RunStatus
-from plansmith_desk.agents.local import LocalAgent
-from plansmith_desk.model.grammar import grammar_of
 from plansmith.app import Plansmith
-from plansmith_cli.questions import read_answer
 from plansmith.errors import InputNeeded, PlansmithError
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.ports import Call
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_cli.questions import read_answer
+from plansmith_desk.agents.local import LocalAgent
+from plansmith_desk.model.grammar import grammar_of
 
 SOURCE = Path(__file__).parents[4] / "src" / "plansmith"
 

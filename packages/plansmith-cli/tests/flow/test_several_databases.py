@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from plansmith import RunStatus
-from plansmith_cli.config import Settings
 from plansmith.plan.run_options import Team
 from plansmith.ports import Delta, Prompt
-from plansmith_cli.teams import data, rebuild
 from plansmith.testing import ScriptedModel
+from plansmith_cli.config import Settings
+from plansmith_cli.teams import data, rebuild
 
 PLAN = {
     "goal": "Compare",

@@ -18,11 +18,11 @@ from tests.commands import Told, typed
 
 from plansmith.protected_files import may_write
 from plansmith.secrets import SecretBox
+from plansmith_cli.config import load_settings
+from plansmith_cli.wiring import make_servers
 from plansmith_connect.mcp.launch import launch_definition
 from plansmith_connect.mcp.servers import McpServers, pinned_hash
 from plansmith_connect.mcp.settings import ServerSettings
-from plansmith_cli.config import load_settings
-from plansmith_cli.wiring import make_servers
 
 KEY = "canary-key-4711"
 SERVER = "from pathlib import Path\nPath({marker!r}).touch()\n"

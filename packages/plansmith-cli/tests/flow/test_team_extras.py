@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from plansmith import Plansmith, Run
-from plansmith_cli.team_smiths import TeamSmiths
-from plansmith_cli.config import Settings
 from plansmith.errors import OtherTeam
 from plansmith.plan.run_options import RunOptions, Team
+from plansmith_cli.config import Settings
+from plansmith_cli.team_smiths import TeamSmiths
 
 
 async def test_a_missing_extra_is_named_with_what_to_install(

@@ -13,16 +13,16 @@ import pytest
 from tests.servers.kit import approved
 
 from plansmith import Plansmith, Run, RunStatus, StepStatus
-from plansmith_desk.sandbox.sandbox import Sandbox
-from plansmith.secrets import SecretBox
-from plansmith_cli.config import Settings
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.ports import Delta, Prompt
-from plansmith_cli.teams import data, research
+from plansmith.secrets import SecretBox
 from plansmith.testing import Answer, ScriptedModel
 from plansmith.testing.clock import settle
+from plansmith_cli.config import Settings
+from plansmith_cli.teams import data, research
 from plansmith_cli.wiring import make_servers
+from plansmith_desk.sandbox.sandbox import Sandbox
 
 TRIAGE, PLAN = "decide what a request needs", "You write plans"
 JUDGE, SQL, CODE = "You judge", "You write one SQL", "You are a programmer"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith_cli.questions import read_answer
 from plansmith.errors import OutcomeUnknown, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
+from plansmith_cli.questions import read_answer
 
 ORDERED = {
     "type": "object",

@@ -14,7 +14,6 @@ import pytest
 from tests.flow.test_given_values import ALL, BILLS, LOOK, SCHEMA, Bank, plan
 
 from plansmith import Effect, Plan, RunStatus
-from plansmith_cli import consent
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
@@ -25,6 +24,7 @@ from plansmith.report.markdown import to_markdown
 from plansmith.review.edits import change_step
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool
+from plansmith_cli import consent
 
 ASK = {"id": "ask", "question": "Go on?", "after": ["all"]}
 ONE = {"id": "one", "tool": "pay", "inputs": {"to": "{{look.at}}"}}

@@ -12,6 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plansmith import AgentSpec, Effect
+from plansmith.formats.dialect import dialect_names
+from plansmith.plan.data import Json
+from plansmith.ports import Call
+from plansmith.testing import ScriptedModel
 from plansmith_cli.commands.plans import read_foreign
 from plansmith_compat.deerflow import DeerFlow, Goto, parse_plan, run_agent_workflow_async
 from plansmith_compat.deerflow.configuration import Configuration
@@ -21,11 +25,7 @@ from plansmith_compat.sage.drafting import coerce_json_array
 from plansmith_compat.spring import keys
 from plansmith_compat.spring.deepresearch import InformationNode
 from plansmith_compat.spring.jmanus import JManus
-from plansmith.formats.dialect import dialect_names
-from plansmith.plan.data import Json
 from plansmith_planner.parse.reply import parse
-from plansmith.ports import Call
-from plansmith.testing import ScriptedModel
 
 WORDS = (
     *("I", "am", "sorry", "but", "cannot", "buy", "100", "shares", "see", "our", "policy", "note"),

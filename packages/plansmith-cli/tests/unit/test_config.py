@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from plansmith_cli.config import Settings, load_settings, look_at
 from plansmith.errors import Misconfigured
 from plansmith.files import data_folder
 from plansmith.plan.data import Record
 from plansmith.plan.timing import zone_of
-from plansmith_planner.settings import PlannerSettings
+from plansmith_cli.config import Settings, load_settings, look_at
 from plansmith_cli.trust import TrustBook
+from plansmith_planner.settings import PlannerSettings
 
 
 def settings(tmp_path: Path, text: str = "", **environment: str) -> Settings:

@@ -12,19 +12,19 @@ from pydantic import ValidationError
 from tests.unit.server.house import serving
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith_planner.models.provider import ProviderModel
-from plansmith_desk.builtin import builtin_sources
-from plansmith_desk.settings import BuiltinSettings
-from plansmith_cli.config import Settings, load_settings
 from plansmith.engine import budget
 from plansmith.errors import Misconfigured
 from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.schedules import Schedule
-from plansmith_planner.settings import ModelSettings
 from plansmith.review.settings import ReviewPolicy
-from plansmith_server.schemas.requests import Behaviour, NewRun
 from plansmith.testing import FakeTool, FakeTools
+from plansmith_cli.config import Settings, load_settings
 from plansmith_cli.wiring import make_smith
+from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.settings import BuiltinSettings
+from plansmith_planner.models.provider import ProviderModel
+from plansmith_planner.settings import ModelSettings
+from plansmith_server.schemas.requests import Behaviour, NewRun
 
 
 def by_field(value: Any) -> dict[str, object]:

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from plansmith import model, plugins
-from plansmith_planner.models.choose import choose, installed_shelf
-from plansmith.tools.functions import FunctionTools
-from plansmith_desk.settings import BuiltinSettings
-from plansmith_compat.valuecell import RemoteConnections
-from plansmith_cli.config import Settings
 from plansmith.errors import Misconfigured
 from plansmith.ports import Clock
+from plansmith.tools.functions import FunctionTools
+from plansmith_cli.config import Settings
 from plansmith_cli.wiring import make_smith
+from plansmith_compat.valuecell import RemoteConnections
+from plansmith_desk.settings import BuiltinSettings
+from plansmith_planner.models.choose import choose, installed_shelf
 
 
 @pytest.fixture(autouse=True)

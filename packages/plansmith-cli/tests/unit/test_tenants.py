@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from plansmith.errors import Misconfigured, NotFound
+from plansmith_cli.config import Settings
 from plansmith_cli.main import main
 from plansmith_cli.tenant_settings import tenant_settings
-from plansmith_cli.config import Settings
-from plansmith.errors import Misconfigured, NotFound
 from plansmith_server.tenant_book import TenantBook
 
 

@@ -18,18 +18,36 @@ from tests import forked
 
 from plansmith import AgentSpec, Effect, RunStatus
 from plansmith import Plan as CorePlan
-from plansmith_desk.agents.local import LocalAgent
-from plansmith_compat.deerflow import TARGETS, Configuration, DeerFlow, Feedback, Goto, Plan, Step, StepType, Word, continue_to_running_research_team, parse_plan, quality, read_feedback, research_team, route_feedback, route_plan, route_team
-from plansmith.formats.dialect import dialect, recognise
 from plansmith.errors import ModelRefused, ToolFailed
+from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.limits import Limits
-from plansmith_planner import model
-from plansmith_planner.context.background import HEADING
 from plansmith.ports import Call, Message
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply, Request
+from plansmith_compat.deerflow import (
+    TARGETS,
+    Configuration,
+    DeerFlow,
+    Feedback,
+    Goto,
+    Plan,
+    Step,
+    StepType,
+    Word,
+    continue_to_running_research_team,
+    parse_plan,
+    quality,
+    read_feedback,
+    research_team,
+    route_feedback,
+    route_plan,
+    route_team,
+)
+from plansmith_desk.agents.local import LocalAgent
+from plansmith_planner import model
+from plansmith_planner.context.background import HEADING
 
 Script = Callable[..., ScriptedModel]
 FIND: dict[str, Any] = {

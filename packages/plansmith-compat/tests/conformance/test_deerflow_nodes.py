@@ -14,11 +14,32 @@ from hypothesis import strategies as st
 
 import plansmith_planner
 from plansmith import Effect
-from plansmith_compat.deerflow import Command, Configuration, GraphInterrupt, Plan, State, background_investigation_node, continue_to_running_research_team, coordinator_node, extract_plan_content, get_recursion_limit, human_feedback_node, interrupt, needs_clarification, planner_node, repair_json_output, reporter_node, research_team_node, sanitize_args, sanitize_tool_response, validate_and_fix_plan
-from plansmith_compat.deerflow.messages import AIMessage, HumanMessage, get_message_content
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
+from plansmith_compat.deerflow import (
+    Command,
+    Configuration,
+    GraphInterrupt,
+    Plan,
+    State,
+    background_investigation_node,
+    continue_to_running_research_team,
+    coordinator_node,
+    extract_plan_content,
+    get_recursion_limit,
+    human_feedback_node,
+    interrupt,
+    needs_clarification,
+    planner_node,
+    repair_json_output,
+    reporter_node,
+    research_team_node,
+    sanitize_args,
+    sanitize_tool_response,
+    validate_and_fix_plan,
+)
+from plansmith_compat.deerflow.messages import AIMessage, HumanMessage, get_message_content
 
 Script = Callable[..., ScriptedModel]
 END = "__end__"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from plansmith import AgentSpec, Effect
-from plansmith_compat.deerflow import DeerFlow, Plan, get_llm_by_type, run_agent_workflow_async
 from plansmith.plan.data import Json
-from plansmith_planner import model
 from plansmith.ports import Call
 from plansmith.testing import ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
+from plansmith_compat.deerflow import DeerFlow, Plan, get_llm_by_type, run_agent_workflow_async
+from plansmith_planner import model
 
 Script = Callable[..., ScriptedModel]
 DECISION: dict[str, Json] = {"decision": "plan", "reason": "", "query": "the market", "answer": ""}

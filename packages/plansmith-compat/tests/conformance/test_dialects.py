@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lab.bench.dialects import AGENTS, measure, plan_of, table, trip
 
-from plansmith_cli.main import main
+from plansmith.errors import Misconfigured
 from plansmith.formats.dialect import Writing, dialect, dialect_names, recognise
 from plansmith.formats.native import read_plan
-from plansmith.errors import Misconfigured
+from plansmith.testing import ModelServer, Reply
+from plansmith_cli.main import main
 from plansmith_planner.model_calls import prompt_text
 from plansmith_planner.parse.reply import parse
-from plansmith.testing import ModelServer, Reply
 
 SAGE = [
     {"type": "tool", "name": "look", "arguments": {"name": "Oslo"}},

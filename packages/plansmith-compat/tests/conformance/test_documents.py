@@ -12,18 +12,33 @@ from typing import Any
 import pytest
 
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus
-from plansmith_compat.deerflow import Configuration, DeerFlow, Goto, Plan, route_plan
-from plansmith_compat.openmanus import FlowFactory, FlowType, PlanningTool
-from plansmith_compat.sage import LLMPlanner, MCPRegistry
-from plansmith_compat.spring import DataAgent, HumanFeedbackNode, JManus, PlanExecutorNode, PlannerNode, keys
-from plansmith_compat.valuecell import ExecutionPlan, PlanService, RemoteConnections, ScheduleConfig, TaskPattern, UserInput, UserInputMetadata
 from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.capability import Skill
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_compat.deerflow import Configuration, DeerFlow, Goto, Plan, route_plan
+from plansmith_compat.openmanus import FlowFactory, FlowType, PlanningTool
+from plansmith_compat.sage import LLMPlanner, MCPRegistry
+from plansmith_compat.spring import (
+    DataAgent,
+    HumanFeedbackNode,
+    JManus,
+    PlanExecutorNode,
+    PlannerNode,
+    keys,
+)
+from plansmith_compat.valuecell import (
+    ExecutionPlan,
+    PlanService,
+    RemoteConnections,
+    ScheduleConfig,
+    TaskPattern,
+    UserInput,
+    UserInputMetadata,
+)
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)

@@ -8,13 +8,13 @@ import pytest
 from tests.conformance.test_face_attacks import CALL, REPLY, Tool, runtime
 
 from plansmith import AgentSpec, Effect, Plansmith
+from plansmith.errors import StaleDecision, ToolFailed
+from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_compat.deerflow import DeerFlow
-from plansmith_compat.spring.dialects.nl2sql import SQL
 from plansmith_compat.sage.registry import RegistryTools
 from plansmith_compat.spring import DataAgent
-from plansmith.errors import StaleDecision, ToolFailed
+from plansmith_compat.spring.dialects.nl2sql import SQL
 from plansmith_planner.settings import PlannerSettings
-from plansmith.testing import MemoryStore, ScriptedModel
 
 TRIAGED = {"decision": "plan", "reason": "", "query": "the market", "answer": ""}
 NO_TRIAGE = PlannerSettings(triage=False)

@@ -11,16 +11,29 @@ from unittest.mock import Mock
 import pytest
 
 from plansmith import Plansmith
-from plansmith_compat.deerflow import coordinator_node, human_feedback_node, nodes, planner_node, sanitize_tool_response
+from plansmith.errors import Misconfigured, Refused, ToolFailed
+from plansmith.formats.dialect import dialect_names
+from plansmith.plan.run import Run
+from plansmith.testing import Answer, ScriptedModel
+from plansmith_compat.deerflow import (
+    coordinator_node,
+    human_feedback_node,
+    nodes,
+    planner_node,
+    sanitize_tool_response,
+)
 from plansmith_compat.openmanus import AgentState, PlanningFlow
 from plansmith_compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
 from plansmith_compat.spring import PlanExecutorNode, PlanningTool, deepresearch
-from plansmith_compat.valuecell import ExecutionPlan, ExecutionPlanner, PlannerResponse, RemoteConnections, UserInput, UserInputRequest
+from plansmith_compat.valuecell import (
+    ExecutionPlan,
+    ExecutionPlanner,
+    PlannerResponse,
+    RemoteConnections,
+    UserInput,
+    UserInputRequest,
+)
 from plansmith_compat.valuecell.conversations import is_confirmed
-from plansmith.formats.dialect import dialect_names
-from plansmith.errors import Misconfigured, Refused, ToolFailed
-from plansmith.plan.run import Run
-from plansmith.testing import Answer, ScriptedModel
 
 CALL = {"type": "tool", "name": "look", "arguments": {"at": "x"}}
 REPLY = {"type": "reply", "text": "done"}

@@ -13,17 +13,17 @@ from tests.conformance.test_valuecell import NO_TRIAGE, answer, asked, smith_of,
 from tests.conformance.test_valuecell_conversations import HAND, HELLO, orchestrator, said
 
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus
-from plansmith_compat.deerflow import DeerFlow, run_agent_workflow_async
-from plansmith_compat.spring.dialects.nl2sql import SQL
-from plansmith_compat.spring import DataAgent, keys
-from plansmith_compat.valuecell import SuperAgent, UserInput, UserInputMetadata
 from plansmith.errors import InputNeeded, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.thread import ThreadMessage
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
+from plansmith_compat.deerflow import DeerFlow, run_agent_workflow_async
+from plansmith_compat.spring import DataAgent, keys
+from plansmith_compat.spring.dialects.nl2sql import SQL
+from plansmith_compat.valuecell import SuperAgent, UserInput, UserInputMetadata
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 GO = {"decision": "plan", "reason": "", "query": "", "answer": ""}

@@ -11,13 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Plan, Plansmith
-from plansmith_compat.openmanus.dialect import DIALECT
-from plansmith_compat.openmanus import CountingModel, FlowFactory, FlowType, PlanningFlow, PlanningTool, PlanStepStatus, TokenLimitExceeded, ToolResult
-from plansmith_compat.openmanus.tool import PlanningResult
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
-from plansmith_planner.model_calls import read_answer
 from plansmith.ports import Message, Prompt, Usage
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_compat.openmanus import (
+    CountingModel,
+    FlowFactory,
+    FlowType,
+    PlanningFlow,
+    PlanningTool,
+    PlanStepStatus,
+    TokenLimitExceeded,
+    ToolResult,
+)
+from plansmith_compat.openmanus.dialect import DIALECT
+from plansmith_compat.openmanus.tool import PlanningResult
+from plansmith_planner.model_calls import read_answer
 
 Script = Callable[..., ScriptedModel]
 

@@ -14,9 +14,22 @@ from typing import Any
 import pytest
 from tests import forked
 
-from plansmith_compat.openmanus import LLM, TOOL_CHOICE_TYPE, AgentState, BaseAgent, BaseFlow, FlowFactory, FlowType, PlanningFlow, PlanningTool, TokenLimitExceeded, ToolChoice, ToolCollection
 from plansmith.errors import InputNeeded, Misconfigured, ToolFailed
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_compat.openmanus import (
+    LLM,
+    TOOL_CHOICE_TYPE,
+    AgentState,
+    BaseAgent,
+    BaseFlow,
+    FlowFactory,
+    FlowType,
+    PlanningFlow,
+    PlanningTool,
+    TokenLimitExceeded,
+    ToolChoice,
+    ToolCollection,
+)
 
 Script = Callable[..., ScriptedModel]
 

@@ -12,10 +12,29 @@ from typing import Any
 import pytest
 from tests import forked
 
-from plansmith_compat.openmanus import LLM, AgentState, BaseTool, CLIResult, Function, Memory, Message, OpenManusError, PlanningFlow, PlanningTool, Role, TokenLimitExceeded, ToolCall, ToolChoice, ToolCollection, ToolError, ToolFailure, ToolResult
 from plansmith.errors import ModelFailed
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
+from plansmith_compat.openmanus import (
+    LLM,
+    AgentState,
+    BaseTool,
+    CLIResult,
+    Function,
+    Memory,
+    Message,
+    OpenManusError,
+    PlanningFlow,
+    PlanningTool,
+    Role,
+    TokenLimitExceeded,
+    ToolCall,
+    ToolChoice,
+    ToolCollection,
+    ToolError,
+    ToolFailure,
+    ToolResult,
+)
 
 Script = Callable[..., ScriptedModel]
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from plansmith import Plan, RunStatus
-from plansmith_compat.sage.dialect import DIALECT
-from plansmith_compat.sage import AgentRuntime, LLMPlanner, Profile, ToolRegistry
 from plansmith.errors import ToolFailed
 from plansmith.testing import ScriptedModel
+from plansmith_compat.sage import AgentRuntime, LLMPlanner, Profile, ToolRegistry
+from plansmith_compat.sage.dialect import DIALECT
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOLS: dict[str, dict[str, Any]] = {

@@ -15,8 +15,18 @@ import pytest
 from tests.conformance.test_sage import CALL, GOOD, REPLY, TOOLS, UNKNOWN, Generator
 
 import plansmith_planner
-from plansmith_compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MapFunction, MCPRegistry, SimpleLLMPlanner, _coerce_json_array, _validate_steps, planner
 from plansmith.testing import ModelServer, Reply, ScriptedModel
+from plansmith_compat.sage import (
+    AgentRuntime,
+    BaseProfile,
+    LLMPlanner,
+    MapFunction,
+    MCPRegistry,
+    SimpleLLMPlanner,
+    _coerce_json_array,
+    _validate_steps,
+    planner,
+)
 
 NO_PLAN = [{"type": "reply", "text": "（计划不可用）"}]
 MANY = {f"weather_{n}": TOOLS["weather"] for n in range(9)}

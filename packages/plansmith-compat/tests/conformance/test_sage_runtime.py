@@ -13,9 +13,9 @@ import pytest
 from tests import forked
 from tests.conformance.test_sage import CALL, CITY, GOOD, REPLY, TOOLS, UNKNOWN, Generator
 
-from plansmith_compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
 from plansmith.errors import Refused, ToolFailed
 from plansmith.testing import ModelServer, Reply, ScriptedModel
+from plansmith_compat.sage import AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry
 
 BARE: Any = {"type": "tool", "name": "weather", "arguments": {}}
 EN = BaseProfile(language="en")

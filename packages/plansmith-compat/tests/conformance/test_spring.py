@@ -15,23 +15,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
-from plansmith_desk.agents.reflecting import Reflecting
-from plansmith_desk.agents.sql_writer import sql_writer
-from plansmith_compat.spring.dialects import shape_for, shape_of, write_as
-from plansmith_compat.spring.dialects.nl2sql import PYTHON, REPORT, SQL
-from plansmith_compat.spring import MAX_REJECTIONS, MAX_REPAIRS, DataAgent, HumanFeedbackNode, JManus, PlanExecutorNode, PlannerNode, keys, only_nl2sql, plan_from
-from plansmith.formats.dialect import dialect, recognise
 from plansmith.errors import ModelFailed, PlanInvalid, Refused, ToolFailed
+from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.timing import make_timing
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
-from plansmith_cli.teams import CALLS_AT_ONCE
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
+from plansmith_cli.teams import CALLS_AT_ONCE
+from plansmith_compat.spring import (
+    MAX_REJECTIONS,
+    MAX_REPAIRS,
+    DataAgent,
+    HumanFeedbackNode,
+    JManus,
+    PlanExecutorNode,
+    PlannerNode,
+    keys,
+    only_nl2sql,
+    plan_from,
+)
+from plansmith_compat.spring.dialects import shape_for, shape_of, write_as
+from plansmith_compat.spring.dialects.nl2sql import PYTHON, REPORT, SQL
+from plansmith_desk.agents.reflecting import Reflecting
+from plansmith_desk.agents.sql_writer import sql_writer
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)

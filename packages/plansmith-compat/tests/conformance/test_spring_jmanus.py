@@ -13,17 +13,25 @@ import pytest
 
 import plansmith_planner
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus, tool
-from plansmith_compat.spring import DataAgent, JManus, PlanningTool, PlanningToolInterface, PublishedTemplates, keys, plan_from
-from plansmith_cli.config import Settings
-from plansmith.formats.dialect import dialect
 from plansmith.errors import Misconfigured, PlanInvalid, Refused
+from plansmith.formats.dialect import dialect
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call, ChatModel, Delta, Prompt
-from plansmith_cli.teams import data
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Refusal, Reply
+from plansmith_cli.config import Settings
+from plansmith_cli.teams import data
+from plansmith_compat.spring import (
+    DataAgent,
+    JManus,
+    PlanningTool,
+    PlanningToolInterface,
+    PublishedTemplates,
+    keys,
+    plan_from,
+)
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)

@@ -11,11 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_compat.spring.dialects.nl2sql import PYTHON, REPORT, SQL
-from plansmith_compat.spring import ExecutionStep, HumanFeedbackDispatcher, HumanFeedbackNode, NL2SQLPlan, PlanExecutorDispatcher, PlanExecutorNode, PlannerNode, ToolParameters, deepresearch, keys
-from plansmith.formats.dialect import dialect
 from plansmith.errors import Misconfigured
+from plansmith.formats.dialect import dialect
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_compat.spring import (
+    ExecutionStep,
+    HumanFeedbackDispatcher,
+    HumanFeedbackNode,
+    NL2SQLPlan,
+    PlanExecutorDispatcher,
+    PlanExecutorNode,
+    PlannerNode,
+    ToolParameters,
+    deepresearch,
+    keys,
+)
+from plansmith_compat.spring.dialects.nl2sql import PYTHON, REPORT, SQL
 
 Script = Callable[..., ScriptedModel]
 ASKED, REWRITTEN = "and by city?", "How do the orders of 2025 differ by city?"

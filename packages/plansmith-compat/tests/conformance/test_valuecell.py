@@ -12,18 +12,39 @@ import pytest
 from tests.servers.a2a_desk import Desk
 
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
-from plansmith_connect.a2a.agent import connect
-from plansmith_compat.valuecell import AgentOrchestrator, ExecutionPlan, ExecutionPlanner, PlannerInput, PlannerResponse, PlanService, RemoteConnections, ScheduleConfig, SuperAgent, SuperAgentDecision, SuperAgentOutcome, Task, TaskPattern, TaskStatus, UserInput, UserInputMetadata, UserInputRegistry, UserInputRequest, agentcard_to_prompt, calculate_next_execution_delay
-from plansmith_compat.valuecell.conversations import is_confirmed, short_title
-from plansmith.formats.dialect import dialect, recognise
 from plansmith.errors import InputNeeded, Misconfigured, ModelRefused, PlansmithError, ToolFailed
+from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.capability import Skill
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.schedules import Missed, Overlap
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
+from plansmith_compat.valuecell import (
+    AgentOrchestrator,
+    ExecutionPlan,
+    ExecutionPlanner,
+    PlannerInput,
+    PlannerResponse,
+    PlanService,
+    RemoteConnections,
+    ScheduleConfig,
+    SuperAgent,
+    SuperAgentDecision,
+    SuperAgentOutcome,
+    Task,
+    TaskPattern,
+    TaskStatus,
+    UserInput,
+    UserInputMetadata,
+    UserInputRegistry,
+    UserInputRequest,
+    agentcard_to_prompt,
+    calculate_next_execution_delay,
+)
+from plansmith_compat.valuecell.conversations import is_confirmed, short_title
+from plansmith_connect.a2a.agent import connect
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)

@@ -26,14 +26,32 @@ from tests.conformance.test_valuecell import (
 )
 
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus, tool
-from plansmith_compat.valuecell import AgentOrchestrator, ExecutionPlanner, InMemoryTaskStore, PlannerResponse, PlanService, RemoteConnections, SuperAgent, SuperAgentDecision, SuperAgentOutcome, SuperAgentService, Task, TaskManager, TaskService, TaskStatus, UserInput, UserInputMetadata, UserInputRequest
 from plansmith.errors import InputNeeded, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.planning_events import PlanProposed
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply, Request
+from plansmith_compat.valuecell import (
+    AgentOrchestrator,
+    ExecutionPlanner,
+    InMemoryTaskStore,
+    PlannerResponse,
+    PlanService,
+    RemoteConnections,
+    SuperAgent,
+    SuperAgentDecision,
+    SuperAgentOutcome,
+    SuperAgentService,
+    Task,
+    TaskManager,
+    TaskService,
+    TaskStatus,
+    UserInput,
+    UserInputMetadata,
+    UserInputRequest,
+)
+from plansmith_planner.settings import PlannerSettings
 
 FIELDS = [
     {"name": "ticker", "description": "Which ticker?"},

@@ -22,13 +22,20 @@ from tests.conformance.test_valuecell import (
 )
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith_compat.valuecell import AgentOrchestrator, ExecutionPlan, PlanService, RemoteConnections, ScheduleConfig, TaskPattern
-from plansmith.formats.dialect import dialect
 from plansmith.errors import PlansmithError, Refused, StaleDecision
+from plansmith.formats.dialect import dialect
 from plansmith.plan.events import Actor
 from plansmith.plan.schedules import Schedule
 from plansmith.ports import Record
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
+from plansmith_compat.valuecell import (
+    AgentOrchestrator,
+    ExecutionPlan,
+    PlanService,
+    RemoteConnections,
+    ScheduleConfig,
+    TaskPattern,
+)
 
 HOURLY = {"pattern": "recurring", "schedule_config": {"interval_minutes": 60}}
 DAILY = {"pattern": "recurring", "schedule_config": {"daily_time": "09:30"}}

@@ -9,14 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
-from plansmith_planner.models.choose import AutoModel, Choice
-from plansmith_planner.models.fact_checked import FactCheckedModel
-from plansmith_planner.models.provider import ProviderModel
-from plansmith_planner.models.wrappers import LimitedModel, RetryingModel, TimedModel
-from plansmith_compat.openmanus.tokens import CountingModel
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith_planner.model_calls import Transcript, read_answer
 from plansmith.ports import (
     ChatModel,
     Delta,
@@ -30,6 +24,12 @@ from plansmith.ports import (
 from plansmith.testing import Answer, FakeClock, RecordedModel, RecordingModel, ScriptedModel
 from plansmith.testing.contracts import ChatModelContract
 from plansmith.testing.modelserver import ModelServer, Reply
+from plansmith_compat.openmanus.tokens import CountingModel
+from plansmith_planner.model_calls import Transcript, read_answer
+from plansmith_planner.models.choose import AutoModel, Choice
+from plansmith_planner.models.fact_checked import FactCheckedModel
+from plansmith_planner.models.provider import ProviderModel
+from plansmith_planner.models.wrappers import LimitedModel, RetryingModel, TimedModel
 
 HELLO = [Message("user", "hello")]
 

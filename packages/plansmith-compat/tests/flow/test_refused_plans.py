@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus
-from plansmith_compat.sage import LLMPlanner
 from plansmith.plan.data import Json
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import ScriptedModel
+from plansmith_compat.sage import LLMPlanner
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 UNREADABLE: list[Any] = [

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.property.strategies import TEXT, plans
 
 from plansmith import Plan
-from plansmith_compat.spring.dialects import write_as
 from plansmith.formats.dialect import Reading, Writing, dialect, dialect_names
 from plansmith.plan.refs import escape_text
+from plansmith_compat.spring.dialects import write_as
 
 Writer = Callable[[Plan], Writing]
 Shape = tuple[str, Writer]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.servers.a2a_desk import Desk, free_port
 
-from plansmith_connect.a2a.agent import A2AAgent, connect
 from plansmith.errors import InputNeeded, Misconfigured, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Reply
 from plansmith.testing.contracts import AgentContract
+from plansmith_connect.a2a.agent import A2AAgent, connect
 
 WAYS = [
     pytest.param({"binding": binding, "streaming": streaming}, id=f"{binding}-{streaming}")

@@ -18,15 +18,15 @@ from tests.servers.kit import approved, limits, use
 from tests.servers.real import node_servers, python_servers
 
 from plansmith import Effect, Plan, RunStatus
-from plansmith_connect.a2a.agent import connect
-from plansmith_connect.approvals import MemoryApprovals
-from plansmith.tools.functions import tool
-from plansmith_connect.mcp.servers import McpServers
-from plansmith_connect.mcp.settings import ServerSettings
 from plansmith.app import Plansmith
 from plansmith.errors import ToolFailed
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
+from plansmith.tools.functions import tool
+from plansmith_connect.a2a.agent import connect
+from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.mcp.servers import McpServers
+from plansmith_connect.mcp.settings import ServerSettings
 
 
 @pytest.fixture(scope="session")

@@ -18,17 +18,17 @@ from tests.servers.a2a_wire import Liar, Talk
 from tests.servers.kit import approved, limits, raw, servers, use
 
 from plansmith import Effect, Plan, RunStatus, StepStatus
-from plansmith_connect.a2a.agent import connect
-from plansmith_connect.approvals import MemoryApprovals
-from plansmith.tools.functions import tool
-from plansmith_connect.mcp.servers import McpServers
-from plansmith_connect.mcp.settings import ServerSettings
 from plansmith.app import Plansmith
 from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
+from plansmith.tools.functions import tool
+from plansmith_connect.a2a.agent import connect
+from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.mcp.servers import McpServers
+from plansmith_connect.mcp.settings import ServerSettings
 
 LIMITS = Limits(first_wait_s=0, tries=3, max_replans=0, data="show")
 TRIES = 3

@@ -7,19 +7,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.data import Json
+from plansmith.ports import Clock, ToolSource
+from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, string
 from plansmith_desk.calculator import CalculatorTools
 from plansmith_desk.calendar import CalendarTools
 from plansmith_desk.charts import ChartTools
 from plansmith_desk.documents import DocumentTools
 from plansmith_desk.files.changes import SeenFiles
-from plansmith_desk.files.tools import FileTools
 from plansmith_desk.files.moving import MovingTools
-from plansmith_desk.tables import TableTools
-from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, string
+from plansmith_desk.files.tools import FileTools
 from plansmith_desk.files.workspace import WorkspaceTools
-from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.data import Json
-from plansmith.ports import Clock, ToolSource
+from plansmith_desk.tables import TableTools
 
 SPEC: Final = ToolSpec(
     name="note.tell",

@@ -18,12 +18,12 @@ from typing import Any
 import duckdb
 import pytest
 
+from plansmith.errors import OutcomeUnknown, ToolFailed
+from plansmith.ports import Call
 from plansmith_desk.sandbox import subprocesses
 from plansmith_desk.sql import SqlTools
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables import TableTools
-from plansmith.errors import OutcomeUnknown, ToolFailed
-from plansmith.ports import Call
 
 GIGABYTE = 1 << 30
 # What Python, the driver and its threads take beside a query.

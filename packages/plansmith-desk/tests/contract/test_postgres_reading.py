@@ -11,10 +11,10 @@ import psycopg
 import pytest
 from tests.postgres import Server
 
-from plansmith_desk.sql import SqlTools
-from plansmith_desk.sql.rows import RowLimits
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.ports import Call
+from plansmith_desk.sql import SqlTools
+from plansmith_desk.sql.rows import RowLimits
 
 NUMBERS = itertools.count()
 # It stands for whatever the reading of the text misses: any text, as SQL, inside of the statement.

@@ -18,10 +18,10 @@ import pytest
 from tests.postgres import Server
 from tests.waiting import until
 
-from plansmith_desk.sql import SqlTools
-from plansmith_desk.sql.rows import RowLimits
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.ports import Call
+from plansmith_desk.sql import SqlTools
+from plansmith_desk.sql.rows import RowLimits
 
 MAKE = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT);

@@ -9,14 +9,14 @@ import pytest
 from tests.unit.adapters.models.local_weights import FOLDER, small_weights
 
 from plansmith import Plansmith
-from plansmith_desk.model.download import pull_local
-from plansmith_desk.model.embedded import embedded_model
-from plansmith_desk.model.files import ModelFolder, known_model
-from plansmith_desk.builtin import builtin_sources
-from plansmith_desk.files.tools import FileTools
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import ChatModel
+from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.files.tools import FileTools
+from plansmith_desk.model.download import pull_local
+from plansmith_desk.model.embedded import embedded_model
+from plansmith_desk.model.files import ModelFolder, known_model
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
-from plansmith_desk.agents.researcher import researcher
-from plansmith.secrets import SecretBox
 from plansmith.errors import PlansmithError, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, StepStarted
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
+from plansmith.secrets import SecretBox
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
+from plansmith_desk.agents.researcher import researcher
 
 Script = Callable[..., ScriptedModel]
 BOOK = Plan.model_validate(

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plansmith import Plan, Plansmith, RunStatus, ToolSpec
-from plansmith_desk.builtin import builtin_sources
 from plansmith.errors import Misconfigured, PlanInvalid
 from plansmith.plan.limits import Limits
-from plansmith_planner import shortlist
 from plansmith.ports import ToolSource
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.testing import FakeClock
+from plansmith_desk.builtin import builtin_sources
+from plansmith_planner import shortlist
 
 
 def plan(*steps: dict[str, Any]) -> Plan:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from plansmith import PlanInvalid, Plansmith, read_plan, tool
-from plansmith_desk.model.rules import RulesModel
-from plansmith.formats.native import schema, try_read_plan
 from plansmith.engine.values import results_left
+from plansmith.formats.native import schema, try_read_plan
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import RunStatus
 from plansmith.ports import Brief, Delta, ModelDone, PlanBrief, Prompt, ReplyBrief, TextDelta, Usage
 from plansmith.testing import ScriptedModel
+from plansmith_desk.model.rules import RulesModel
 
 FOUND: list[Json] = [{"name": "a.md", "size": 1}, {"name": "b.md", "size": 2}]
 LOOK = {"id": "look", "kind": "tool", "tool": "look", "inputs": {}}

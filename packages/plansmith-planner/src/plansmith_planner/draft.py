@@ -13,11 +13,11 @@ from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.steps import AnyStep
+from plansmith.ports import ChatModel, Message, Prompt
 from plansmith_planner.context.fence import fence
 from plansmith_planner.model_calls import ModelAnswer, read_answer, render
 from plansmith_planner.parse.reply import parse_value
 from plansmith_planner.parse.stream import JsonStream
-from plansmith.ports import ChatModel, Message, Prompt
 
 OnStep = Callable[[AnyStep], None]
 OnText = Callable[[str], None]

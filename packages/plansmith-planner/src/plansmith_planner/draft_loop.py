@@ -13,8 +13,8 @@ from plansmith.check.earlier import used_results
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.check.rehearsal import rehearsal_problems, to_repair, to_show
-from plansmith.formats.dialect import dialect
 from plansmith.errors import ModelBusy, ModelFailed
+from plansmith.formats.dialect import dialect
 from plansmith.plan.briefs import total
 from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
 from plansmith.plan.plan import Plan
@@ -23,6 +23,8 @@ from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AnyStep, MapStep
+from plansmith.ports import PlanBrief, Prompt, Usage
+from plansmith.text import visible
 from plansmith_planner.constraint_words import asked_constraints, read_constraint
 from plansmith_planner.context.gather import Context, time_text
 from plansmith_planner.draft import Offer, OnText, draft, draft_messages, draft_schema
@@ -35,8 +37,6 @@ from plansmith_planner.parse.reply import Parsed, parse_answer
 from plansmith_planner.recurrence import without_schedule_words
 from plansmith_planner.repair import repair
 from plansmith_planner.stages import PlannerDeps, Watch
-from plansmith.ports import PlanBrief, Prompt, Usage
-from plansmith.text import visible
 
 _DRAFTS = 3
 

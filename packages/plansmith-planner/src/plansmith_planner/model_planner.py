@@ -11,9 +11,6 @@ from plansmith.lazy import lazy_modules
 if TYPE_CHECKING:
     from plansmith.check import rehearsal
     from plansmith.plan.planning import OnStep, Planned, PlanRequest, Tell
-    from plansmith_planner import model_calls, pipeline, replies, stages
-    from plansmith_planner import settings as planner_settings
-    from plansmith_planner.context import background
     from plansmith.ports import (
         Available,
         Call,
@@ -24,6 +21,9 @@ if TYPE_CHECKING:
         Ranker,
         ReplyBrief,
     )
+    from plansmith_planner import model_calls, pipeline, replies, stages
+    from plansmith_planner import settings as planner_settings
+    from plansmith_planner.context import background
 else:
     lazy_modules(
         globals(),

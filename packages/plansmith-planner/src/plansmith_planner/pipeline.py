@@ -13,8 +13,21 @@ from plansmith.plan.planning import Decision, OnStep, Planned, PlanRequest, Tell
 from plansmith.plan.planning_events import PickedTool, PlanningFigures
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence, in_language
+from plansmith.ports import ContextBlock, Usage
+from plansmith.text import READ_BY_RULES
 from plansmith_planner.context.background import HEADING
-from plansmith_planner.context.gather import EARLIER, FOLDER, FOLDER_NEAR, TIME, Context, Known, Limits, earlier_text, gather_context, time_text
+from plansmith_planner.context.gather import (
+    EARLIER,
+    FOLDER,
+    FOLDER_NEAR,
+    TIME,
+    Context,
+    Known,
+    Limits,
+    earlier_text,
+    gather_context,
+    time_text,
+)
 from plansmith_planner.context.history import TITLE, Summariser, recall
 from plansmith_planner.context.locales import locale_of
 from plansmith_planner.context.token_budget import clipped
@@ -25,8 +38,6 @@ from plansmith_planner.left_out import left_out
 from plansmith_planner.ranking.pick import Pick, reader_picks, shortlist
 from plansmith_planner.stages import PlannerDeps, Watch
 from plansmith_planner.triage import Triage, triage
-from plansmith.ports import ContextBlock, Usage
-from plansmith.text import READ_BY_RULES
 
 
 async def make_plan(

@@ -12,8 +12,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_schedules import timing_of
 from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.plan.timing import Timing, check_timing
-from plansmith_planner.recurrence_words import Phrase, find_chinese, find_english
 from plansmith.text import READ_BY_RULES
+from plansmith_planner.recurrence_words import Phrase, find_chinese, find_english
 
 _CONFIRMED: Final = re.compile(
     r"(?<![\s,;，。；])[\s,;，。；]*+(?:\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"

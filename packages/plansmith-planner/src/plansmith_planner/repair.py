@@ -13,10 +13,10 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.steps import MapStep
+from plansmith.ports import Brief, ChatModel, Message, PlanBrief, Prompt, Usage
 from plansmith_planner.context.fence import fence
 from plansmith_planner.model_calls import read_answer, render
 from plansmith_planner.parse.reply import Parsed, parse_answer
-from plansmith.ports import Brief, ChatModel, Message, PlanBrief, Prompt, Usage
 
 _MOST_PROBLEMS: Final = 20
 _WHOLE: Final = "Write the whole plan again."

@@ -8,11 +8,11 @@ from typing import Final
 
 from plansmith.plan.data import Json
 from plansmith.plan.refs import Ref, filled, pieces, value_text
+from plansmith.ports import Call, ChatModel, ContextBlock, Message, Prompt, ReplyBrief
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.token_budget import Part, clipped, fit, rough_count
 from plansmith_planner.model_calls import read_answer, render
-from plansmith.ports import Call, ChatModel, ContextBlock, Message, Prompt, ReplyBrief
 
 MAX_TOKENS: Final = 24_000
 _SAID_TOKENS: Final = 1_500

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Self
 from plansmith.check.rehearsal import Rehearse, no_rehearsal
 from plansmith.plan.planning import Tell
 from plansmith.plan.sentence import Sentence, in_language
+from plansmith.ports import ChatModel, Clock, ContextSource, Ranker
 from plansmith_planner.context.token_budget import Count, rough_count
 from plansmith_planner.settings import PlannerSettings
-from plansmith.ports import ChatModel, Clock, ContextSource, Ranker
 
 if TYPE_CHECKING:
     from plansmith.plan.capability import AgentSpec, ToolSpec

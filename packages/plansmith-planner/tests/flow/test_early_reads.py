@@ -18,7 +18,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
@@ -27,6 +26,7 @@ from plansmith.review.settings import ReviewPolicy
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools
+from plansmith_planner.settings import PlannerSettings
 
 NO_TRIAGE = PlannerSettings(triage=False)
 READ = {"id": "a", "tool": "look", "inputs": {"q": "x"}}

@@ -9,10 +9,10 @@ from plansmith import Plansmith, RunStatus
 from plansmith.errors import ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
-from plansmith_planner.settings import PlannerSettings
 from plansmith.replay.player import replay
 from plansmith.runs.replan import Rounds
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)

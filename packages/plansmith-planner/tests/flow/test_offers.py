@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from plansmith import Plansmith, tool
-from plansmith_planner.settings import PlannerSettings
 from plansmith.testing import ScriptedModel
 from plansmith.testing.clock import FakeClock
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 

@@ -17,11 +17,11 @@ from plansmith.errors import ModelBusy, ModelRefused
 from plansmith.plan.planning import Decision, Planned, PlanRequest
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run_options import Profile
+from plansmith.ports import Message, Usage
+from plansmith.testing import Answer, FakeClock, ScriptedModel
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.settings import Fallback, PlannerSettings
 from plansmith_planner.stages import PlannerDeps
-from plansmith.ports import Message, Usage
-from plansmith.testing import Answer, FakeClock, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
 CITY = {

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, ToolSpec
-from plansmith.secrets import SecretBox
 from plansmith.check import rehearsal
 from plansmith.plan.data import Json
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.sentence import in_language
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call
+from plansmith.secrets import SecretBox
 from plansmith.testing import ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 QUERY = {"type": "object", "properties": {"column": {}}, "additionalProperties": False}

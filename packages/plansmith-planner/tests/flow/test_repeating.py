@@ -14,13 +14,13 @@ from plansmith.plan import events as e
 from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run_options import RunOptions
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Usage
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith.secrets import SecretBox
 from plansmith.errors import Misconfigured, ModelFailed, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.plan.planning_events import PlanningFailed
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Delta, Prompt, TextDelta
 from plansmith.replay.player import replay
+from plansmith.secrets import SecretBox
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)

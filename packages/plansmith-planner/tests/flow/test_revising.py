@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from plansmith import Effect, Plan, RunStatus
-from plansmith.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.engine.budget import Budget, BudgetLimits, Reservation
 from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.events import ReviewAsked, StepReused
 from plansmith.plan.limits import Limits
-from plansmith_planner.settings import Fallback, PlannerSettings
 from plansmith.ports import Usage
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import coverage
 from plansmith.review.edits import add_step, change_step, disable_step, move_step, remove_step
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
+from plansmith.tools.functions import tool
+from plansmith_planner.settings import Fallback, PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)

@@ -11,9 +11,9 @@ from plansmith import Effect, Plan, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 LIMITS = Limits(first_wait_s=0, data="show", grace_s=0.0)
 FEW: Json = {"below": ["{{stock.count}}", 10]}

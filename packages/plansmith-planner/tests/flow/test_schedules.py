@@ -19,11 +19,11 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.origin import Origin
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing, make_timing
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Agent, Call
 from plansmith.replay.player import replay
 from plansmith.templates.book import TemplateBook
 from plansmith.testing import FakeClock, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 START = datetime(2026, 1, 1, 8, tzinfo=UTC)
 HOURLY = Timing(every_minutes=60)

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Plan, RunStatus, tool
-from plansmith.secrets import SecretBox
 from plansmith.app import Plansmith
 from plansmith.errors import InputNeeded, Misconfigured, PlanInvalid, ToolFailed
 from plansmith.plan.limits import Limits
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call
+from plansmith.secrets import SecretBox
 from plansmith.testing import ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 CANARY = 'kan"arie / {{vogel}} 42'
 BOX = {"key": {"env": "SHOP_KEY", "tools": ("shop.*",)}}

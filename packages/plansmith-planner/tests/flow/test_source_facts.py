@@ -15,13 +15,13 @@ from plansmith import AgentSpec, Plan, ToolSpec, check_plan
 from plansmith.check.check_plan import Way, way_on
 from plansmith.errors import ModelRefused
 from plansmith.plan.planning import Planned, PlanRequest
+from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
 from plansmith_planner.context.background import HEADING, Search
 from plansmith_planner.parse.reply import parse
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.ranking.pick import shortlist
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.stages import PlannerDeps
-from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
 
 Script = Callable[..., ScriptedModel]
 REQUIRED = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}

@@ -15,9 +15,9 @@ from plansmith.plan.events import ReviewAsked, StepSkipped, StepStarted, StepWai
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
-from plansmith_planner.settings import PlannerSettings
 from plansmith.replay.player import replay
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 NO_WAIT = Limits(first_wait_s=0, data="show")
 LOW = {"below": ["{{stock.count}}", 10]}

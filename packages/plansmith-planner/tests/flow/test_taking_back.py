@@ -12,9 +12,9 @@ from plansmith.errors import Refused, ToolFailed
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
-from plansmith_planner.settings import PlannerSettings
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 NO_WAIT = Limits(first_wait_s=0, data="show")
 

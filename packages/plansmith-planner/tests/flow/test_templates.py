@@ -11,11 +11,11 @@ from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured, PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.origin import Origin
-from plansmith_planner.suggest import found_inputs, suggest
 from plansmith.templates.book import TemplateBook, every_template, exported
 from plansmith.templates.pinning import pinned
 from plansmith.templates.template import Template, template_problems
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
+from plansmith_planner.suggest import found_inputs, suggest
 
 CITY = {
     "type": "object",

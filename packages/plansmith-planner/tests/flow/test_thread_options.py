@@ -9,8 +9,8 @@ import pytest
 from plansmith import Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured
 from plansmith.plan.origin import Origin
-from plansmith_planner.settings import PlannerSettings
 from plansmith.testing import MemoryStore, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 PLAN = {"goal": "g", "steps": [{"id": "look", "tool": "look", "inputs": {"at": "x"}}]}
 NO_TRIAGE = PlannerSettings(triage=False)

@@ -17,9 +17,9 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Call
 from plansmith.testing import MemoryStore, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 NO_TRIAGE = PlannerSettings(triage=False)
 WHO = ["alice", "bob", "mallory"]

@@ -8,9 +8,9 @@ from typing import Any, Final
 from plansmith.errors import PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Finding
-from plansmith_postgres.connection import Connection, schema_version
 from plansmith.store.doctor import finding_of
 from plansmith.store.sql import refuse_other_version
+from plansmith_postgres.connection import Connection, schema_version
 
 
 async def examine_server(url: str) -> list[Finding]:

@@ -9,13 +9,21 @@ from functools import partial
 from typing import Any, TypeVar
 
 from plansmith.ports import Sound
-from plansmith_postgres.connection import Connection, ConnectionPool
-from plansmith_postgres.statements import APPEND, HASH, POSTGRES, POSTGRES_CLAIMS, columns_of, for_postgres, units_of
 from plansmith.store.claims import CLAIM_OF
 from plansmith.store.commit import Append, Request, Settle, closed
 from plansmith.store.database_store import Database, DatabaseStore
 from plansmith.store.rows import day_of, sound_part, stale, taken_over
 from plansmith.store.sql import EVENTS, Change, Parameters
+from plansmith_postgres.connection import Connection, ConnectionPool
+from plansmith_postgres.statements import (
+    APPEND,
+    HASH,
+    POSTGRES,
+    POSTGRES_CLAIMS,
+    columns_of,
+    for_postgres,
+    units_of,
+)
 
 _T = TypeVar("_T")
 

@@ -22,10 +22,10 @@ from plansmith.plan.events import (
     verify_chain,
 )
 from plansmith.plan.plan import Plan
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.doctor import verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
+from plansmith_postgres.store import PostgresStore
 
 Store = SqliteStore | PostgresStore
 Story = Callable[[Store], Awaitable[None]]

@@ -23,9 +23,9 @@ from plansmith.plan.events import (
     next_events,
     verify_chain,
 )
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
+from plansmith_postgres.store import PostgresStore
 
 Store = SqliteStore | PostgresStore
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -14,9 +14,9 @@ from plansmith.engine.values import ManyValuesStore, load_results
 from plansmith.errors import JournalDamaged, JournalError
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.run import Run, StepState, StepStatus
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith_postgres.store import PostgresStore
 
 Store = MemoryStore | SqliteStore | PostgresStore
 _numbers = itertools.count(1)

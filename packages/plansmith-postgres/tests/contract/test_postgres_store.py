@@ -11,9 +11,9 @@ from tests.contract.durable_stores import START, DurableStoreContract
 from tests.postgres import Server
 
 from plansmith.errors import Misconfigured
+from plansmith.testing.contracts import PlanStoreContract
 from plansmith_postgres.connection import Connection
 from plansmith_postgres.store import PostgresStore
-from plansmith.testing.contracts import PlanStoreContract
 
 _numbers = itertools.count(1)
 

@@ -11,10 +11,10 @@ import pytest
 from tests.postgres import Server
 
 from plansmith.errors import JournalDamaged
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.records_contracts import RecordsContract, record
+from plansmith_postgres.store import PostgresStore
 
 _numbers = itertools.count(1)
 

@@ -16,10 +16,10 @@ from plansmith import Plan
 from plansmith.errors import JournalDamaged
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing
-from plansmith_postgres.store import PostgresStore
 from plansmith.schedules.store import ScheduleStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith_postgres.store import PostgresStore
 
 Store = MemoryStore | SqliteStore | PostgresStore
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -15,8 +15,6 @@ from tests.postgres import Server
 from plansmith import Plan, tool
 from plansmith.app import Plansmith
 from plansmith.plan.events import Event
-from plansmith_postgres.statements import for_postgres
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.sql import (
     OVER_BEFORE,
     Change,
@@ -25,6 +23,8 @@ from plansmith.store.sql import (
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import open_database
 from plansmith.store.summaries import OPEN, SummaryReads
+from plansmith_postgres.statements import for_postgres
+from plansmith_postgres.store import PostgresStore
 
 _numbers = itertools.count(1)
 # 20,000 runs in all statuses, as SQL that both databases take.

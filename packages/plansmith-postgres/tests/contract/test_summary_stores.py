@@ -18,10 +18,10 @@ from plansmith.plan.planning_events import PlanningFigures
 from plansmith.plan.run import Run
 from plansmith.plan.summary import ModelUse, RunSummary
 from plansmith.ports import Call, Usage
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
+from plansmith_postgres.store import PostgresStore
 
 Store = MemoryStore | SqliteStore | PostgresStore
 _numbers = itertools.count(1)

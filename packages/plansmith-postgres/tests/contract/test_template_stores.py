@@ -12,10 +12,10 @@ import pytest
 from tests.postgres import Server
 
 from plansmith.errors import JournalDamaged, JournalError
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.templates.store import TemplateStore
+from plansmith_postgres.store import PostgresStore
 
 Store = MemoryStore | SqliteStore | PostgresStore
 _numbers = itertools.count(1)

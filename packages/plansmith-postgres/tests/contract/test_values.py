@@ -24,8 +24,8 @@ from plansmith.plan.events import (
     StepStarted,
     next_event,
 )
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith_postgres.store import PostgresStore
 
 Store = SqliteStore | PostgresStore
 START = datetime(2026, 1, 1, tzinfo=UTC)

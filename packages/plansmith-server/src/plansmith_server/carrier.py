@@ -11,8 +11,8 @@ from plansmith.engine.run_queue import QueueLimits, RunQueue
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
-from plansmith_server.ops.logs import Log
 from plansmith.store.urls import StoreKind, store_kind
+from plansmith_server.ops.logs import Log
 
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0

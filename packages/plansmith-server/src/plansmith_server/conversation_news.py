@@ -11,8 +11,8 @@ from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
 from plansmith.ports import Records
-from plansmith_server.serialize import moment
 from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
+from plansmith_server.serialize import moment
 
 _NEWEST: Final = 50
 _WAITING: Final = 200

@@ -11,11 +11,11 @@ from plansmith.plan.events import Actor
 from plansmith.plan.next_move import goes_on
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadState
+from plansmith_planner.threads.thread import Thread
+from plansmith_planner.threads.turn import Turn
 from plansmith_server.errors import not_found
 from plansmith_server.serialize import run_view
 from plansmith_server.state import ServerState
-from plansmith_planner.threads.thread import Thread
-from plansmith_planner.threads.turn import Turn
 
 NEW: Final = ("", "new")
 # Messages of these kinds get their answer at once, and set nothing off.

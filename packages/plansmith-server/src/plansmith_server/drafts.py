@@ -12,9 +12,9 @@ from typing import Any, Final
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
+from plansmith.ports import ArgumentsDelta, ChatModel, Clock, Delta, ModelDone, Prompt, TextDelta
 from plansmith_planner.draft import StepStream
 from plansmith_planner.stages import StageLine
-from plansmith.ports import ArgumentsDelta, ChatModel, Clock, Delta, ModelDone, Prompt, TextDelta
 
 _WAITING: Final = 100
 _EVERY_S: Final = 0.1

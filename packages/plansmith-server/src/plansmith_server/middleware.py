@@ -24,7 +24,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
-from plansmith_server.auth import PAGE_HEADER, PAGE_QUERY, PROBE, Auth, Grant, grant_of, member_of, put_grant, same
+from plansmith_server.auth import (
+    PAGE_HEADER,
+    PAGE_QUERY,
+    PROBE,
+    Auth,
+    Grant,
+    grant_of,
+    member_of,
+    put_grant,
+    same,
+)
 from plansmith_server.errors import HttpProblem, wanted_language
 from plansmith_server.oidc_login import LoginResponse, OidcLogin
 from plansmith_server.plain_pages import onward, plain_page

@@ -9,14 +9,23 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final, Literal
 
-from plansmith_planner.models.choose import KEYS, KeptModel, ModelShelf, ask_servers, found_keys, installed_shelf, is_offline, usual_places
-from plansmith_planner.models.wrappers import closing
 from plansmith.errors import Misconfigured, PlansmithError, Refused
-from plansmith_planner.models.make import make_model
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.settings import ModelSettings
 from plansmith.ports import ChatModel, Clock, Delta, Prompt
+from plansmith_planner.models.choose import (
+    KEYS,
+    KeptModel,
+    ModelShelf,
+    ask_servers,
+    found_keys,
+    installed_shelf,
+    is_offline,
+    usual_places,
+)
+from plansmith_planner.models.make import make_model
+from plansmith_planner.models.wrappers import closing
+from plansmith_planner.settings import ModelSettings
 
 Kind = Literal["auto", "key", "server", "embedded", "rules"]
 _PROVIDERS: Final = {

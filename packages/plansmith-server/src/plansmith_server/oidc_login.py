@@ -21,8 +21,8 @@ from plansmith_server.plain_pages import onward
 from plansmith_server.tokens import Member
 
 if TYPE_CHECKING:
-    from plansmith_server.oidc.client import OidcClient
     from plansmith_server.auth import Auth
+    from plansmith_server.oidc.client import OidcClient
     from plansmith_server.ops.logs import Log
     from plansmith_server.tenant_book import TenantBook
 

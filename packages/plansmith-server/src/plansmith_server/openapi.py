@@ -20,7 +20,14 @@ from plansmith.plan.events import Actor
 from plansmith_server.api_examples import ANSWERS, REQUESTS
 from plansmith_server.api_failures import SHARED_FAILURES, route_failures
 from plansmith_server.auth import Grant, grant_of
-from plansmith_server.errors import MEDIA_TYPE, HttpProblem, ProblemBody, in_reader_language, of_validation, wanted_language
+from plansmith_server.errors import (
+    MEDIA_TYPE,
+    HttpProblem,
+    ProblemBody,
+    in_reader_language,
+    of_validation,
+    wanted_language,
+)
 from plansmith_server.middleware import HEALTH, READY
 from plansmith_server.state import ServerState
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from plansmith.errors import PlanInvalid
 from plansmith.formats.dialect import dialect
 from plansmith.formats.native import try_read_plan
-from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

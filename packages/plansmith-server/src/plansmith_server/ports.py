@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, Unpack
 
-from plansmith_connect.a2a.registry import AgentRegistry
-from plansmith_server.notices.settings import NoticeSettings
-from plansmith_server.oidc.settings import OidcSettings
-from plansmith.secrets import SecretSource
 from plansmith.app import Plansmith
 from plansmith.plan.data import Record
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
-from plansmith_planner.settings import Models
 from plansmith.ports import ChatModel
 from plansmith.runs.options import Parts
+from plansmith.secrets import SecretSource
+from plansmith_connect.a2a.registry import AgentRegistry
+from plansmith_planner.settings import Models
+from plansmith_server.notices.settings import NoticeSettings
+from plansmith_server.oidc.settings import OidcSettings
 from plansmith_server.settings import WorkerSettings
 from plansmith_server.tenant_book import Tenant
 

@@ -6,7 +6,25 @@ from typing import Final
 
 from plansmith_server.openapi import Route, route
 from plansmith_server.ops.metrics import MEDIA_TYPE
-from plansmith_server.routes import api_docs, audit, conversations, decisions, documentation, events, files, folder, health, models, notices, plans, runs, schedules, templates, tools, usage
+from plansmith_server.routes import (
+    api_docs,
+    audit,
+    conversations,
+    decisions,
+    documentation,
+    events,
+    files,
+    folder,
+    health,
+    models,
+    notices,
+    plans,
+    runs,
+    schedules,
+    templates,
+    tools,
+    usage,
+)
 from plansmith_server.schemas import requests as b
 from plansmith_server.schemas import requests as s
 from plansmith_server.schemas import responses as v

@@ -27,10 +27,10 @@ from plansmith.plan.times import times_of
 from plansmith.ports import Records
 from plansmith.review.policy import active_steps, effects
 from plansmith.runs.rerun import carried_over, everything_done
+from plansmith_planner.threads.store import ThreadStore
 from plansmith_server.errors import not_found, problem_json
 from plansmith_server.planning_view import planning_view, rules_view
 from plansmith_server.provenance import run_origins
-from plansmith_planner.threads.store import ThreadStore
 
 CLIP: Final = 20_000
 WHOLE: Final = 1_000_000

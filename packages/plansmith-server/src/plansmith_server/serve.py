@@ -24,13 +24,14 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from plansmith.clock import SystemClock
-from plansmith.protected_files import protect
-from plansmith.secrets import SecretBox
 from plansmith.engine.process_kind import ProcessKind
 from plansmith.errors import Misconfigured
-from plansmith_planner.models.make import make_model
 from plansmith.plan.sentence import Sentence
+from plansmith.protected_files import protect
 from plansmith.runs.options import Parts
+from plansmith.secrets import SecretBox
+from plansmith.store.urls import sqlite_path
+from plansmith_planner.models.make import make_model
 from plansmith_server.app import gated, make_app
 from plansmith_server.auth import Auth, load_token, scoped
 from plansmith_server.background import BackgroundRuns
@@ -57,7 +58,6 @@ from plansmith_server.tokens import TokenFile
 from plansmith_server.upkeep import begin_upkeep
 from plansmith_server.waiting import telling
 from plansmith_server.worker import Left, Worker, working
-from plansmith.store.urls import sqlite_path
 
 if TYPE_CHECKING:
     from plansmith_server.oidc.client import OidcClient

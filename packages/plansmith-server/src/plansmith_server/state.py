@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from plansmith_connect.a2a.registry import AgentRegistry
 from plansmith.app import Plansmith
 from plansmith.engine.journal import Journal
 from plansmith.engine.process_kind import ProcessKind
@@ -18,6 +17,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
 from plansmith.ports import Agent, Call, Closing
+from plansmith_connect.a2a.registry import AgentRegistry
 from plansmith_server.background import BackgroundRuns
 from plansmith_server.carrier import RunCarrier
 from plansmith_server.conversation_news import ConversationNews

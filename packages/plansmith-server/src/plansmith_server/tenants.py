@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from plansmith.tools.toolset import SHARE
 from plansmith.errors import NotFound, PlansmithError
 from plansmith.plan.sentence import Sentence
+from plansmith.tools.toolset import SHARE
 from plansmith_server.auth import grant_of
 from plansmith_server.errors import HttpProblem
 from plansmith_server.ops.logs import Log

@@ -12,9 +12,9 @@ from plansmith.housekeeping import prune, read_age
 from plansmith.plan import events as e
 from plansmith.plan.next_move import goes_on
 from plansmith.ports import News
+from plansmith_planner.threads.store import needed_by_threads
 from plansmith_server.carrier import RunCarrier
 from plansmith_server.state import ServerState
-from plansmith_planner.threads.store import needed_by_threads
 
 _DAY_S: Final = 86_400.0
 _BATCH: Final = 500

@@ -8,19 +8,19 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
-from plansmith_server.notices.senders import Notice
-from plansmith_server.notices.settings import NoticeSettings
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import News
+from plansmith.text import clip, safe
+from plansmith_server.notices.senders import Notice
+from plansmith_server.notices.settings import NoticeSettings
 from plansmith_server.ops.notices import Channel
 from plansmith_server.serialize import awaits_review
 from plansmith_server.state import ServerState
 from plansmith_server.upkeep import until_lost
-from plansmith.text import clip, safe
 
 _BATCH: Final = 500
 _AGAIN_S: Final = 1.0

@@ -14,8 +14,8 @@ import pytest
 from tests.unit.server.house import House, page_header, serving, tool_step
 
 from plansmith.clock import SystemClock
-from plansmith_cli.main import main
 from plansmith.errors import Misconfigured
+from plansmith_cli.main import main
 from plansmith_server.auth import Auth, load_token
 from plansmith_server.middleware import host_names
 from plansmith_server.openapi import Route

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 from tests.unit.server.house import Silent, plan, serving, tool_step
 
+from plansmith.testing import ScriptedModel
 from plansmith_server.api_examples import ANSWERS, REQUESTS
 from plansmith_server.openapi import openapi
 from plansmith_server.route_table import ROUTES
-from plansmith.testing import ScriptedModel
 
 PLAN = plan(tool_step("oslo"), goal="Weather in Oslo")
 DECIDED = {"decision": "plan", "reason": "", "query": "the weather in Oslo", "answer": ""}

@@ -25,9 +25,9 @@ from tests.unit.server.house import House, plan, serving, tool_step
 from tests.unit.server.trip import FLIGHT, TripModel, TripTools
 
 from plansmith.plan.events import Actor
-from plansmith_server.handshake import handshake_answer
 from plansmith.store.urls import open_store
 from plansmith.testing import ScriptedModel
+from plansmith_server.handshake import handshake_answer
 
 TOOLS = {
     "plan_create",

@@ -8,10 +8,10 @@ from pathlib import Path
 from tests.unit.server.house import plan, serving, tool_step
 
 from plansmith import Plan
-from plansmith_desk.model.rules import RulesModel
 from plansmith.plan import events as e
 from plansmith.plan.earlier import EarlierResult, results_of
 from plansmith.plan.run_options import RunOptions
+from plansmith_desk.model.rules import RulesModel
 from plansmith_server.protocols.programs import ProgramAccess
 
 

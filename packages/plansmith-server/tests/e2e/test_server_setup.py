@@ -16,9 +16,9 @@ import httpx
 import pytest
 from tests.unit.server.house import House, serving, tool_step
 
-from plansmith_desk.model.files import DEFAULT, KNOWN
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith_desk.model.files import DEFAULT, KNOWN
 
 SALES = "date,region,amount\n2026-01-02,North,120.5\n2026-01-03,South,80\n2026-01-04,North,7\n"
 FILES = "/v1/folder/files"

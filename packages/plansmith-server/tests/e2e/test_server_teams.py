@@ -12,12 +12,12 @@ import pytest
 from tests.unit.server.house import House, serving, tool_step
 
 from plansmith import Plansmith
-from plansmith_cli.config import Settings
 from plansmith.errors import OtherTeam, Refused
 from plansmith.plan.timing import Timing
 from plansmith.ports import Delta, Prompt
-from plansmith_cli.teams import data, research
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_cli.config import Settings
+from plansmith_cli.teams import data, research
 
 GO = {"decision": "plan", "reason": "", "query": "", "answer": ""}
 ASK = {"decision": "ask", "reason": "", "query": "", "answer": "Which bridge?"}

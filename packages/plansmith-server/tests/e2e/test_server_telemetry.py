@@ -9,9 +9,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.unit.server.house import serving, tool_step
 
+from plansmith.testing import MemoryStore
 from plansmith_server.event_reader import EventReader
 from plansmith_server.ops.metrics import Spans
-from plansmith.testing import MemoryStore
 
 SECRET = "Oslo"
 

@@ -20,11 +20,11 @@ from tests.unit.server.house import House, plan, serving
 from tests.unit.server.tenancy import Client, browser, look, note, notes, secret, tenant, user
 
 from plansmith.app import Plansmith
+from plansmith.store.urls import open_store
 from plansmith_server.openapi import Route
 from plansmith_server.route_table import ROUTES
 from plansmith_server.tenant_book import TenantBook
 from plansmith_server.tokens import Member
-from plansmith.store.urls import open_store
 
 DEMO = {"models": {"plan": "demo"}}
 # Streams do not end: they have tests of their own.

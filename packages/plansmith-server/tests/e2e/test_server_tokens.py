@@ -19,9 +19,9 @@ from tests.commands import Told, typed
 from tests.unit.server.house import House, page_header, plan, serving, tool_step
 
 from plansmith.clock import SystemClock
-from plansmith_cli.main import main
 from plansmith.errors import Misconfigured
 from plansmith.files import data_folder
+from plansmith_cli.main import main
 from plansmith_server.openapi import Route
 from plansmith_server.route_table import PAGES, ROUTES
 from plansmith_server.tokens import PERSON_SCOPES, SCOPES, TokenFile

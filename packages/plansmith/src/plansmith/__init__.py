@@ -9,10 +9,8 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # for checkers it is true, as that of `typing`, which takes long to load
 if TYPE_CHECKING:
-    from plansmith.tools.functions import tool
     from plansmith.app import Plansmith
     from plansmith.arguments import check_plan
-    from plansmith.formats.native import read_plan, try_read_plan
     from plansmith.errors import (
         Misconfigured,
         NotApproved,
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
         ToolBusy,
         ToolFailed,
     )
+    from plansmith.formats.native import read_plan, try_read_plan
     from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
     from plansmith.plan.diff import apply_diff, diff_plans
     from plansmith.plan.limits import BudgetLimits, Limits
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run, RunStatus, StepStatus
     from plansmith.plan.run_events import QuestionAsked
     from plansmith.ports import Call
+    from plansmith.tools.functions import tool
 
 __all__ = [
     "AgentSpec",

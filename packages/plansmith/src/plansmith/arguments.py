@@ -17,7 +17,6 @@ from plansmith.store.urls import open_store
 if TYPE_CHECKING:
     import difflib
 
-    from plansmith.tools import functions
     from plansmith.check import check_plan as checks
     from plansmith.check.constraints import Constraint
     from plansmith.plan import limits
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         ToolSource,
     )
     from plansmith.review import settings as review
+    from plansmith.tools import functions
 else:
     lazy_modules(
         globals(),

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
-from plansmith.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.errors import OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan import events as e
@@ -21,6 +20,7 @@ from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.review.edits import change_step
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith.tools.functions import tool
 
 LIMITS = Limits(first_wait_s=0, tries=3, data="show")
 

@@ -16,13 +16,13 @@ import pytest
 from tests.waiting import until
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
-from plansmith.tools.functions import FunctionTools
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.plan.step_events import StepStarted
 from plansmith.ports import Call, Usage
+from plansmith.tools.functions import FunctionTools
 
 
 def plan(*steps: dict[str, Any]) -> Plan:

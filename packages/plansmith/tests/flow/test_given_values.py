@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, tool
-from plansmith.secrets import SecretBox
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan import events as e
@@ -22,6 +21,7 @@ from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.review.edits import change_step
 from plansmith.review.settings import ReviewPolicy
+from plansmith.secrets import SecretBox
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
 SCHEMA = {

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from plansmith import RunStatus, read_plan
-from plansmith.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.plan import events as e
 from plansmith.plan.run import Run
 from plansmith.plan.timing import Timing
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock, MemoryStore, ScriptedModel
+from plansmith.tools.functions import tool
 
 REQUEST = "Sort people.csv by age and save as sorted.csv"
 TOLD = "You asked to save sorted.csv; no step saves it"

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, try_read_plan
-from plansmith.tools.functions import tool
 from plansmith.app import Plansmith
 from plansmith.errors import (
     JournalDamaged,
@@ -24,6 +23,7 @@ from plansmith.plan.events import verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith.tools.functions import tool
 
 NO_WAIT = Limits(first_wait_s=0)
 

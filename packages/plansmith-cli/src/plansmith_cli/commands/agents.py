@@ -9,17 +9,17 @@ import json
 import sys
 from typing import Any
 
-from plansmith_connect.a2a.registry import AgentRegistry, Choices, Standing
+from plansmith.plan.sentence import Sentence
 from plansmith.secrets import SecretBox
+from plansmith.text import safe
 from plansmith_cli.command_table import Command
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import loaded_settings
 from plansmith_cli.questions import agrees
 from plansmith_cli.ui.output import print_json, print_lines
 from plansmith_cli.ui.words import own, own_text
-from plansmith.plan.sentence import Sentence
-from plansmith.text import safe
 from plansmith_cli.wiring import make_agents
+from plansmith_connect.a2a.registry import AgentRegistry, Choices, Standing
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,16 @@ import asyncio
 import sys
 from typing import Any, get_args
 
-from plansmith_desk.model.demo import NOTICE
+from plansmith.errors import Misconfigured
+from plansmith.formats.dialect import dialect_names
+from plansmith.formats.native import to_yaml
+from plansmith.plan.data import Json
+from plansmith.plan.events import PlanProposed
+from plansmith.plan.run import Run
+from plansmith.plan.run_options import Replan
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.review.draw import tree
+from plansmith.review.render import estimate_lines, plan_lines, problem_lines
 from plansmith_cli.command_table import Command
 from plansmith_cli.commands.model import offer_model
 from plansmith_cli.commands.plans import print_foreign
@@ -22,18 +31,9 @@ from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, is_
 from plansmith_cli.ui.output import print_json, print_lines, print_prose, read_file
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.words import words_for
-from plansmith.formats.dialect import dialect_names
-from plansmith.formats.native import to_yaml
-from plansmith.errors import Misconfigured
-from plansmith.plan.data import Json
-from plansmith.plan.events import PlanProposed
-from plansmith.plan.run import Run
-from plansmith.plan.run_options import Replan
-from plansmith.plan.sentence import Sentence, in_language
-from plansmith_planner.context.profile import read_profile
-from plansmith.review.draw import tree
-from plansmith.review.render import estimate_lines, plan_lines, problem_lines
 from plansmith_cli.wiring import rules_plan
+from plansmith_desk.model.demo import NOTICE
+from plansmith_planner.context.profile import read_profile
 
 
 def add_planning(parser: argparse.ArgumentParser) -> None:

@@ -7,12 +7,33 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from plansmith.errors import Misconfigured, PlansmithError, Refused
+from plansmith.files import state_folder
+from plansmith.plan.data import Json
+from plansmith.plan.events import QuestionAsked
+from plansmith.plan.next_move import AwaitReview, Paused, next_move
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence, did_you_mean
+from plansmith.report.build import load_report
+from plansmith.report.markdown import to_markdown
+from plansmith.text import clip, safe, visible
 from plansmith_cli import describe
 from plansmith_cli.command_table import Command
 from plansmith_cli.commands import threads
 from plansmith_cli.commands.ask import add_planning, prepare, request_options
 from plansmith_cli.commands.schedule_view import offer_schedule
-from plansmith_cli.commands.threads import add_thread, is_said, message_lines, open_thread, run_lines, runs_of, taken_line, turn_with_run, waiting_in, withdraw
+from plansmith_cli.commands.threads import (
+    add_thread,
+    is_said,
+    message_lines,
+    open_thread,
+    run_lines,
+    runs_of,
+    taken_line,
+    turn_with_run,
+    waiting_in,
+    withdraw,
+)
 from plansmith_cli.describe import waiting_lines
 from plansmith_cli.ending import print_end
 from plansmith_cli.exit_codes import Exit, exit_for
@@ -25,16 +46,6 @@ from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import terminal_markdown
 from plansmith_cli.ui.output import dim, print_line_json, print_lines, print_prose, use_colour
 from plansmith_cli.ui.words import error_text
-from plansmith.errors import Misconfigured, PlansmithError, Refused
-from plansmith.files import state_folder
-from plansmith.plan.data import Json
-from plansmith.plan.events import QuestionAsked
-from plansmith.plan.next_move import AwaitReview, Paused, next_move
-from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence, did_you_mean
-from plansmith.report.build import load_report
-from plansmith.report.markdown import to_markdown
-from plansmith.text import clip, safe, visible
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread

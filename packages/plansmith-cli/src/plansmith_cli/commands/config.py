@@ -7,19 +7,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from plansmith.errors import Misconfigured
+from plansmith.files import config_folder
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.protected_files import PROJECT_FILE
+from plansmith.text import padded, safe
 from plansmith_cli.command_table import Command
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import add_json, add_parts, loaded_settings, settings_of
 from plansmith_cli.ui.output import print_json, print_lines
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.words import own_text
-from plansmith.errors import Misconfigured
-from plansmith.files import config_folder
-from plansmith.plan.sentence import Sentence, in_language
 from plansmith_planner.model_calls import places, prompt_names, prompt_text
 from plansmith_server.shown_settings import rows
-from plansmith.text import padded, safe
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

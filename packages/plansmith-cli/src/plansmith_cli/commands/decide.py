@@ -5,16 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable, Sequence
 
-from plansmith_cli.command_table import Command
-from plansmith_cli.consent import answer_group, change_values, look, need_shown, read_change
-from plansmith_cli.describe import review_lines, revision_lines, run_json, status_text, waiting_lines
-from plansmith_cli.editor import edit_from, edit_in_editor
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.interactive import run_interactively
-from plansmith_cli.options import add_detail, add_json, add_parts, add_store_alone, add_tools
-from plansmith_cli.questions import Group, answer_seen, group_name, question_groups, read_answer
-from plansmith_cli.session import Session, session_command
-from plansmith_cli.ui.output import print_json, print_lines
 from plansmith.engine.process_kind import read_kind
 from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused
@@ -26,6 +16,22 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.text import safe
+from plansmith_cli.command_table import Command
+from plansmith_cli.consent import answer_group, change_values, look, need_shown, read_change
+from plansmith_cli.describe import (
+    review_lines,
+    revision_lines,
+    run_json,
+    status_text,
+    waiting_lines,
+)
+from plansmith_cli.editor import edit_from, edit_in_editor
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.interactive import run_interactively
+from plansmith_cli.options import add_detail, add_json, add_parts, add_store_alone, add_tools
+from plansmith_cli.questions import Group, answer_seen, group_name, question_groups, read_answer
+from plansmith_cli.session import Session, session_command
+from plansmith_cli.ui.output import print_json, print_lines
 
 Action = Callable[[Session, Run], Awaitable[Run | None]]
 

@@ -13,7 +13,19 @@ from contextlib import asynccontextmanager, chdir, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from plansmith.engine.provenance import ALLOW
+from plansmith.errors import PlansmithError
+from plansmith.plan.data import Json
+from plansmith.plan.events import Event, QuestionAsked, ReviewAsked
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import in_language
+from plansmith.plan.step_events import StepDone, StepStarted
+from plansmith.review.render import plan_lines
+from plansmith.runs.changed_values import consent_values
+from plansmith.testing.scripted import ScriptedModel
+from plansmith.text import safe
 from plansmith_cli.command_table import Command
+from plansmith_cli.config import Settings
 from plansmith_cli.consent import preview_of
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.file_previews import preview_lines
@@ -27,20 +39,8 @@ from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.progress import rows
 from plansmith_cli.ui.width import wrapped
 from plansmith_cli.ui.words import Words, words_for
-from plansmith_cli.config import Settings
-from plansmith.engine.provenance import ALLOW
-from plansmith.errors import PlansmithError
-from plansmith.plan.data import Json
-from plansmith.plan.events import Event, QuestionAsked, ReviewAsked
-from plansmith.plan.run import Run
-from plansmith.plan.sentence import in_language
-from plansmith.plan.step_events import StepDone, StepStarted
-from plansmith_planner.settings import PlannerSettings
-from plansmith.review.render import plan_lines
-from plansmith.runs.changed_values import consent_values
-from plansmith.testing.scripted import ScriptedModel
-from plansmith.text import safe
 from plansmith_cli.wiring import make_smith
+from plansmith_planner.settings import PlannerSettings
 
 SALES: Final = """\
 date,region,product,amount

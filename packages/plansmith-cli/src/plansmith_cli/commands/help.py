@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from plansmith import plugins
+from plansmith.errors import Misconfigured
+from plansmith.plan.problem import CODES
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith_cli.command_table import COMMANDS, Command
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.main import main, overview, rows
@@ -18,9 +21,6 @@ from plansmith_cli.parser import is_chinese
 from plansmith_cli.ui.output import print_lines
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.width import wrapped
-from plansmith.errors import Misconfigured
-from plansmith.plan.problem import CODES
-from plansmith.plan.sentence import Sentence, in_language
 
 _DIGITS: Final = 3
 

@@ -6,12 +6,12 @@ import argparse
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_parts, settings_of
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
+from plansmith_cli.command_table import Command
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import add_parts, settings_of
 from plansmith_server.handshake import answer_handshake
 
 if TYPE_CHECKING:

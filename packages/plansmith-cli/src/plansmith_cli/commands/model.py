@@ -15,27 +15,34 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
-from plansmith_planner.models.choose import choose, is_offline
-from plansmith_desk.model.download import pull_local, pull_remote
-from plansmith_desk.model.drafting import DraftingModel
-from plansmith_desk.model.embedded import embedded_model
-from plansmith_desk.model.files import KNOWN, KnownModel, ModelFolder, Weights, known_model, weights_path
-from plansmith_desk.model.model import Trial, try_model
-from plansmith_desk.model.prepare import preparation
-from plansmith_desk.model.shelf import EmbeddedShelf
-from plansmith_desk.builtin import builtin_sources
+from plansmith.errors import Misconfigured, ModelFailed, Refused
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, with_hint
+from plansmith.text import padded, safe
 from plansmith_cli.command_table import Command
+from plansmith_cli.config import Settings
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith_cli.options import add_json
 from plansmith_cli.questions import agrees, ask_line, read_choice
 from plansmith_cli.ui.output import print_as, print_json, print_lines
 from plansmith_cli.ui.words import Words, own, own_text
-from plansmith_cli.config import Settings
-from plansmith.errors import Misconfigured, ModelFailed, Refused
-from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.text import padded, safe
+from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.model.download import pull_local, pull_remote
+from plansmith_desk.model.drafting import DraftingModel
+from plansmith_desk.model.embedded import embedded_model
+from plansmith_desk.model.files import (
+    KNOWN,
+    KnownModel,
+    ModelFolder,
+    Weights,
+    known_model,
+    weights_path,
+)
+from plansmith_desk.model.model import Trial, try_model
+from plansmith_desk.model.prepare import preparation
+from plansmith_desk.model.shelf import EmbeddedShelf
+from plansmith_planner.models.choose import choose, is_offline
 
 _STEP: Final = 10  # percent between two lines of progress where there is no terminal
 

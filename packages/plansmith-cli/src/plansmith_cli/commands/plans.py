@@ -11,22 +11,13 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final, NamedTuple
 
-from plansmith.clock import SystemClock
-from plansmith.secrets import SecretBox
-from plansmith.tools.functions import FunctionTool
 from plansmith.check.check_plan import check_plan
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_store, warn
-from plansmith_cli.session import Session, in_session
-from plansmith_cli.ui.output import load_plan, print_json, print_lines, read_file
-from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.config import load_settings
+from plansmith.clock import SystemClock
+from plansmith.errors import Misconfigured, PlanInvalid, PlansmithError, Refused, UnreadableText
 from plansmith.formats.dialect import dialect, dialect_names
 from plansmith.formats.native import schema, to_json, to_yaml, try_read_plan
 from plansmith.formats.text import read_text
 from plansmith.formats.tools import read_tools
-from plansmith.errors import Misconfigured, PlanInvalid, PlansmithError, Refused, UnreadableText
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
@@ -34,13 +25,22 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language, joined, with_hint
-from plansmith_planner.parse.read import read_json
-from plansmith_planner.parse.reply import Parsed, parse_value, plan_fit
 from plansmith.ports import Closing, ToolSource
 from plansmith.review.draw import mermaid
 from plansmith.review.render import diff_lines, problem_lines
+from plansmith.secrets import SecretBox
 from plansmith.text import safe
+from plansmith.tools.functions import FunctionTool
+from plansmith_cli.command_table import Command
+from plansmith_cli.config import load_settings
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import add_store, warn
+from plansmith_cli.session import Session, in_session
+from plansmith_cli.ui.output import load_plan, print_json, print_lines, read_file
+from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.wiring import known_agents, make_tools, python_tools
+from plansmith_planner.parse.read import read_json
+from plansmith_planner.parse.reply import Parsed, parse_value, plan_fit
 
 _FORMS: Final = ("json", "yaml", "mermaid", "python", *dialect_names())
 _PROGRAM: Final = "plansmith_cli.commands.programs:print_program"

@@ -7,10 +7,6 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 from plansmith.check.check_plan import check_plan
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import warn
-from plansmith_cli.session import Session
-from plansmith_cli.config import Settings
 from plansmith.engine.values import load_values
 from plansmith.errors import PlanInvalid, Refused
 from plansmith.plan.data import Json
@@ -20,8 +16,12 @@ from plansmith.plan.refs import is_earlier
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import PlanStep
-from plansmith_cli.programs.program import Functions, Surroundings, write_program
 from plansmith.review.policy import active_steps
+from plansmith_cli.config import Settings
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import warn
+from plansmith_cli.programs.program import Functions, Surroundings, write_program
+from plansmith_cli.session import Session
 from plansmith_cli.wiring import builtin_tools, python_functions
 
 # A tool or an agent that is not known here is a function to fill in; the others are looked at here.

@@ -8,16 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from plansmith.protected_files import may_write
-from plansmith_desk.files.run_files import WorkFiles
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_json, add_store, add_tools
-from plansmith_cli.session import Session, session_command
-from plansmith_cli.ui.output import print_as, print_json, print_markdown, print_text
-from plansmith_cli.ui.words import own, own_text
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
+from plansmith.protected_files import may_write
 from plansmith.replay.player import Replayed, replay
 from plansmith.report.build import load_report
 from plansmith.report.data import Report
@@ -25,6 +19,12 @@ from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.runs.files import pictures
 from plansmith.text import safe
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import add_json, add_store, add_tools
+from plansmith_cli.session import Session, session_command
+from plansmith_cli.ui.output import print_as, print_json, print_markdown, print_text
+from plansmith_cli.ui.words import own, own_text
+from plansmith_desk.files.run_files import WorkFiles
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

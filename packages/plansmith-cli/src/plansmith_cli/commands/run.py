@@ -7,6 +7,13 @@ import asyncio
 from pkgutil import resolve_name
 from typing import Final
 
+from plansmith.errors import Misconfigured, RunBusy
+from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.summary import OPEN_STATUSES
+from plansmith.runs.lists import RunLists
+from plansmith.text import safe
 from plansmith_cli.command_table import Command
 from plansmith_cli.commands.plans import add_dialect, load_foreign
 from plansmith_cli.commands.runs import names_run
@@ -20,13 +27,6 @@ from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, ses
 from plansmith_cli.ui.output import load_plan, print_json
 from plansmith_cli.ui.progress import ticking
 from plansmith_cli.ui.words import error_text
-from plansmith.errors import Misconfigured, RunBusy
-from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
-from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.summary import OPEN_STATUSES
-from plansmith.runs.lists import RunLists
-from plansmith.text import safe
 
 _LOOKED_AT: Final = 200
 _TO_RETRY: Final = (RunStatus.FAILED, RunStatus.PARTLY_DONE, RunStatus.CANCELLED)

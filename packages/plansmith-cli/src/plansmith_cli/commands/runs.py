@@ -9,12 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_json, add_store, add_store_alone, positive
-from plansmith_cli.session import Session, in_session, session_command, shortest
-from plansmith_cli.ui.output import load_plan, print_json, print_lines
-from plansmith_cli.ui.own_locale import own_locale
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus
@@ -22,11 +16,17 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.summary import OPEN_STATUSES, RunSummary
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, padded, safe
+from plansmith_cli.command_table import Command
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import add_json, add_store, add_store_alone, positive
+from plansmith_cli.session import Session, in_session, session_command, shortest
+from plansmith_cli.ui.output import load_plan, print_json, print_lines
+from plansmith_cli.ui.own_locale import own_locale
 
 if TYPE_CHECKING:
+    from plansmith.review import draw, render
     from plansmith_cli import describe
     from plansmith_cli.commands import threads
-    from plansmith.review import draw, render
 else:
     lazy_modules(
         globals(),

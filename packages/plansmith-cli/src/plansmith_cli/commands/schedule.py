@@ -10,26 +10,46 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from plansmith_cli.command_table import Command
-from plansmith_cli.commands.schedule_view import Offer, confirmed, create_approved, fire_json, fire_lines, instant, list_lines, local, print_waiting, schedule_json, schedule_lines, schedules_json
-from plansmith_cli.commands.templates import pairs, typed_value
-from plansmith_cli.ending import finish
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.interactive import interrupts
-from plansmith_cli.options import add_json, add_parts, add_store_alone, add_tools, read_budget, settings_of
-from plansmith_cli.session import Session, exit_of, in_session
-from plansmith_cli.ui.output import load_plan, print_json, print_lines
-from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.words import words_for
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.schedules import Fire, FireState, Missed, Overlap, Schedule
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.timing import Timing, make_timing, next_fires, zone_of
-from plansmith_planner.recurrence import recurrence
 from plansmith.schedules.service import LOOK_S
 from plansmith.text import clip, safe
+from plansmith_cli.command_table import Command
+from plansmith_cli.commands.schedule_view import (
+    Offer,
+    confirmed,
+    create_approved,
+    fire_json,
+    fire_lines,
+    instant,
+    list_lines,
+    local,
+    print_waiting,
+    schedule_json,
+    schedule_lines,
+    schedules_json,
+)
+from plansmith_cli.commands.templates import pairs, typed_value
+from plansmith_cli.ending import finish
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.interactive import interrupts
+from plansmith_cli.options import (
+    add_json,
+    add_parts,
+    add_store_alone,
+    add_tools,
+    read_budget,
+    settings_of,
+)
+from plansmith_cli.session import Session, exit_of, in_session
+from plansmith_cli.ui.output import load_plan, print_json, print_lines
+from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.words import words_for
+from plansmith_planner.recurrence import recurrence
 
 _NAMES: Final = "add|list|show|change|pause|resume|run-now|backfill|remove|history|next|keep"
 _UNITS: Final = {"m": 1, "h": 60, "d": 1440, "w": 10080}

@@ -6,12 +6,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from plansmith_cli.describe import done_so_far, run_json
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.questions import agrees, ask_line, read_choice
-from plansmith_cli.session import Session
-from plansmith_cli.ui.output import print_json
-from plansmith_cli.ui.words import Words
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -22,6 +16,12 @@ from plansmith.plan.step_schedules import Part, parts
 from plansmith.plan.timing import Timing, check_timing, next_fires, zone_of
 from plansmith.review.render import plan_lines
 from plansmith.text import clip, padded, safe, text_width
+from plansmith_cli.describe import done_so_far, run_json
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.questions import agrees, ask_line, read_choice
+from plansmith_cli.session import Session
+from plansmith_cli.ui.output import print_json
+from plansmith_cli.ui.words import Words
 
 
 def instant(at: datetime) -> str:

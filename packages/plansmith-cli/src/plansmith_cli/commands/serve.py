@@ -13,15 +13,15 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
+from plansmith.errors import Misconfigured
+from plansmith.files import data_folder, replace_file
+from plansmith.lazy import lazy_modules
+from plansmith.plan.sentence import Sentence
 from plansmith_cli.command_table import Command
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.extras import install_hint
 from plansmith_cli.options import add_parts, positive, settings_of
 from plansmith_cli.ui.words import own_text
-from plansmith.errors import Misconfigured
-from plansmith.files import data_folder, replace_file
-from plansmith.lazy import lazy_modules
-from plansmith.plan.sentence import Sentence
 from plansmith_server.settings import Serve
 
 if TYPE_CHECKING:

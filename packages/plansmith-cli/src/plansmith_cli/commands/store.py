@@ -12,23 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plansmith_desk.sandbox.sandbox import wall_findings
-from plansmith_planner.models.choose import choose, choose_at
-from plansmith_desk.model.files import ModelFolder, weights_path
-from plansmith_desk.model.shelf import EmbeddedShelf
 from plansmith.app import Plansmith
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_json, add_store, settings_of, warn
-from plansmith_cli.questions import agrees
-from plansmith_cli.session import Session, find_run, in_session
-from plansmith_cli.ui.output import print_as, print_json, print_lines
-from plansmith_cli.ui.words import own, own_text
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.housekeeping import Old, find_old, hold_restored, prune, read_age, read_statuses
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, with_hint
-from plansmith_planner.settings import ModelSettings
 from plansmith.ports import Finding
 from plansmith.runs.audit import AuditQuery, altered, audit_lines
 from plansmith.store import backup
@@ -36,6 +24,18 @@ from plansmith.store.doctor import diagnose, missing_runs, verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import is_postgres, open_store, sqlite_path
 from plansmith.text import padded, safe
+from plansmith_cli.command_table import Command
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import add_json, add_store, settings_of, warn
+from plansmith_cli.questions import agrees
+from plansmith_cli.session import Session, find_run, in_session
+from plansmith_cli.ui.output import print_as, print_json, print_lines
+from plansmith_cli.ui.words import own, own_text
+from plansmith_desk.model.files import ModelFolder, weights_path
+from plansmith_desk.model.shelf import EmbeddedShelf
+from plansmith_desk.sandbox.sandbox import wall_findings
+from plansmith_planner.models.choose import choose, choose_at
+from plansmith_planner.settings import ModelSettings
 from plansmith_planner.threads.check import check_threads
 from plansmith_planner.threads.store import needed_by_threads
 

@@ -7,22 +7,22 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from plansmith.app import Plansmith
+from plansmith.errors import Misconfigured
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
 from plansmith_cli.command_table import Command
 from plansmith_cli.commands.ask import need_request, planned
 from plansmith_cli.commands.threads import add_thread, say_request
+from plansmith_cli.config import Settings
 from plansmith_cli.describe import run_json
 from plansmith_cli.ending import finish
 from plansmith_cli.interactive import run_interactively, show_plan
 from plansmith_cli.options import add_parts, add_running
 from plansmith_cli.session import Session, exit_of, in_session
-from plansmith_cli.ui.output import print_json, print_text
-from plansmith_cli.config import Settings
-from plansmith.errors import Misconfigured
-from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence
-from plansmith_planner.context.profile import read_profile
 from plansmith_cli.teams import Tell, data, research
+from plansmith_cli.ui.output import print_json, print_text
+from plansmith_planner.context.profile import read_profile
 
 _WRITER: Final = "sql_writer"
 

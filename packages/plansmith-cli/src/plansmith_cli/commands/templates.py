@@ -8,6 +8,15 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 
+from plansmith.errors import Misconfigured
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
+from plansmith.plan.sentence import Sentence
+from plansmith.review.render import plan_lines, value_line
+from plansmith.templates.book import Template, TemplateBook, exported
+from plansmith.templates.parameters import places
+from plansmith.text import clip, safe
 from plansmith_cli.commands.report import write_file
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.exit_codes import Exit
@@ -16,16 +25,7 @@ from plansmith_cli.options import add_json, add_parts, add_running, add_store_al
 from plansmith_cli.session import Session, session_command
 from plansmith_cli.ui.output import load_plan, print_as, print_json, print_lines, read_file
 from plansmith_cli.ui.words import Words
-from plansmith.errors import Misconfigured
-from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence
 from plansmith_planner.suggest import suggest
-from plansmith.review.render import plan_lines, value_line
-from plansmith.templates.book import Template, TemplateBook, exported
-from plansmith.templates.parameters import places
-from plansmith.text import clip, safe
 
 _NAMES: Final = "list|show|save|use|suggest|export|import|remove"
 

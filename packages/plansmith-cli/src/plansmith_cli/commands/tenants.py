@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
+from plansmith.files import data_folder
+from plansmith.plan.data import Json
 from plansmith_cli.command_table import Command
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import add_store, settings_of
 from plansmith_cli.tenant_settings import tenant_settings
 from plansmith_cli.ui.output import print_as
 from plansmith_cli.ui.words import own_text
-from plansmith.files import data_folder
-from plansmith.plan.data import Json
 from plansmith_server.shown_settings import address
 from plansmith_server.tenant_book import Tenant, TenantBook
 from plansmith_server.tokens import TokenFile

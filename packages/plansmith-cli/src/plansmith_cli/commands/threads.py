@@ -9,14 +9,6 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from plansmith_cli.command_table import Command
-from plansmith_cli.describe import run_json, status_text, waiting_lines
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_json, add_store_alone, add_tools, positive
-from plansmith_cli.questions import agrees, question_lines
-from plansmith_cli.session import Session, in_session, shortest
-from plansmith_cli.ui.output import dim, print_json, print_lines, print_prose, print_text
-from plansmith_cli.ui.words import own_text
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
@@ -28,6 +20,14 @@ from plansmith.plan.thread import ThreadMessage, ThreadState, fold_thread
 from plansmith.ports import Records
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
+from plansmith_cli.command_table import Command
+from plansmith_cli.describe import run_json, status_text, waiting_lines
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import add_json, add_store_alone, add_tools, positive
+from plansmith_cli.questions import agrees, question_lines
+from plansmith_cli.session import Session, in_session, shortest
+from plansmith_cli.ui.output import dim, print_json, print_lines, print_prose, print_text
+from plansmith_cli.ui.words import own_text
 from plansmith_planner.threads.situation import ASKED_BY_PLANS
 from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
 

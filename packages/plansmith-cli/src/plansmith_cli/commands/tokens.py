@@ -12,14 +12,14 @@ from typing import Final
 import msgspec
 
 from plansmith.clock import SystemClock
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.ui.output import print_as
-from plansmith_cli.ui.words import own_text
 from plansmith.errors import Misconfigured
 from plansmith.files import data_folder
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith_cli.command_table import Command
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.ui.output import print_as
+from plansmith_cli.ui.words import own_text
 from plansmith_server.tenant_book import TenantBook
 from plansmith_server.tokens import ROLES, SCOPES, Member, Token, TokenFile
 

@@ -6,19 +6,19 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from plansmith_connect.mcp.servers import McpServers
+from plansmith.errors import Misconfigured
+from plansmith.plan.capability import ToolSpec
+from plansmith.plan.plan import Plan
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.text import clip, safe
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.interactive import run_interactively
 from plansmith_cli.options import add_json, add_parts, add_running, add_tools
 from plansmith_cli.questions import agrees
 from plansmith_cli.session import Session, session_command
 from plansmith_cli.ui.output import print_as, print_json, print_lines
-from plansmith.errors import Misconfigured
-from plansmith.plan.capability import ToolSpec
-from plansmith.plan.plan import Plan
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith_connect.mcp.servers import McpServers
 from plansmith_planner.ranking.pick import shortlist
-from plansmith.text import clip, safe
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -9,19 +9,19 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith.protected_files import PROJECT_FILE
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_json, command_line
-from plansmith_cli.questions import agrees
-from plansmith_cli.ui.output import print_json, print_lines
-from plansmith_cli.ui.words import own, own_text
-from plansmith_cli.config import look_at
 from plansmith.errors import Misconfigured, StaleDecision
 from plansmith.files import data_folder
 from plansmith.plan.sentence import Sentence
+from plansmith.protected_files import PROJECT_FILE
 from plansmith.text import safe
+from plansmith_cli.command_table import Command
+from plansmith_cli.config import look_at
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import add_json, command_line
+from plansmith_cli.questions import agrees
 from plansmith_cli.trust import Content, Project, TrustBook
+from plansmith_cli.ui.output import print_json, print_lines
+from plansmith_cli.ui.words import own, own_text
 
 # The first entry that fits a setting explains it: `trust.may_…` in the table of sentences.
 _EXPLAINED: Final = (

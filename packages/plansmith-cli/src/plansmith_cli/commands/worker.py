@@ -9,13 +9,6 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.clock import SystemClock
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.extras import install_hint
-from plansmith_cli.options import add_json, add_parts, add_store, positive, settings_of
-from plansmith_cli.ui.output import print_json, print_lines
-from plansmith_cli.ui.words import own, own_text
-from plansmith_cli.config import Settings
 from plansmith.engine.ownership import LiveProcess, Owners
 from plansmith.engine.process_kind import read_kind
 from plansmith.engine.processes import described
@@ -23,10 +16,17 @@ from plansmith.errors import Misconfigured, StoreAway
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith_server.carrier import need_server
-from plansmith_server.shown_settings import address
 from plansmith.store.urls import is_postgres, open_store
 from plansmith.text import padded
+from plansmith_cli.command_table import Command
+from plansmith_cli.config import Settings
+from plansmith_cli.exit_codes import Exit
+from plansmith_cli.extras import install_hint
+from plansmith_cli.options import add_json, add_parts, add_store, positive, settings_of
+from plansmith_cli.ui.output import print_json, print_lines
+from plansmith_cli.ui.words import own, own_text
+from plansmith_server.carrier import need_server
+from plansmith_server.shown_settings import address
 
 if TYPE_CHECKING:
     from plansmith_cli import server_wiring

@@ -17,10 +17,10 @@ from plansmith.plan.run import Run
 from plansmith.plan.run_events import QuestionAsked
 from plansmith.plan.sentence import Sentence, language_of, sentence_texts
 from plansmith.plan.steps import AskStep, MapStep, PlanStep
+from plansmith.text import clip, safe
 from plansmith_cli.programs import calling, runtime, values
 from plansmith_cli.programs.expressions import Expressions, call, literal, quoted, table
 from plansmith_cli.programs.steps import Callees, Names, StepWriter
-from plansmith.text import clip, safe
 
 _PARTS: Final = (values, calling, runtime)
 _DEEPEST: Final = 5

@@ -21,9 +21,9 @@ from plansmith.plan.steps import (
     ReplyStep,
     ToolStep,
 )
-from plansmith_planner.yes_or_no import goes_on
-from plansmith_cli.programs.expressions import Expressions, call, literal, quoted, sequence, table
 from plansmith.text import clip, safe
+from plansmith_cli.programs.expressions import Expressions, call, literal, quoted, sequence, table
+from plansmith_planner.yes_or_no import goes_on
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from plansmith.plan.events import Event
+from plansmith.plan.run import Run, StepStatus
 from plansmith_cli.ui.output import use_colour
 from plansmith_cli.ui.progress import View, header, rows
 from plansmith_cli.ui.words import Words
-from plansmith.plan.events import Event
-from plansmith.plan.run import Run, StepStatus
 
 _STYLES: Final = {
     StepStatus.RUNNING: "cyan",

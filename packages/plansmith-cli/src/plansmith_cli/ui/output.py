@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from plansmith_cli.ui.width import fitted_to
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe, visible
+from plansmith_cli.ui.width import fitted_to
 
 if TYPE_CHECKING:
-    from plansmith_cli.ui import terminal_markdown
     from plansmith.formats import native
     from plansmith.report import markdown
+    from plansmith_cli.ui import terminal_markdown
 else:
     lazy_modules(
         globals(),

@@ -11,9 +11,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
+from plansmith.text import safe
 from plansmith_cli.ui.progress import Lines, is_stage
 from plansmith_cli.ui.width import clip_width
-from plansmith.text import safe
 
 if TYPE_CHECKING:
     from plansmith_cli.ui.words import Words

@@ -12,15 +12,15 @@ from datetime import datetime, timedelta
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
-from plansmith_cli.ui.output import print_line_json
-from plansmith_cli.ui.width import fitted_to
-from plansmith_cli.ui.words import Words
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.text import clip, safe
+from plansmith_cli.ui.output import print_line_json
+from plansmith_cli.ui.width import fitted_to
+from plansmith_cli.ui.words import Words
 
 if TYPE_CHECKING:
     from plansmith.review import draw, render

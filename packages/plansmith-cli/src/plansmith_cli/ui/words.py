@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith_cli.ui.own_locale import own_locale
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, lazy_pattern
 from plansmith.plan.sentence import Sentence, in_language, language_of, texts_under, with_hint
+from plansmith_cli.ui.own_locale import own_locale
 
 if TYPE_CHECKING:
     import re

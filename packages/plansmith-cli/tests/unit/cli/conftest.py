@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from plansmith_planner.models.choose import KEYS
 from plansmith_cli.main import main
+from plansmith_planner.models.choose import KEYS
 
 TOOLS = '''
 from pathlib import Path

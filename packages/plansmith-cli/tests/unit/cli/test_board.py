@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith import Plan, Run, RunStatus, StepStatus
+from plansmith.plan import events as e
+from plansmith.plan.run import StepState
 from plansmith_cli.ui.live import LiveBlock
 from plansmith_cli.ui.progress import ICONS, Lines, elapsed, header, rows
 from plansmith_cli.ui.words import words_for
-from plansmith.plan import events as e
-from plansmith.plan.run import StepState
 
 ENGLISH, CHINESE = words_for("en"), words_for("zh")
 

@@ -17,11 +17,11 @@ from tests.unit.cli.conftest import Cli, Write
 from tests.unit.cli.travel_model import NEW, TOOLS, Travel
 
 from plansmith import Plan
+from plansmith.testing import Reply
 from plansmith_cli.commands.chat import COMMANDS, is_command
 from plansmith_cli.keyboard import LineHistory, completions
 from plansmith_cli.main import main
 from plansmith_cli.ui.words import words_for
-from plansmith.testing import Reply
 
 PY = ("--tools", "travel.py")
 Pipe = Callable[..., tuple[int, str, str]]

@@ -16,10 +16,10 @@ from tests.unit.cli.conftest import Cli, Write
 
 import plansmith
 from plansmith import read_plan
+from plansmith.text import HAN, text_width
 from plansmith_cli import parser as cli_parser
 from plansmith_cli.command_table import COMMANDS
 from plansmith_cli.main import load_command, main, parser_of
-from plansmith.text import HAN, text_width
 
 SOURCE = Path(plansmith.__file__).parent
 CHINESE = cli_parser.chinese_texts()

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from plansmith.plan.problem import CODES
+from plansmith.text import HAN
 from plansmith_cli.command_table import COMMANDS
 from plansmith_cli.commands.help import problem_help
 from plansmith_cli.main import load_command, main, parser_of, split
 from plansmith_cli.options import repeated_flags
-from plansmith.plan.problem import CODES
-from plansmith.text import HAN
 
 Capture = pytest.CaptureFixture[str]
 PLAN: dict[str, Any] = {

@@ -12,8 +12,8 @@ from plansmith import Effect, RunStatus
 from plansmith.app import Plansmith
 from plansmith.errors import ToolFailed
 from plansmith.plan.limits import Limits
-from plansmith_planner.settings import PlannerSettings
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
+from plansmith_planner.settings import PlannerSettings
 
 BROKEN: dict[str, Any] = {"id": "b", "tool": "broken", "inputs": {"name": "x"}}
 NOTE: dict[str, Any] = {"id": "n", "tool": "note", "inputs": {"text": "hello"}, "after": ["b"]}

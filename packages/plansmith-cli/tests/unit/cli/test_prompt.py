@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_cli.questions import read_answer, read_choice
 from plansmith.plan.events import QuestionAsked
+from plansmith_cli.questions import read_answer, read_choice
 
 YES = {"y", "yes", "是", "好"}
 

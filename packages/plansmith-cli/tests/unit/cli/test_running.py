@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli, Write
 
-from plansmith_cli.command_table import COMMANDS
-from plansmith_cli.config import load_settings
 from plansmith.plan.events import StepDone, next_event
 from plansmith.store.urls import open_store
+from plansmith_cli.command_table import COMMANDS
+from plansmith_cli.config import load_settings
 
 PY = ("--tools", "tools.py")
 LOOK = {"id": "a", "tool": "look", "inputs": {"name": "x"}}

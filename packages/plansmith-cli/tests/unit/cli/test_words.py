@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from plansmith import PlanInvalid, check_plan, read_plan
-from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.width import fitted, folded
-from plansmith_cli.ui.words import error_text, words_for
 from plansmith.errors import Misconfigured
 from plansmith.plan.run import RunStatus, StepStatus
 from plansmith.text import text_width
+from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.width import fitted, folded
+from plansmith_cli.ui.words import error_text, words_for
 
 PIP = "pip install 'plansmith[postgres]'"
 ENGLISH, CHINESE = words_for("en"), words_for("zh")

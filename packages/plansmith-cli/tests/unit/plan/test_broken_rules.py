@@ -6,13 +6,13 @@ import pytest
 from pydantic import ValidationError
 
 from plansmith import Plan
-from plansmith_server.notices.settings import NoticeSettings
-from plansmith_cli.config import Settings
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.data import Record
 from plansmith.plan.limits import why_invalid
 from plansmith.plan.timing import Timing
 from plansmith.templates.template import given_template
+from plansmith_cli.config import Settings
+from plansmith_server.notices.settings import NoticeSettings
 
 
 @pytest.mark.parametrize(

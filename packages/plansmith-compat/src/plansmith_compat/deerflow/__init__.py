@@ -4,10 +4,45 @@ from plansmith_compat.deerflow.clarification import needs_clarification
 from plansmith_compat.deerflow.configuration import TURNS, Configuration, get_recursion_limit
 from plansmith_compat.deerflow.flow import TARGETS, DeerFlow, ResearchState, research_team
 from plansmith_compat.deerflow.llms import apply_prompt_template, get_llm_by_type
-from plansmith_compat.deerflow.messages import AIMessage, Command, GraphInterrupt, HumanMessage, interrupt
-from plansmith_compat.deerflow.models import Feedback, Goto, Plan, Route, Step, StepType, TeamRoute, Word, continue_to_running_research_team, parse_plan, read_feedback, route_feedback, route_plan, route_team
-from plansmith_compat.deerflow.nodes import State, background_investigation_node, coordinator_node, human_feedback_node, planner_node, reporter_node, research_team_node
-from plansmith_compat.deerflow.plan_fixes import extract_plan_content, repair_json_output, sanitize_args, sanitize_tool_response, validate_and_fix_plan
+from plansmith_compat.deerflow.messages import (
+    AIMessage,
+    Command,
+    GraphInterrupt,
+    HumanMessage,
+    interrupt,
+)
+from plansmith_compat.deerflow.models import (
+    Feedback,
+    Goto,
+    Plan,
+    Route,
+    Step,
+    StepType,
+    TeamRoute,
+    Word,
+    continue_to_running_research_team,
+    parse_plan,
+    read_feedback,
+    route_feedback,
+    route_plan,
+    route_team,
+)
+from plansmith_compat.deerflow.nodes import (
+    State,
+    background_investigation_node,
+    coordinator_node,
+    human_feedback_node,
+    planner_node,
+    reporter_node,
+    research_team_node,
+)
+from plansmith_compat.deerflow.plan_fixes import (
+    extract_plan_content,
+    repair_json_output,
+    sanitize_args,
+    sanitize_tool_response,
+    validate_and_fix_plan,
+)
 from plansmith_compat.deerflow.quality import Quality, quality
 from plansmith_compat.deerflow.workflow import run_agent_workflow_async
 

@@ -6,14 +6,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from plansmith.formats.dialect import Dialect, Reading, Writing, closed, id_losses, in_order, plan_schema
+from plansmith.formats.dialect import (
+    Dialect,
+    Reading,
+    Writing,
+    closed,
+    id_losses,
+    in_order,
+    plan_schema,
+)
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
-from plansmith_planner.parse.habits import Ids, Notes, export_text, inputs_loss, losses, no_such_step, not_a_plan, objects, raw_text, result_inputs, result_text, snake, step_losses, text_of
+from plansmith_planner.parse.habits import (
+    Ids,
+    Notes,
+    export_text,
+    inputs_loss,
+    losses,
+    no_such_step,
+    not_a_plan,
+    objects,
+    raw_text,
+    result_inputs,
+    result_text,
+    snake,
+    step_losses,
+    text_of,
+)
 
 REPORT: Final = "report"
 RESEARCHER: Final = "researcher"

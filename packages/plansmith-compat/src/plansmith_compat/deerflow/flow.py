@@ -11,13 +11,6 @@ from plansmith import plugins
 from plansmith.app import Plansmith
 from plansmith.arguments import ToolLike
 from plansmith.check.check_plan import Way, way_on
-from plansmith_compat.deerflow.configuration import TURNS, Configuration
-from plansmith_compat.deerflow.models import Feedback, Goto, Plan, Word, read_feedback, route_feedback
-from plansmith_compat.deerflow.plan_fixes import with_search
-from plansmith_compat.deerflow.quality import shares
-from plansmith_compat.deerflow.dialect import ANALYST, CODER, is_work, report_instruction
-from plansmith_compat.turns import answered, changed, planned
-from plansmith_planner.models.make import model_of
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
@@ -37,12 +30,26 @@ from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep
-from plansmith_planner.agent_cards import ANALYST as ANALYST_CARD
-from plansmith_planner.parse.habits import Ids, result_text
-from plansmith_planner.settings import PlannerSettings
 from plansmith.ports import Agent, Call, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds
+from plansmith_compat.deerflow.configuration import TURNS, Configuration
+from plansmith_compat.deerflow.dialect import ANALYST, CODER, is_work, report_instruction
+from plansmith_compat.deerflow.models import (
+    Feedback,
+    Goto,
+    Plan,
+    Word,
+    read_feedback,
+    route_feedback,
+)
+from plansmith_compat.deerflow.plan_fixes import with_search
+from plansmith_compat.deerflow.quality import shares
+from plansmith_compat.turns import answered, changed, planned
+from plansmith_planner.agent_cards import ANALYST as ANALYST_CARD
+from plansmith_planner.models.make import model_of
+from plansmith_planner.parse.habits import Ids, result_text
+from plansmith_planner.settings import PlannerSettings
 
 _DEERFLOW: Final = Actor(kind="program", name="deerflow")
 # Whole journals are read to judge plans, so not those of all runs.

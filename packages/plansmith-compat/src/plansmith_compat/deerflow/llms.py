@@ -13,15 +13,15 @@ from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from pydantic import BaseModel
 
-from plansmith_compat.deerflow.configuration import Configuration
-from plansmith_compat.deerflow.messages import AIMessage, get_message_content, role_of, spoken
 from plansmith.errors import UnreadableText
-from plansmith_planner.models.make import model_of
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith_planner.model_calls import prompt_text
-from plansmith_planner.parse.read import read_json
 from plansmith.ports import ArgumentsDelta, ChatModel, Message, Prompt, TextDelta
+from plansmith_compat.deerflow.configuration import Configuration
+from plansmith_compat.deerflow.messages import AIMessage, get_message_content, role_of, spoken
+from plansmith_planner.model_calls import prompt_text
+from plansmith_planner.models.make import model_of
+from plansmith_planner.parse.read import read_json
 
 _T = TypeVar("_T")
 _M = TypeVar("_M", bound=BaseModel)

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple, Self, cast
 from pydantic import BaseModel, ValidationError, model_validator
 
 from plansmith.check.check_plan import Way, way_on
-from plansmith_compat.deerflow.dialect import REPORT, read, write
 from plansmith.errors import PlanInvalid, UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.run import Run
+from plansmith_compat.deerflow.dialect import REPORT, read, write
 from plansmith_planner.parse.reply import read_plan_value
 
 _STATE: Final = ("plan_iterations", "max_plan_iterations", "current_plan")

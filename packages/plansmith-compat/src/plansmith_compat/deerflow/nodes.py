@@ -13,17 +13,40 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith.clock import SystemClock
-from plansmith_compat.deerflow.clarification import ROUNDS, build_clarified_topic_from_history, needs_clarification, reconstruct_clarification_history
+from plansmith.ports import ToolSource
+from plansmith_compat.deerflow.clarification import (
+    ROUNDS,
+    build_clarified_topic_from_history,
+    needs_clarification,
+    reconstruct_clarification_history,
+)
 from plansmith_compat.deerflow.configuration import Configuration
-from plansmith_compat.deerflow.llms import AGENT_LLM_MAP, Handoff, apply_prompt_template, configured, get_llm_by_type, in_thread
-from plansmith_compat.deerflow.messages import END, AIMessage, HumanMessage, command, get_message_content, interrupt
+from plansmith_compat.deerflow.llms import (
+    AGENT_LLM_MAP,
+    Handoff,
+    apply_prompt_template,
+    configured,
+    get_llm_by_type,
+    in_thread,
+)
+from plansmith_compat.deerflow.messages import (
+    END,
+    AIMessage,
+    HumanMessage,
+    command,
+    get_message_content,
+    interrupt,
+)
 from plansmith_compat.deerflow.models import Feedback, Plan, parse_plan, read_feedback, route_plan
-from plansmith_compat.deerflow.plan_fixes import extract_plan_content, repair_json_output, validate_and_fix_plan
+from plansmith_compat.deerflow.plan_fixes import (
+    extract_plan_content,
+    repair_json_output,
+    validate_and_fix_plan,
+)
 from plansmith_planner.context.background import HEADING, Search, investigate
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.locales import normal_tag
 from plansmith_planner.context.token_budget import rough_count
-from plansmith.ports import ToolSource
 
 # What DeerFlow's module of this name has is found here too.
 __all__ = [

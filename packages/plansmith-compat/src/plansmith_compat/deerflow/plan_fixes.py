@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
-from plansmith_compat.deerflow.messages import text_of_blocks
-from plansmith_compat.deerflow.dialect import RESEARCHER, is_work, read, write
 from plansmith.errors import PlanInvalid, UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.steps import AgentStep
+from plansmith_compat.deerflow.dialect import RESEARCHER, is_work, read, write
+from plansmith_compat.deerflow.messages import text_of_blocks
 from plansmith_planner.parse.read import read_json
 
 logger: Final = logging.getLogger("plansmith")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from plansmith_compat.deerflow.models import Plan, Step, StepType
 from plansmith.plan.data import Json
+from plansmith_compat.deerflow.models import Plan, Step, StepType
 from plansmith_planner.context.locales import locale_of
 
 # Shorter texts, such as a name, say nothing about a language.

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
+from plansmith.ports import Agent, ChatModel, Message, PlanStore, ToolSource
 from plansmith_compat.deerflow.clarification import ROUNDS
 from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.deerflow.flow import DeerFlow, ResearchState, research_team
 from plansmith_compat.deerflow.messages import AIMessage, GraphMessage, HumanMessage, spoken
 from plansmith_compat.deerflow.models import Goto
-from plansmith.ports import Agent, ChatModel, Message, PlanStore, ToolSource
 
 _log: Final = logging.getLogger("plansmith")
 _REVIEW: Final = "[ACCEPTED], or [EDIT_PLAN] and what to change: "

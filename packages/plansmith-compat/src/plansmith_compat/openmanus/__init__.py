@@ -7,10 +7,30 @@ from plansmith_compat.openmanus.flow_factory import FlowFactory, FlowType
 from plansmith_compat.openmanus.flow_options import FlowOptions
 from plansmith_compat.openmanus.llm import LLM
 from plansmith_compat.openmanus.rendering import PlanStepStatus
-from plansmith_compat.openmanus.schema import ROLE_TYPE, ROLE_VALUES, TOOL_CHOICE_TYPE, TOOL_CHOICE_VALUES, AgentState, Function, Memory, Message, Role, ToolCall, ToolChoice
+from plansmith_compat.openmanus.schema import (
+    ROLE_TYPE,
+    ROLE_VALUES,
+    TOOL_CHOICE_TYPE,
+    TOOL_CHOICE_VALUES,
+    AgentState,
+    Function,
+    Memory,
+    Message,
+    Role,
+    ToolCall,
+    ToolChoice,
+)
 from plansmith_compat.openmanus.tokens import CountingModel, TokenLimitExceeded
 from plansmith_compat.openmanus.tool import PlanningTool
-from plansmith_compat.openmanus.tools import BaseTool, CLIResult, OpenManusError, ToolCollection, ToolError, ToolFailure, ToolResult
+from plansmith_compat.openmanus.tools import (
+    BaseTool,
+    CLIResult,
+    OpenManusError,
+    ToolCollection,
+    ToolError,
+    ToolFailure,
+    ToolResult,
+)
 
 __all__ = [
     "LLM",

@@ -8,9 +8,8 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Final, cast
 
-from plansmith_compat.openmanus.dialect import NOT_STARTED, STATUSES, plan_steps, step_text, write
-from plansmith.formats.dialect import data_of, in_order
 from plansmith.engine.journal import Journal, whole_run
+from plansmith.formats.dialect import data_of, in_order
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.origin import Origin
@@ -22,6 +21,7 @@ from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.ports import Clock, PlanStore
 from plansmith.runs.journals import Journals
 from plansmith.runs.noted import NotedRuns
+from plansmith_compat.openmanus.dialect import NOT_STARTED, STATUSES, plan_steps, step_text, write
 
 ORIGIN: Final = Origin(kind="notes")
 _PREFIX: Final = "openmanus"

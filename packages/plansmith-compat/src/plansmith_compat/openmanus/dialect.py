@@ -7,7 +7,23 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
-from plansmith.formats.dialect import PRIMARY, Dialect, Reading, Writing, by_place, data_of, field_losses, id_losses, in_order, left_behind, order_losses, place_id, plain_text, plan_schema, reference_losses
+from plansmith.formats.dialect import (
+    PRIMARY,
+    Dialect,
+    Reading,
+    Writing,
+    by_place,
+    data_of,
+    field_losses,
+    id_losses,
+    in_order,
+    left_behind,
+    order_losses,
+    place_id,
+    plain_text,
+    plan_schema,
+    reference_losses,
+)
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
@@ -17,8 +33,8 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
-from plansmith_planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
 from plansmith.text import clip
+from plansmith_planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
 
 NAME: Final = "openmanus"
 TITLE: Final = "OpenManus"

@@ -9,29 +9,35 @@ from typing import Any, Final, cast
 from pydantic import Field, PrivateAttr
 
 from plansmith.app import Plansmith
-from plansmith_compat.openmanus.dialect import NAME, split_tag
-from plansmith_compat.openmanus import flow_texts as texts
-from plansmith_compat.openmanus.agents import BaseFlow, Workers, aliases, spec_names
-from plansmith_compat.openmanus.book import AGENT_KEEPS, Kept
-from plansmith_compat.openmanus.flow_options import Ask, FlowOptions
-from plansmith_compat.openmanus.llm import LLM, PlanningModel, llm_of
-from plansmith_compat.openmanus.rendering import PlanStepStatus, plan_text
-from plansmith_compat.openmanus.schema import Message
-from plansmith_compat.openmanus.steps import FlowAgent, StepTable, failure_text, more_about, running_step
-from plansmith_compat.openmanus.tokens import TokenLimitExceeded
-from plansmith_compat.openmanus.tool import PlanningTool
-from plansmith_compat.openmanus.tools import ToolError
-from plansmith_compat.verdict import verdict_of
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.ids import Ids
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
-from plansmith_planner.model_planner import RULES
-from plansmith_planner.settings import Fallback, PlannerSettings
 from plansmith.ports import ChatModel, PlanStore
 from plansmith.runs.replan import Rounds
+from plansmith_compat.openmanus import flow_texts as texts
+from plansmith_compat.openmanus.agents import BaseFlow, Workers, aliases, spec_names
+from plansmith_compat.openmanus.book import AGENT_KEEPS, Kept
+from plansmith_compat.openmanus.dialect import NAME, split_tag
+from plansmith_compat.openmanus.flow_options import Ask, FlowOptions
+from plansmith_compat.openmanus.llm import LLM, PlanningModel, llm_of
+from plansmith_compat.openmanus.rendering import PlanStepStatus, plan_text
+from plansmith_compat.openmanus.schema import Message
+from plansmith_compat.openmanus.steps import (
+    FlowAgent,
+    StepTable,
+    failure_text,
+    more_about,
+    running_step,
+)
+from plansmith_compat.openmanus.tokens import TokenLimitExceeded
+from plansmith_compat.openmanus.tool import PlanningTool
+from plansmith_compat.openmanus.tools import ToolError
+from plansmith_compat.verdict import verdict_of
+from plansmith_planner.model_planner import RULES
+from plansmith_planner.settings import Fallback, PlannerSettings
 
 _CALLER: Final = "who called the planning flow"
 _MOST_STEPS: Final = 100

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from plansmith.errors import Misconfigured
 from plansmith_compat.openmanus.agents import Workers
 from plansmith_compat.openmanus.flow import PlanningFlow
-from plansmith.errors import Misconfigured
 
 
 class FlowType(StrEnum):

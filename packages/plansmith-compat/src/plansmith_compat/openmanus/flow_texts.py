@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from plansmith_compat.openmanus.book import AGENT_KEEPS
-from plansmith_compat.openmanus.steps import places
 from plansmith.plan.events import Event, StepStarted
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run, StepStatus
+from plansmith_compat.openmanus.book import AGENT_KEEPS
+from plansmith_compat.openmanus.steps import places
 from plansmith_planner.context.fence import fence
 
 SUMMARY: Final = (

@@ -6,16 +6,24 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from plansmith_planner.models.tokens import count_prompt_tokens, count_tokens
-from plansmith_compat.openmanus.schema import ROLE_VALUES, TOOL_CHOICE_VALUES, Function, Message, Role, ToolCall, ToolChoice
-from plansmith_compat.openmanus.tokens import CountingModel, TokenLimitExceeded
 from plansmith.errors import Misconfigured, ModelFailed
-from plansmith_planner.models.make import model as make_model
-from plansmith_planner.models.make import model_of
 from plansmith.plan.capability import ToolSpec
-from plansmith_planner.context.fence import fence
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.ports import Message as PromptMessage
+from plansmith_compat.openmanus.schema import (
+    ROLE_VALUES,
+    TOOL_CHOICE_VALUES,
+    Function,
+    Message,
+    Role,
+    ToolCall,
+    ToolChoice,
+)
+from plansmith_compat.openmanus.tokens import CountingModel, TokenLimitExceeded
+from plansmith_planner.context.fence import fence
+from plansmith_planner.models.make import model as make_model
+from plansmith_planner.models.make import model_of
+from plansmith_planner.models.tokens import count_prompt_tokens, count_tokens
 
 Messages = Sequence["dict[str, Any] | Message"]
 _PROVIDERS: Final = {"azure": "azure", "aws": "bedrock"}

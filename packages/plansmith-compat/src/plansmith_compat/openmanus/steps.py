@@ -7,11 +7,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from plansmith_compat.openmanus.dialect import split_tag
-from plansmith_compat.openmanus.schema import AgentState
-from plansmith_compat.openmanus.tool import PlanningTool
-from plansmith_compat.openmanus.tools import ToolError
-from plansmith.formats.dialect import in_order
 from plansmith.engine.outcome import named
 from plansmith.errors import (
     InputNeeded,
@@ -20,12 +15,17 @@ from plansmith.errors import (
     ToolBusy,
     ToolFailed,
 )
+from plansmith.formats.dialect import in_order
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run
-from plansmith_planner.context.fence import fence
 from plansmith.ports import Call
+from plansmith_compat.openmanus.dialect import split_tag
+from plansmith_compat.openmanus.schema import AgentState
+from plansmith_compat.openmanus.tool import PlanningTool
+from plansmith_compat.openmanus.tools import ToolError
+from plansmith_planner.context.fence import fence
 
 _CUT_OFF: Final = "Terminated: Reached max steps"
 _SAID_NOTHING: Final = "(the agent said nothing)"

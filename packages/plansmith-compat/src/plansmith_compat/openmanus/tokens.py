@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from plansmith.errors import ModelFailed, ModelRefused
+from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta
+from plansmith_compat.openmanus.tools import OpenManusError
+from plansmith_planner.model_planner import RULES
 from plansmith_planner.models.tokens import count_prompt_tokens, count_tokens
 from plansmith_planner.models.wrappers import closing
-from plansmith_compat.openmanus.tools import OpenManusError
-from plansmith.errors import ModelFailed, ModelRefused
-from plansmith_planner.model_planner import RULES
-from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta
 
 
 class TokenLimitExceeded(OpenManusError, ModelFailed):

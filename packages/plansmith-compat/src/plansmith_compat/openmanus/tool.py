@@ -10,15 +10,21 @@ from typing import Any, Final, cast
 from pydantic import Field, PrivateAttr
 
 from plansmith.clock import SystemClock
-from plansmith_compat.openmanus.book import AGENT, Kept, PlanBook
-from plansmith_compat.openmanus.rendering import COMMANDS, STATUSES, parameters, plan_row, plan_text
-from plansmith_compat.openmanus.tools import BaseTool, ToolError, ToolResult
-from plansmith_compat.openmanus.views import PlanDict, PlanViews, dictionary, read_beside, read_memory
 from plansmith.errors import StaleWriter
 from plansmith.plan.events import Actor
 from plansmith.ports import Clock, PlanStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
+from plansmith_compat.openmanus.book import AGENT, Kept, PlanBook
+from plansmith_compat.openmanus.rendering import COMMANDS, STATUSES, parameters, plan_row, plan_text
+from plansmith_compat.openmanus.tools import BaseTool, ToolError, ToolResult
+from plansmith_compat.openmanus.views import (
+    PlanDict,
+    PlanViews,
+    dictionary,
+    read_beside,
+    read_memory,
+)
 
 _TRIES: Final = 5
 _NO_ACTIVE: Final = "No active plan. Please specify a plan_id or set an active plan."

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, cast
 
 from plansmith.clock import SystemClock
-from plansmith_compat.openmanus.dialect import STATUSES
-from plansmith_compat.openmanus.book import Kept, PlanBook
-from plansmith_compat.openmanus.tools import ToolError
 from plansmith.store.urls import open_store
+from plansmith_compat.openmanus.book import Kept, PlanBook
+from plansmith_compat.openmanus.dialect import STATUSES
+from plansmith_compat.openmanus.tools import ToolError
 
 PlanDict = dict[str, Any]
 

@@ -7,8 +7,25 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from plansmith.formats.dialect import Dialect, Reading, Writing, by_place, closed, data_of, field_losses, id_losses, in_order, left_behind, order_losses, place_id, plain_text, plan_schema, reference_losses, refers_to
 from plansmith.errors import ReferenceFailed
+from plansmith.formats.dialect import (
+    Dialect,
+    Reading,
+    Writing,
+    by_place,
+    closed,
+    data_of,
+    field_losses,
+    id_losses,
+    in_order,
+    left_behind,
+    order_losses,
+    place_id,
+    plain_text,
+    plan_schema,
+    reference_losses,
+    refers_to,
+)
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem

@@ -7,17 +7,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from plansmith_compat.sage.dialect import is_step
 from plansmith.errors import UnreadableText
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.data import Json
+from plansmith.ports import Ranker
+from plansmith_compat.sage.dialect import is_step
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.locales import locale_of
 from plansmith_planner.draft import Offer, draft_messages
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.reply import plan_fit
 from plansmith_planner.ranking.pick import shortlist
-from plansmith.ports import Ranker
 
 PlanStep = dict[str, Any]
 Manifest = Mapping[str, Mapping[str, Any]]

@@ -7,11 +7,11 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast
 
+from plansmith.errors import ModelFailed, PlansmithError
+from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith_compat.sage.drafting import coerce_json_array
 from plansmith_compat.sage.own_loop import in_own_loop, in_thread
-from plansmith.errors import ModelFailed, PlansmithError
 from plansmith_planner.model_calls import read_answer
-from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 
 
 class Generator(Protocol):

@@ -6,36 +6,43 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-from plansmith.clock import SystemClock
 from plansmith.check.constraints import constraint_problems
 from plansmith.check.names import Catalogue
-from plansmith_compat.sage.dialect import write
-from plansmith_compat.sage import drafting
-from plansmith_compat.sage.drafting import NOTHING, Manifest, PlanStep
-from plansmith_compat.sage.model import AskingModel, GeneratorLike, answer_text, ask, is_model, need_generator
-from plansmith_compat.sage.operator import MapFunction, Scoped
-from plansmith_compat.sage.own_loop import Tell, in_thread, told_by
-from plansmith_compat.sage.profile import BaseProfile, briefing_of
+from plansmith.clock import SystemClock
 from plansmith.formats.dialect import left_behind
 from plansmith.lazy import lazy_modules
-from plansmith_planner.models.make import model_of
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.planning import Planned, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.sentence import in_language
+from plansmith.ports import ChatModel, ContextBlock, ContextSource, Prompt
+from plansmith_compat.sage import drafting
+from plansmith_compat.sage.dialect import write
+from plansmith_compat.sage.drafting import NOTHING, Manifest, PlanStep
+from plansmith_compat.sage.model import (
+    AskingModel,
+    GeneratorLike,
+    answer_text,
+    ask,
+    is_model,
+    need_generator,
+)
+from plansmith_compat.sage.operator import MapFunction, Scoped
+from plansmith_compat.sage.own_loop import Tell, in_thread, told_by
+from plansmith_compat.sage.profile import BaseProfile, briefing_of
 from plansmith_planner.context.fence import fence
 from plansmith_planner.draft_loop import rules_of
 from plansmith_planner.fallback import salvage
 from plansmith_planner.model_calls import Transcript
+from plansmith_planner.models.make import model_of
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.stages import PlannerDeps
-from plansmith.ports import ChatModel, ContextBlock, ContextSource, Prompt
 
 if TYPE_CHECKING:
-    from plansmith_planner.ranking import minilm
     from plansmith.plan.plan import Plan
     from plansmith.ports import Ranker
+    from plansmith_planner.ranking import minilm
 else:
     lazy_modules(globals(), minilm="plansmith_planner.ranking.minilm")
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self
 
-from plansmith_compat.sage.operator import MapFunction
 from plansmith.plan.run_options import Profile
+from plansmith_compat.sage.operator import MapFunction
 
 _UNSET: Final = "- （未指定）"
 _GUIDANCE: Final = """Guidance:

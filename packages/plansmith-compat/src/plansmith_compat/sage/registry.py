@@ -8,12 +8,12 @@ from typing import Any, Protocol, cast
 
 from pydantic_core import from_json, to_json
 
-from plansmith_compat.sage.operator import MapFunction
-from plansmith_compat.sage.own_loop import in_thread
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import ToolSpec, tool_spec
 from plansmith.plan.data import Json
 from plansmith.ports import Call
+from plansmith_compat.sage.operator import MapFunction
+from plansmith_compat.sage.own_loop import in_thread
 
 
 class Registered(Protocol):

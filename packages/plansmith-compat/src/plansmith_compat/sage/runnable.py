@@ -9,8 +9,6 @@ from pydantic_core import from_json, to_json
 
 from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan
-from plansmith_compat.sage.dialect import read, reply_text, write
-from plansmith_compat.sage.drafting import PlanStep
 from plansmith.formats.dialect import place_id
 from plansmith.plan.capability import tool_specs
 from plansmith.plan.data import Json
@@ -18,6 +16,8 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import Ref, escape_text
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
+from plansmith_compat.sage.dialect import read, reply_text, write
+from plansmith_compat.sage.drafting import PlanStep
 from plansmith_planner.context.locales import locale_of
 from plansmith_planner.fallback import salvage
 

@@ -8,6 +8,16 @@ from contextlib import ExitStack
 from typing import Any, Final, Literal, Protocol, cast
 
 from plansmith.app import Plansmith
+from plansmith.errors import Refused, StaleDecision
+from plansmith.plan.capability import tool_specs
+from plansmith.plan.limits import Limits
+from plansmith.plan.next_move import AwaitReview, next_move
+from plansmith.plan.plan import Plan
+from plansmith.plan.planning import PlanRequest
+from plansmith.plan.run import Run, StepStatus
+from plansmith.ports import ChatModel, PlanStore
+from plansmith.review.policy import acting_steps
+from plansmith.store.memory import MemoryStore
 from plansmith_compat.sage.dialect import write
 from plansmith_compat.sage.drafting import PlanStep
 from plansmith_compat.sage.model import GeneratorLike, need_generator, wording_model
@@ -20,17 +30,7 @@ from plansmith_compat.sage.runnable import Runnable, runnable
 from plansmith_compat.sage.step_result import StepResult, result_of
 from plansmith_compat.sage.step_stream import failed_before, tell_steps
 from plansmith_compat.verdict import verdict_of
-from plansmith.errors import Refused, StaleDecision
 from plansmith_planner.models.make import model_of
-from plansmith.plan.capability import tool_specs
-from plansmith.plan.limits import Limits
-from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith.plan.plan import Plan
-from plansmith.plan.planning import PlanRequest
-from plansmith.plan.run import Run, StepStatus
-from plansmith.ports import ChatModel, PlanStore
-from plansmith.review.policy import acting_steps
-from plansmith.store.memory import MemoryStore
 
 Review = Callable[[Run], bool | Awaitable[bool | None] | None]
 _REPLANS: Final = 2

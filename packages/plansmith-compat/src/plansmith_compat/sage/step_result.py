@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, SupportsIndex
 
-from plansmith_compat.sage.dialect import observations_of
-from plansmith_compat.sage.drafting import PlanStep
 from plansmith.formats.dialect import in_order
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import ReplyStep
+from plansmith_compat.sage.dialect import observations_of
+from plansmith_compat.sage.drafting import PlanStep
 
 _DECIDE: Final = {
     "zh": "新的计划正等待您的决定：decide(approve=True) 或 decide(approve=False)。",

@@ -7,18 +7,18 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from plansmith_compat.sage.dialect import observations_of
 from plansmith.formats.dialect import in_order
 from plansmith.plan.events import PlanProposed, StepDone, StepFailed, StepStarted, StepUnknown
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import ToolStep
+from plansmith_compat.sage.dialect import observations_of
 
 if TYPE_CHECKING:
     from plansmith.app import Plansmith
-    from plansmith_compat.sage.own_loop import Tell
     from plansmith.plan.events import Event
     from plansmith.plan.plan import Plan
+    from plansmith_compat.sage.own_loop import Tell
 
 
 class _Teller:

@@ -7,13 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from plansmith.app import Plansmith
-from plansmith_compat.spring.dialects import write_as
-from plansmith_compat.spring.dialects.nl2sql import node_of, read
-from plansmith_compat.spring import keys
-from plansmith_compat.spring.keys import Updates
-from plansmith_compat.spring.nodes import REJECTED, feedback_data
-from plansmith_compat.spring.planner import error_text, only_nl2sql
-from plansmith_compat.turns import begun, changed, planned
 from plansmith.errors import Refused
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.next_move import (
@@ -29,6 +22,13 @@ from plansmith.plan.next_move import (
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.runs.intake import SEEN_FIRST
+from plansmith_compat.spring import keys
+from plansmith_compat.spring.dialects import write_as
+from plansmith_compat.spring.dialects.nl2sql import node_of, read
+from plansmith_compat.spring.keys import Updates
+from plansmith_compat.spring.nodes import REJECTED, feedback_data
+from plansmith_compat.spring.planner import error_text, only_nl2sql
+from plansmith_compat.turns import begun, changed, planned
 
 
 class DataAgent:

@@ -8,27 +8,27 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, cast
 
 from plansmith.clock import SystemClock
-from plansmith_compat.spring.dialects import write_as
-from plansmith_compat.spring.dialects.research import MANNER, read
-from plansmith_compat.spring import keys
-from plansmith_compat.spring.beans import ResearchPlan
-from plansmith_compat.spring.keys import State, Updates
-from plansmith_compat.spring.nodes import REJECTED, HumanFeedbackDispatcher, feedback_data
-from plansmith_compat.spring.planner import Drafting, OnText, error_text, streamed, text_of, usable
-from plansmith.formats.dialect import Reading
 from plansmith.engine.budget import OPTIONS, STOP
 from plansmith.errors import UnreadableText
-from plansmith_planner.models.make import model_of
+from plansmith.formats.dialect import Reading
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import has_errors, problem
 from plansmith.plan.sentence import Sentence
+from plansmith.ports import ChatModel, Clock, ContextBlock
+from plansmith_compat.spring import keys
+from plansmith_compat.spring.beans import ResearchPlan
+from plansmith_compat.spring.dialects import write_as
+from plansmith_compat.spring.dialects.research import MANNER, read
+from plansmith_compat.spring.keys import State, Updates
+from plansmith_compat.spring.nodes import REJECTED, HumanFeedbackDispatcher, feedback_data
+from plansmith_compat.spring.planner import Drafting, OnText, error_text, streamed, text_of, usable
 from plansmith_planner.agent_cards import CODER, RESEARCHER
+from plansmith_planner.models.make import model_of
 from plansmith_planner.parse.reply import read_plan_value
 from plansmith_planner.settings import PlannerSettings
-from plansmith.ports import ChatModel, Clock, ContextBlock
 
 __all__ = [
     "HumanFeedbackDispatcher",

@@ -8,13 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from plansmith.app import Plansmith
-from plansmith_compat.spring.dialects import write_as
-from plansmith_compat.spring.dialects.jmanus import read
-from plansmith_compat.spring.beans import ManusPlan, ManusStep
-from plansmith_compat.spring.planning_tool import OffersPlanning, PlanningTool, PlanningToolInterface
-from plansmith_compat.spring.published import PublishedTemplates, stop_with_sub_runs
 from plansmith.errors import Misconfigured, PlanInvalid, Refused
-from plansmith_planner.models.make import model_of
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
@@ -23,6 +17,16 @@ from plansmith.ports import Agent, ChatModel
 from plansmith.runs.deletion import delete_run
 from plansmith.templates.book import Template
 from plansmith.templates.parameters import parameter_names
+from plansmith_compat.spring.beans import ManusPlan, ManusStep
+from plansmith_compat.spring.dialects import write_as
+from plansmith_compat.spring.dialects.jmanus import read
+from plansmith_compat.spring.planning_tool import (
+    OffersPlanning,
+    PlanningTool,
+    PlanningToolInterface,
+)
+from plansmith_compat.spring.published import PublishedTemplates, stop_with_sub_runs
+from plansmith_planner.models.make import model_of
 
 _CREATE: Final = "create"
 _NOT_NAME: Final = re.compile(r"[^\w.-]+")

@@ -7,14 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from plansmith.check.check_plan import check_plan
-from plansmith_compat.spring.dialects.nl2sql import PARAMETERS, PYTHON, REPORT, SQL, TITLE, TOOLS, node_of, read
-from plansmith_compat.spring import keys
-from plansmith_compat.spring.beans import Bean
-from plansmith_compat.spring.keys import State, Updates
-from plansmith_compat.spring.planner import error_text, text_of
-from plansmith.formats.dialect import Reading
 from plansmith.engine.budget import OPTIONS, STOP
 from plansmith.errors import UnreadableText
+from plansmith.formats.dialect import Reading
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.fold import GO_ON
@@ -22,6 +17,20 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
+from plansmith_compat.spring import keys
+from plansmith_compat.spring.beans import Bean
+from plansmith_compat.spring.dialects.nl2sql import (
+    PARAMETERS,
+    PYTHON,
+    REPORT,
+    SQL,
+    TITLE,
+    TOOLS,
+    node_of,
+    read,
+)
+from plansmith_compat.spring.keys import State, Updates
+from plansmith_compat.spring.planner import error_text, text_of
 from plansmith_planner.agent_cards import CODER, SQL_WRITER
 from plansmith_planner.parse.habits import snake
 from plansmith_planner.parse.reply import read_plan_value

@@ -9,24 +9,24 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, cast
 
 from plansmith.clock import SystemClock
-from plansmith_compat.spring.dialects import write_as
-from plansmith_compat.spring.dialects.nl2sql import SQL, read
-from plansmith_compat.spring import keys
-from plansmith_compat.spring.keys import State, Updates
 from plansmith.errors import UnreadableText
-from plansmith_planner.models.make import model_of
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.problem import Problem, Severity
+from plansmith.ports import ChatModel, Clock, ContextBlock
+from plansmith_compat.spring import keys
+from plansmith_compat.spring.dialects import write_as
+from plansmith_compat.spring.dialects.nl2sql import SQL, read
+from plansmith_compat.spring.keys import State, Updates
 from plansmith_planner.agent_cards import CODER, SQL_WRITER
+from plansmith_planner.models.make import model_of
 from plansmith_planner.parse.habits import snake
 from plansmith_planner.parse.reply import read_plan_value
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.stages import PlannerDeps
-from plansmith.ports import ChatModel, Clock, ContextBlock
 
 OnText = Callable[[str], None]
 _KNOWLEDGE: Final = "business knowledge"

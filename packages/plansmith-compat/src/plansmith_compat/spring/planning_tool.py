@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
-from plansmith_compat.spring.dialects.jmanus import schema
-from plansmith_compat.spring.beans import Bean, ManusPlan, ManusStep
 from plansmith.errors import Refused
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
-from plansmith_planner.parse.habits import snake
 from plansmith.ports import ChatModel, Delta, Prompt
+from plansmith_compat.spring.beans import Bean, ManusPlan, ManusStep
+from plansmith_compat.spring.dialects.jmanus import schema
+from plansmith_planner.parse.habits import snake
 
 NAME: Final = "planning"
 DESCRIPTION: Final = "Makes the plan of a task: its title and its steps, or a direct response."

@@ -1,7 +1,22 @@
 """ValueCell's interface: super agent, plan service, execution planner and tasks."""
 
 from plansmith_compat.valuecell.connections import RemoteConnections, agentcard_to_prompt
-from plansmith_compat.valuecell.models import ExecutionPlan, PlannerInput, PlannerResponse, Response, ScheduleConfig, SuperAgentDecision, SuperAgentOutcome, Task, TaskBrief, TaskPattern, TaskStatus, UserInput, UserInputMetadata, calculate_next_execution_delay
+from plansmith_compat.valuecell.models import (
+    ExecutionPlan,
+    PlannerInput,
+    PlannerResponse,
+    Response,
+    ScheduleConfig,
+    SuperAgentDecision,
+    SuperAgentOutcome,
+    Task,
+    TaskBrief,
+    TaskPattern,
+    TaskStatus,
+    UserInput,
+    UserInputMetadata,
+    calculate_next_execution_delay,
+)
 from plansmith_compat.valuecell.orchestrator import AgentOrchestrator
 from plansmith_compat.valuecell.plan_service import PlanService
 from plansmith_compat.valuecell.planner import ExecutionPlanner

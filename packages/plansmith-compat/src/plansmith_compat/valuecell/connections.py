@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from plansmith import plugins
-from plansmith_connect.a2a.cards import NAMESPACE
 from plansmith.app import Plansmith
-from plansmith_planner.models.make import model_of
 from plansmith.plan.capability import AgentSpec
 from plansmith.ports import Agent, ChatModel
+from plansmith_connect.a2a.cards import NAMESPACE
+from plansmith_planner.models.make import model_of
 
 NOT_FOUND: Final = "The requested agent could not be found or is not available."
 

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.app import Plansmith
-from plansmith_compat.valuecell.dialect import GUIDANCE
-from plansmith_compat.turns import begun
-from plansmith_compat.valuecell.models import UserInput
 from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitAnswer, next_move
 from plansmith.plan.origin import Origin
@@ -18,9 +15,12 @@ from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.steps import AskStep
 from plansmith.plan.thread import Reading
-from plansmith_planner.recurrence import recurrence
 from plansmith.ports import Message
 from plansmith.text import HAN
+from plansmith_compat.turns import begun
+from plansmith_compat.valuecell.dialect import GUIDANCE
+from plansmith_compat.valuecell.models import UserInput
+from plansmith_planner.recurrence import recurrence
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, cast
 
-from plansmith.formats.dialect import Dialect, Reading, Writing, closed, in_order, plain_text, plan_schema
+from plansmith.formats.dialect import (
+    Dialect,
+    Reading,
+    Writing,
+    closed,
+    in_order,
+    plain_text,
+    plan_schema,
+)
 from plansmith.formats.native import read as read_native
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
@@ -15,7 +23,20 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_schedules import timing_of
 from plansmith.plan.steps import AgentStep, AskStep
-from plansmith_planner.parse.habits import Ids, Notes, decides, export_text, losses, no_such_step, not_a_plan, objects, raw_text, snake, step_losses, text_of
+from plansmith_planner.parse.habits import (
+    Ids,
+    Notes,
+    decides,
+    export_text,
+    losses,
+    no_such_step,
+    not_a_plan,
+    objects,
+    raw_text,
+    snake,
+    step_losses,
+    text_of,
+)
 
 TITLE: Final = "ValueCell"
 _TIMES: Final = frozenset({"schedule", "schedules"})

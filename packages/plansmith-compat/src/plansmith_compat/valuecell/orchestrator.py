@@ -8,19 +8,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from plansmith_compat.valuecell.connections import RemoteConnections
-from plansmith_compat.valuecell.conversations import handed_over, is_asked, place_of, times_of
-from plansmith_compat.valuecell.models import ExecutionPlan, Response, SuperAgentDecision, SuperAgentOutcome, TaskPattern, UserInput
-from plansmith_compat.valuecell.plan_service import PlanService
-from plansmith_compat.valuecell.planning_agent import Ask
-from plansmith_compat.valuecell.super_agent import AnySuperAgent, SuperAgent, SuperAgentService
-from plansmith_compat.valuecell.user_input import UserInputRequest
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import Schedule
 from plansmith.plan.thread import Reading
+from plansmith_compat.valuecell.connections import RemoteConnections
+from plansmith_compat.valuecell.conversations import handed_over, is_asked, place_of, times_of
+from plansmith_compat.valuecell.models import (
+    ExecutionPlan,
+    Response,
+    SuperAgentDecision,
+    SuperAgentOutcome,
+    TaskPattern,
+    UserInput,
+)
+from plansmith_compat.valuecell.plan_service import PlanService
+from plansmith_compat.valuecell.planning_agent import Ask
+from plansmith_compat.valuecell.super_agent import AnySuperAgent, SuperAgent, SuperAgentService
+from plansmith_compat.valuecell.user_input import UserInputRequest
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread

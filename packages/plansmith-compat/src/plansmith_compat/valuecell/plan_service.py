@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+from plansmith.plan.run import Run
 from plansmith_compat.valuecell.connections import Connections
 from plansmith_compat.valuecell.conversations import is_asked
 from plansmith_compat.valuecell.models import ExecutionPlan, UserInput
 from plansmith_compat.valuecell.planner import ExecutionPlanner
 from plansmith_compat.valuecell.planning_agent import Ask
 from plansmith_compat.valuecell.user_input import UserInputRegistry, UserInputRequest
-from plansmith.plan.run import Run
 
 
 class PlanService:

@@ -5,13 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import uuid4
 
-from plansmith_compat.valuecell.dialect import STATUSES
-from plansmith_compat.turns import answered
-from plansmith_compat.valuecell.connections import NOT_FOUND, Connections, agentcard_to_prompt, planable, smith_of
-from plansmith_compat.valuecell.conversations import Conversations, ask_for_time, asked_in, guidance_in, is_asked, place_of, short_title, times_of
-from plansmith_compat.valuecell.models import ExecutionPlan, PlannerResponse, ScheduleConfig, Task, TaskPattern, TaskStatus, UserInput
-from plansmith_compat.valuecell.planning_agent import MOST_QUESTIONS, UNKNOWN_MODEL, Ask, PlanningAgent, ask_agent, model_name, read_response
-from plansmith_compat.valuecell.user_input import UserInputRequest
 from plansmith.errors import PlansmithError, Refused, UnreadableText
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.origin import Origin
@@ -22,6 +15,44 @@ from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.step_schedules import parts, timing_of
 from plansmith.plan.steps import AgentStep
+from plansmith_compat.turns import answered
+from plansmith_compat.valuecell.connections import (
+    NOT_FOUND,
+    Connections,
+    agentcard_to_prompt,
+    planable,
+    smith_of,
+)
+from plansmith_compat.valuecell.conversations import (
+    Conversations,
+    ask_for_time,
+    asked_in,
+    guidance_in,
+    is_asked,
+    place_of,
+    short_title,
+    times_of,
+)
+from plansmith_compat.valuecell.dialect import STATUSES
+from plansmith_compat.valuecell.models import (
+    ExecutionPlan,
+    PlannerResponse,
+    ScheduleConfig,
+    Task,
+    TaskPattern,
+    TaskStatus,
+    UserInput,
+)
+from plansmith_compat.valuecell.planning_agent import (
+    MOST_QUESTIONS,
+    UNKNOWN_MODEL,
+    Ask,
+    PlanningAgent,
+    ask_agent,
+    model_name,
+    read_response,
+)
+from plansmith_compat.valuecell.user_input import UserInputRequest
 from plansmith_planner.context.locales import locale_of
 from plansmith_planner.parse.habits import decides, text_of
 from plansmith_planner.parse.read import read_json

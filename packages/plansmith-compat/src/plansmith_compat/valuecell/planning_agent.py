@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
+from plansmith.errors import ModelFailed
+from plansmith.formats.dialect import Reading, dialect
 from plansmith_compat.valuecell.models import PlannerInput, PlannerResponse, UserInput
 from plansmith_compat.valuecell.user_input import UserInputRequest
-from plansmith.formats.dialect import Reading, dialect
-from plansmith.errors import ModelFailed
 
 Ask = Callable[[UserInputRequest], Awaitable[None]]
 UNKNOWN_MODEL = "unknown model/provider"

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Generator
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
-from plansmith.clock import SystemClock
 from plansmith.app import Plansmith
+from plansmith.clock import SystemClock
+from plansmith.errors import PlansmithError
+from plansmith.plan.planning import Decision
+from plansmith.ports import ChatModel, ContextBlock
 from plansmith_compat.valuecell.conversations import Conversations
 from plansmith_compat.valuecell.models import SuperAgentDecision, SuperAgentOutcome, UserInput
-from plansmith.errors import PlansmithError
-from plansmith_planner.models.make import model_of
-from plansmith.plan.planning import Decision
 from plansmith_planner.context.gather import TIME, time_text
 from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.locales import locale_of
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.model_planner import ModelPlanner
+from plansmith_planner.models.make import model_of
 from plansmith_planner.triage import triage
-from plansmith.ports import ChatModel, ContextBlock
 
 UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"
 # Rules pass on whatever they are asked, and say no more about it.

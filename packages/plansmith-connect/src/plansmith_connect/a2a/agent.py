@@ -8,9 +8,6 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from plansmith_connect.a2a.cards import Card, agent_spec, card_changes, card_hash, choose_interface, sign_in_links
-from plansmith_connect.a2a.messages import gave_up
-from plansmith_connect.a2a.settings import AgentSettings, Lookup, check_name, fill_headers
 from plansmith.clock import SystemClock
 from plansmith.errors import (
     InputNeeded,
@@ -24,6 +21,16 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call, Clock
+from plansmith_connect.a2a.cards import (
+    Card,
+    agent_spec,
+    card_changes,
+    card_hash,
+    choose_interface,
+    sign_in_links,
+)
+from plansmith_connect.a2a.messages import gave_up
+from plansmith_connect.a2a.settings import AgentSettings, Lookup, check_name, fill_headers
 
 
 class A2AAgent:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from plansmith_connect.a2a.settings import NAME, AgentSettings, check_name
 from plansmith.errors import Misconfigured
 from plansmith.files import replace_file
 from plansmith.plan.sentence import Sentence
+from plansmith_connect.a2a.settings import NAME, AgentSettings, check_name
 
 
 class AgentBook:

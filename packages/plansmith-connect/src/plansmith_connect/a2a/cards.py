@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn, cast
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from plansmith_connect.a2a.settings import AgentSettings
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import AgentSpec, Skill
 from plansmith.plan.data import Json, content_hash, flaws
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.text import safe
+from plansmith_connect.a2a.settings import AgentSettings
 
 Card = dict[str, Json]
 

@@ -23,13 +23,23 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 
-from plansmith_connect.a2a.cards import BINDINGS, Card, choose_interface
-from plansmith_connect.a2a.messages import Artifact, ArtifactNews, Message, News, Part, State, StatusNews, Task, newest
-from plansmith_connect.a2a.settings import AgentSettings
-from plansmith_connect.a2a.wire import Cut, explain, open_http
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json, leaves, map_leaves
 from plansmith.plan.sentence import Sentence
+from plansmith_connect.a2a.cards import BINDINGS, Card, choose_interface
+from plansmith_connect.a2a.messages import (
+    Artifact,
+    ArtifactNews,
+    Message,
+    News,
+    Part,
+    State,
+    StatusNews,
+    Task,
+    newest,
+)
+from plansmith_connect.a2a.settings import AgentSettings
+from plansmith_connect.a2a.wire import Cut, explain, open_http
 
 T = TypeVar("T")
 # Protobuf ships no types; a module loaded by name has none either, and says so.

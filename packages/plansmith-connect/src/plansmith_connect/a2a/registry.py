@@ -11,11 +11,6 @@ from typing import Literal, Protocol
 
 from pydantic import ValidationError
 
-from plansmith_connect.a2a.agent import A2AAgent, fetch_card
-from plansmith_connect.a2a.book import AgentBook
-from plansmith_connect.a2a.cards import Card, agent_spec, card_changes, choose_interface, plan_name
-from plansmith_connect.a2a.settings import AgentSettings, check_name
-from plansmith_connect.approvals import Approval, Approvals
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision, ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect
@@ -23,6 +18,11 @@ from plansmith.plan.data import Flag, Json, Record, content_hash
 from plansmith.plan.limits import broken_rule
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.ports import Agent, Call, Clock
+from plansmith_connect.a2a.agent import A2AAgent, fetch_card
+from plansmith_connect.a2a.book import AgentBook
+from plansmith_connect.a2a.cards import Card, agent_spec, card_changes, choose_interface, plan_name
+from plansmith_connect.a2a.settings import AgentSettings, check_name
+from plansmith_connect.approvals import Approval, Approvals
 
 
 class NamedLookup(Protocol):

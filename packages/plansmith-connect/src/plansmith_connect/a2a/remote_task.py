@@ -8,15 +8,37 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from typing import Final, NoReturn
 
-from plansmith_connect.a2a.exchange import Exchange, Gone, survives
-from plansmith_connect.a2a.messages import CANNOT, ENDED_BADLY, LOST, SEND, SETTLED, WAITING, Asked, Message, News, Part, State, StatusNews, Task, add, answer_parts, asked_by, lost, message_result, need_of, question_of, task_result
-from plansmith_connect.a2a.settings import AgentSettings
-from plansmith_connect.a2a.wire import Cut, NotSent, TooMuch, Untrusted
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed, failure_of_call
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Clock
+from plansmith_connect.a2a.exchange import Exchange, Gone, survives
+from plansmith_connect.a2a.messages import (
+    CANNOT,
+    ENDED_BADLY,
+    LOST,
+    SEND,
+    SETTLED,
+    WAITING,
+    Asked,
+    Message,
+    News,
+    Part,
+    State,
+    StatusNews,
+    Task,
+    add,
+    answer_parts,
+    asked_by,
+    lost,
+    message_result,
+    need_of,
+    question_of,
+    task_result,
+)
+from plansmith_connect.a2a.settings import AgentSettings
+from plansmith_connect.a2a.wire import Cut, NotSent, TooMuch, Untrusted
 
 _FIRST_WAIT: Final = 0.1
 # How often a task that still waits after an answer is polled before the person is asked again.

@@ -12,11 +12,11 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from plansmith_connect.a2a.cards import Card, authority, card_url, plain_refusal, read_card
-from plansmith_connect.a2a.settings import AgentSettings
-from plansmith.retry_after import retry_after
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
+from plansmith.retry_after import retry_after
+from plansmith_connect.a2a.cards import Card, authority, card_url, plain_refusal, read_card
+from plansmith_connect.a2a.settings import AgentSettings
 
 _REDIRECTS: Final = 3
 _PASSING: Final = (408, 425, 429)

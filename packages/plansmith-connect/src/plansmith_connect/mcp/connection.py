@@ -28,15 +28,15 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
+from plansmith.errors import ToolBusy, ToolFailed
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+from plansmith.text import clip, safe
 from plansmith_connect.mcp.delivery import DELIVERY, Delivery
 from plansmith_connect.mcp.launch import Target
 from plansmith_connect.mcp.settings import ServerLimits
 from plansmith_connect.mcp.tap import Tap, tapped
 from plansmith_connect.mcp.transports import ServerOutput, copied_transport, web_transport
-from plansmith.errors import ToolBusy, ToolFailed
-from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence
-from plansmith.text import clip, safe
 
 Ask = Callable[[ElicitRequestParams], Awaitable[ElicitResult | ErrorData]]
 _REPLY: Final[TypeAdapter[Any]] = TypeAdapter(CallToolResult | InputRequiredResult)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from plansmith_connect.mcp.settings import ServerSettings
-from plansmith_connect.mcp.trusted_copy import refuse_folder
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
 from plansmith.text import safe
+from plansmith_connect.mcp.settings import ServerSettings
+from plansmith_connect.mcp.trusted_copy import refuse_folder
 
 # What a server may see of the environment without being given it by name.
 PASSED: Final = (

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from plansmith_connect.mcp.settings import ServerSettings, ToolSettings
 from plansmith.check.schemas import compiled
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, canonical_json, flaws
 from plansmith.plan.sentence import Sentence, joined
+from plansmith_connect.mcp.settings import ServerSettings, ToolSettings
 
 # A letter that is not plain becomes _xHEX_; a plain text that looks like that is marked as well.
 _ODD_IN_SERVER: Final = re.compile(r"[^A-Za-z0-9_-]|_(?=x[0-9a-f]+[^A-Za-z0-9-])")

@@ -19,12 +19,12 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from plansmith_connect.mcp.listing import leads_outside
 from plansmith.check.schemas import compiled
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, safe
+from plansmith_connect.mcp.listing import leads_outside
 
 DECLINE: Final = "decline"
 ACCEPT: Final = "accept"

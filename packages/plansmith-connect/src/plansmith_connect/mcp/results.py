@@ -24,13 +24,13 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from plansmith_connect.mcp.delivery import Delivery
 from plansmith.check.schemas import compiled
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, safe
+from plansmith_connect.mcp.delivery import Delivery
 
 _MOST_LETTERS: Final = 1000
 _PASSING: Final = (

@@ -22,18 +22,26 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from plansmith_connect.mcp.connection import Connection
-from plansmith_connect.mcp.delivery import Delivery
-from plansmith_connect.mcp.launch import Target
-from plansmith_connect.mcp.listing import Listed, Listing, read_listing
-from plansmith_connect.mcp.questions import Exchange, Question, need, pages_of, questions_of, refusal, take_answer
-from plansmith_connect.mcp.results import call_failure, is_repeatable, result_json
-from plansmith_connect.mcp.settings import ServerSettings
 from plansmith.errors import InputNeeded, PlansmithError, ToolBusy, ToolFailed, failure_of_call
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call
 from plansmith.text import clip, safe
+from plansmith_connect.mcp.connection import Connection
+from plansmith_connect.mcp.delivery import Delivery
+from plansmith_connect.mcp.launch import Target
+from plansmith_connect.mcp.listing import Listed, Listing, read_listing
+from plansmith_connect.mcp.questions import (
+    Exchange,
+    Question,
+    need,
+    pages_of,
+    questions_of,
+    refusal,
+    take_answer,
+)
+from plansmith_connect.mcp.results import call_failure, is_repeatable, result_json
+from plansmith_connect.mcp.settings import ServerSettings
 
 _STATE_WAIT_S: Final = 0.2
 _MOST_PROGRESS: Final = 300

@@ -12,11 +12,6 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from plansmith_connect.approvals import Approval, Approvals
-from plansmith_connect.mcp.delivery import Delivery
-from plansmith_connect.mcp.launch import launch_definition, launch_lines, target
-from plansmith_connect.mcp.listing import Listed, Listing, effect_words, server_name, wire_names
-from plansmith_connect.mcp.settings import ServerSettings
 from plansmith.errors import (
     Misconfigured,
     NotFound,
@@ -31,6 +26,11 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call
 from plansmith.text import safe
+from plansmith_connect.approvals import Approval, Approvals
+from plansmith_connect.mcp.delivery import Delivery
+from plansmith_connect.mcp.launch import launch_definition, launch_lines, target
+from plansmith_connect.mcp.listing import Listed, Listing, effect_words, server_name, wire_names
+from plansmith_connect.mcp.settings import ServerSettings
 
 if TYPE_CHECKING:
     from plansmith_connect.mcp.server import McpServer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from plansmith.ports import ChatModel
 from plansmith_desk.agents.local import LocalAgent
 from plansmith_desk.agents.local.limits import LocalLimits
 from plansmith_planner.agent_cards import ANALYST
-from plansmith.ports import ChatModel
 
 
 def analyst(

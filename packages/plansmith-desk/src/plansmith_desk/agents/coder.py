@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-from plansmith_desk.agents.local import LocalAgent
-from plansmith_desk.agents.local.limits import LocalLimits
-from plansmith_desk.agents.local.toolbox import Choice, Stop
-from plansmith_desk.sandbox.sandbox import BoxFile, Outcome, Sandbox
-from plansmith_desk.files.folder import Folder
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.agent_cards import CODER
 from plansmith.ports import Call, ChatModel, ToolSource
+from plansmith_desk.agents.local import LocalAgent
+from plansmith_desk.agents.local.limits import LocalLimits
+from plansmith_desk.agents.local.toolbox import Choice, Stop
+from plansmith_desk.files.folder import Folder
+from plansmith_desk.sandbox.sandbox import BoxFile, Outcome, Sandbox
+from plansmith_planner.agent_cards import CODER
 
 RUN: Final = "python.run"
 INPUTS: Final = "inputs.json"

@@ -10,18 +10,18 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
-from plansmith_desk.agents.local import prompt_of
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured, ModelFailed, UnreadableText
 from plansmith.plan.capability import AgentSpec, Effect
 from plansmith.plan.data import Json, Record, Whole
 from plansmith.plan.sentence import Sentence
+from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Message, Prompt
+from plansmith_desk.agents.local import prompt_of
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import clipped, rough_count
 from plansmith_planner.model_calls import read_answer
 from plansmith_planner.parse.read import read_json
-from plansmith.ports import Agent, Call, ChatModel, Clock, Closing, Message, Prompt
 
 PROMPT: Final = "reflect"
 ENOUGH: Final = 7

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from plansmith.ports import Agent, ChatModel, ToolSource
 from plansmith_desk.agents.analyst import analyst
 from plansmith_desk.agents.coder import coder
 from plansmith_desk.agents.local.limits import LocalLimits
 from plansmith_desk.agents.researcher import researcher
-from plansmith.ports import Agent, ChatModel, ToolSource
 
 
 def research_team(

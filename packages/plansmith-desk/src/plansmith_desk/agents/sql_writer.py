@@ -9,20 +9,20 @@ from typing import Any, Final, NamedTuple, cast
 
 from pydantic import ValidationError
 
-from plansmith_desk.agents.local import prompt_of, render_prompt
 from plansmith.clock import SystemClock
-from plansmith_desk.sql import SqlTools
-from plansmith_desk.sql.rows import RowLimits
 from plansmith.errors import ModelBusy, ModelFailed, ToolBusy, ToolFailed, UnreadableText
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, Record, json_text
 from plansmith.plan.sentence import Sentence
+from plansmith.ports import Call, ChatModel, Clock, ContextSource, Message, Prompt
+from plansmith_desk.agents.local import prompt_of, render_prompt
+from plansmith_desk.sql import SqlTools
+from plansmith_desk.sql.rows import RowLimits
 from plansmith_planner.agent_cards import SQL_WRITER
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.token_budget import clipped, rough_count
 from plansmith_planner.model_calls import read_answer
 from plansmith_planner.parse.read import read_json
-from plansmith.ports import Call, ChatModel, Clock, ContextSource, Message, Prompt
 
 PROMPT: Final = "sql_writer"
 SCHEMA_TOKENS: Final = 4_000

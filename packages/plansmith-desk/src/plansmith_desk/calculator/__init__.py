@@ -7,15 +7,25 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final, cast
 
-from plansmith_desk.calculator import numbers
-from plansmith_desk.calculator.numbers import Num
-from plansmith_desk.calculator.syntax import Value, compute, ungrouped
-from plansmith_desk.calculator.units import Unit, unit
-from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, PureTools, fields, items, string, whole
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.tools.toolset import (
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    PureTools,
+    fields,
+    items,
+    string,
+    whole,
+)
+from plansmith_desk.calculator import numbers
+from plansmith_desk.calculator.numbers import Num
+from plansmith_desk.calculator.syntax import Value, compute, ungrouped
+from plansmith_desk.calculator.units import Unit, unit
 
 _DIGITS: Final = 15
 _LONGEST_FRACTION: Final = 40

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from plansmith_desk.calculator import numbers
-from plansmith_desk.calculator.numbers import CONSTANTS, FUNCTIONS, Num, factorial
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence, did_you_mean
+from plansmith_desk.calculator import numbers
+from plansmith_desk.calculator.numbers import CONSTANTS, FUNCTIONS, Num, factorial
 
 Value = Num | list[Num]
 _DEEPEST: Final = 40

@@ -7,16 +7,39 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
 from plansmith.clock import SystemClock
-from plansmith_desk.calendar.moments import CALENDAR, CLOCK, Moment, elapsed, in_zone, moment, parts_between, placed, plus, weekdays_between, zone_of
-from plansmith_desk.calendar.places import zone_name
-from plansmith_desk.calendar.spoken import spoken
-from plansmith.tools.toolset import NOTES, TEXT, Arguments, BuiltIn, Job, PureTools, fields, noted, string, whole
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
+from plansmith.tools.toolset import (
+    NOTES,
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    PureTools,
+    fields,
+    noted,
+    string,
+    whole,
+)
+from plansmith_desk.calendar.moments import (
+    CALENDAR,
+    CLOCK,
+    Moment,
+    elapsed,
+    in_zone,
+    moment,
+    parts_between,
+    placed,
+    plus,
+    weekdays_between,
+    zone_of,
+)
+from plansmith_desk.calendar.places import zone_name
+from plansmith_desk.calendar.spoken import spoken
 
 _WHOLE: Final = {"type": "integer"}
 _TIME: Final = "Such as 2026-03-29, 2026-03-29T14:30, 24 December, tomorrow at 15:00, 下周五."

@@ -8,10 +8,10 @@ from calendar import monthrange
 from datetime import date, time, timedelta
 from typing import Final, NamedTuple
 
-from plansmith_desk.calendar.holidays import HOLIDAYS
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence
+from plansmith_desk.calendar.holidays import HOLIDAYS
 
 _LONGEST: Final = 60
 _MONTHS: Final = (

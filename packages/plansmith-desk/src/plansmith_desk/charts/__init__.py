@@ -10,16 +10,29 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith_desk.charts.draw import COLOURS, Chart, Series, draw
-from plansmith_desk.charts.naming import heading
-from plansmith_desk.files.folder import Folder
-from plansmith_desk.tables.catalogue import loose
-from plansmith.tools.toolset import NOTES, TEXT, Arguments, BuiltIn, Job, ToolSet, fields, flag, items, known, noted, string
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
+from plansmith.tools.toolset import (
+    NOTES,
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    fields,
+    flag,
+    items,
+    known,
+    noted,
+    string,
+)
+from plansmith_desk.charts.draw import COLOURS, Chart, Series, draw
+from plansmith_desk.charts.naming import heading
+from plansmith_desk.files.folder import Folder
+from plansmith_desk.tables.catalogue import loose
 
 _KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
 _MOST_BARS: Final = 300

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from plansmith_desk.charts.naming import axis_title, description
 from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
+from plansmith_desk.charts.naming import axis_title, description
 
 # Told apart also by people who do not see all colours, in this order.
 COLOURS: Final = (

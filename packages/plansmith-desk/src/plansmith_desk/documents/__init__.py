@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from plansmith.errors import ToolFailed
+from plansmith.lazy import lazy_modules
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+from plansmith.text import CJK_RANGE, clip
+from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, noted
 from plansmith_desk.documents.compare import Difference, compare_files, compare_lines, told
 from plansmith_desk.documents.selection import DocumentLimits, Selection
 from plansmith_desk.documents.specs import COMPARE, COUNT, DUPLICATES, LOOKUP, READ_ALL
 from plansmith_desk.documents.text import is_paged
 from plansmith_desk.files.folder import Folder, stamp
 from plansmith_desk.files.patterns import search_forms
-from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, noted
-from plansmith.errors import ToolFailed
-from plansmith.lazy import lazy_modules
-from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence
-from plansmith.text import CJK_RANGE, clip
 
 if TYPE_CHECKING:
     from plansmith_desk.documents import lookup

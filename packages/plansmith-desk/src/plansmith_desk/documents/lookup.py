@@ -10,10 +10,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
+from plansmith.text import CJK_RANGE
 from plansmith_planner.context.documents import Chunk, chunks
 from plansmith_planner.context.lexical import terms
 from plansmith_planner.ranking.words import FILLER, STOP, is_cjk, stem
-from plansmith.text import CJK_RANGE
 
 MOST_LETTERS: Final = 1_800
 _CHUNK: Final = 450

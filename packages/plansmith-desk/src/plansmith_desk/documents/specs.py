@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from plansmith.tools.toolset import NOTES, TEXT, fields, items, string
 from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.tools.toolset import NOTES, TEXT, fields, items, string
 
 _COUNT: Final = {"type": "integer", "minimum": 0}
 _WHERE: Final = "A file, a folder or a pattern such as notes/*.md"

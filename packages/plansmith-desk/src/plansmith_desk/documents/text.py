@@ -18,11 +18,11 @@ from importlib.util import find_spec
 from typing import Any, Final, cast
 from xml.parsers import expat
 
-from plansmith_planner.context.files import page_text
-from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
-from plansmith.tools.toolset import Job
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
+from plansmith.tools.toolset import Job
+from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
+from plansmith_planner.context.files import page_text
 
 PAGED: Final = frozenset({".pdf", ".docx"})
 _WEB: Final = frozenset({".html", ".htm"})

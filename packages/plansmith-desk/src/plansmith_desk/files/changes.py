@@ -8,13 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
 
-from plansmith_desk import charts
-from plansmith_desk.files import moving, workspace
-from plansmith_desk.files.folder import Folder, Written, check_free, check_size, stamp
-from plansmith_desk.files.moving import new_path
-from plansmith_desk.tables import TableTools
-from plansmith_desk.tables import specs as tables
-from plansmith.tools.toolset import ToolSet
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
@@ -23,6 +16,13 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ToolStep
 from plansmith.ports import Call, ToolSource
 from plansmith.runs.files import UNSEEN, Content, FileChange, Preview
+from plansmith.tools.toolset import ToolSet
+from plansmith_desk import charts
+from plansmith_desk.files import moving, workspace
+from plansmith_desk.files.folder import Folder, Written, check_free, check_size, stamp
+from plansmith_desk.files.moving import new_path
+from plansmith_desk.tables import TableTools
+from plansmith_desk.tables import specs as tables
 
 _MOST_BYTES: Final = 10_000_000
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from plansmith.protected_files import is_held, is_protected
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.sentence import Sentence
+from plansmith.protected_files import is_held, is_protected
 
 _DEEPEST: Final = 16
 _LONGEST_NAME: Final = 200

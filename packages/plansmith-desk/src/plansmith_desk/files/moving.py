@@ -11,13 +11,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from plansmith.protected_files import is_protected_below
-from plansmith_desk.files.folder import Folder, check_parts, failed, flush, protected, regular, replacing, stamp
-from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, flag, string
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.protected_files import is_protected_below
+from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, flag, string
+from plansmith_desk.files.folder import (
+    Folder,
+    check_parts,
+    failed,
+    flush,
+    protected,
+    regular,
+    replacing,
+    stamp,
+)
 
 _PIECE: Final = 1 << 20
 _MOST_BYTES: Final = 2_000_000_000

@@ -8,9 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith_desk.files import moving, workspace
-from plansmith_desk.files.changes import preview, step_preview, writes_files
-from plansmith_desk.files.folder import Folder, regular
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged, Misconfigured, PlansmithError, ToolFailed
 from plansmith.plan import events as e
@@ -23,6 +20,9 @@ from plansmith.ports import PlanStore
 from plansmith.review.policy import active_steps
 from plansmith.runs.changed_values import consent_values
 from plansmith.runs.files import UNKNOWN, FileState, Preview, RunFile, Shown, file_kind
+from plansmith_desk.files import moving, workspace
+from plansmith_desk.files.changes import preview, step_preview, writes_files
+from plansmith_desk.files.folder import Folder, regular
 
 if TYPE_CHECKING:
     from plansmith.runs.service import RunService

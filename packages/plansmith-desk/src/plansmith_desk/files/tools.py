@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith_desk.documents.text import file_text, is_paged
-from plansmith_desk.files.folder import Folder
-from plansmith_desk.files.patterns import search_forms
-from plansmith.tools.toolset import NOTES, Arguments, BuiltIn, Job, ToolSet, noted
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.tools.toolset import NOTES, Arguments, BuiltIn, Job, ToolSet, noted
+from plansmith_desk.documents.text import file_text, is_paged
+from plansmith_desk.files.folder import Folder
+from plansmith_desk.files.patterns import search_forms
 
 
 def _object(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:

@@ -8,13 +8,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from plansmith_desk.files.folder import Folder
-from plansmith_desk.files.patterns import fits
-from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, flag, items, string, whole
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.tools.toolset import (
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    fields,
+    flag,
+    items,
+    string,
+    whole,
+)
+from plansmith_desk.files.folder import Folder
+from plansmith_desk.files.patterns import fits
 
 _PATH: Final = string("Path of the file, relative to the working folder.", minLength=1)
 _SIZE: Final = {"type": "integer", "minimum": 0}

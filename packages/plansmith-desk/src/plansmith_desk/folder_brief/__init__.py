@@ -10,12 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from plansmith.ports import ContextBlock
 from plansmith.protected_files import is_held
 from plansmith_desk.files.folder import Folder
 from plansmith_desk.folder_brief.details import Entry, Reading, entries_of
 from plansmith_desk.folder_brief.layout import BriefLines, brief_lines
 from plansmith_planner.context.gather import FOLDER, FOLDER_NEAR
-from plansmith.ports import ContextBlock
 
 _MOST_FILES: Final = 2_000
 _MOST_SEEN: Final = 20_000

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from plansmith.errors import PlansmithError
+from plansmith.ports import Call
+from plansmith.text import clip, visible
+from plansmith.tools.toolset import Job
 from plansmith_desk.documents.text import paper_head
 from plansmith_desk.files.folder import Folder
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables.database import ENDINGS as DATABASES
 from plansmith_desk.tables.database import DatabaseCopy
 from plansmith_desk.tables.read import Data, TableLimits, read_table
-from plansmith.tools.toolset import Job
-from plansmith.errors import PlansmithError
-from plansmith.ports import Call
-from plansmith.text import clip, visible
 
 _WHOLE: Final = 600_000  # bytes of a table that is read whole
 _HEAD: Final = 100_000  # bytes read of a larger one

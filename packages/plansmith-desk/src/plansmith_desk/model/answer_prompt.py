@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from plansmith_planner.ranking.words import terms
 from plansmith.ports import Message
 from plansmith.report.result_text import facts
 from plansmith.text import HAN
+from plansmith_planner.ranking.words import terms
 
 SYSTEM: Final = (
     "Answer the request in one or two short sentences, from the results alone, in the language "

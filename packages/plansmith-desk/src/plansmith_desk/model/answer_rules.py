@@ -7,10 +7,19 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any, Final, cast
 
-from plansmith_desk.model.answer_notes import in_language
-from plansmith_desk.model.answer_shape import MOST_NAMES, MOST_ROWS, Answer, Asked, Fields, Rule, list_in, table_in
-from plansmith_desk.model.file_answers import FILE_RULES
 from plansmith.report.result_text import Language, number_text
+from plansmith_desk.model.answer_notes import in_language
+from plansmith_desk.model.answer_shape import (
+    MOST_NAMES,
+    MOST_ROWS,
+    Answer,
+    Asked,
+    Fields,
+    Rule,
+    list_in,
+    table_in,
+)
+from plansmith_desk.model.file_answers import FILE_RULES
 
 _COLUMNS: Final = re.compile(
     r"\b(?:describe|types?|structure|schema|overview|about|missing|distinct|min|max|mean|average|"

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from plansmith_desk.model.signatures import Offered
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, Ref, pieces, ref_of
 from plansmith.plan.steps import ToolStep
+from plansmith.ports import ContextBlock, PlanBrief
+from plansmith.text import visible
+from plansmith_desk.model.signatures import Offered
 from plansmith_planner.context.fence import label
 from plansmith_planner.context.gather import EARLIER, FOLDER, FOLDER_NEAR
 from plansmith_planner.context.history import TITLE
-from plansmith.ports import ContextBlock, PlanBrief
-from plansmith.text import visible
 
 _TASK: Final[Mapping[str, Any]] = {
     "type": "object",

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from plansmith.text import HAN
 from plansmith_desk.model.grammar import GrammarBook
 from plansmith_desk.model.grammar_rules import literal
 from plansmith_desk.model.signatures import Offered
-from plansmith.text import HAN
 
 MOST_CALLS: Final = 6
 REPLY_START: Final = '{"reply":'

@@ -8,15 +8,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
-from plansmith_desk.model.brief import DraftTask
-from plansmith_desk.model.grounding import ASK, grounded, without_later
-from plansmith_desk.model.known_names import KnownNames
-from plansmith_desk.model.signatures import WORDS, Offered
 from plansmith.plan.data import Json
 from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStyle
 from plansmith.text import HAN
+from plansmith_desk.model.brief import DraftTask
+from plansmith_desk.model.grounding import ASK, grounded, without_later
+from plansmith_desk.model.known_names import KnownNames
+from plansmith_desk.model.signatures import WORDS, Offered
 
 _WHOLE: Final = re.compile(r"\$([1-9])((?:\.[A-Za-z0-9_]+)*)")
 # Arguments that name one thing: the text of a whole result is never right there.

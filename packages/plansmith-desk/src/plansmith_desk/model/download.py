@@ -17,10 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
 
-from plansmith_planner.models.choose import Progress, is_offline
-from plansmith_desk.model.files import FolderBusy, KnownModel, ModelFolder, digest_of, folder_lock
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.sentence import Sentence, joined
+from plansmith_desk.model.files import FolderBusy, KnownModel, ModelFolder, digest_of, folder_lock
+from plansmith_planner.models.choose import Progress, is_offline
 
 _BLOCK: Final = 1 << 20
 _SILENCE_S: Final = 30.0

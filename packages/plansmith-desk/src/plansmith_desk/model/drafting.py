@@ -8,16 +8,6 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
-from plansmith_planner.models.fact_checked import check_wording, source_text
-from plansmith_desk.model.answer_prompt import answer_start
-from plansmith_desk.model.brief import DraftTask, offered
-from plansmith_desk.model.call_language import calls_grammar, reply_grammar
-from plansmith_desk.model.calls_to_plan import DraftParts, new_call, plan_of_draft
-from plansmith_desk.model.follow_up import completed, follow_up_messages, follows, put_in_place
-from plansmith_desk.model.model import LocalModel
-from plansmith_desk.model.prompt import chosen_tools, constant_tools, draft_prompt, folder_prefix, prompt_prefix
-from plansmith_desk.model.wording import Task, answer
-from plansmith_planner.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelRefused, PromptTooLong
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.capability import ToolSpec
@@ -32,6 +22,22 @@ from plansmith.ports import (
     TriageBrief,
     Usage,
 )
+from plansmith_desk.model.answer_prompt import answer_start
+from plansmith_desk.model.brief import DraftTask, offered
+from plansmith_desk.model.call_language import calls_grammar, reply_grammar
+from plansmith_desk.model.calls_to_plan import DraftParts, new_call, plan_of_draft
+from plansmith_desk.model.follow_up import completed, follow_up_messages, follows, put_in_place
+from plansmith_desk.model.model import LocalModel
+from plansmith_desk.model.prompt import (
+    chosen_tools,
+    constant_tools,
+    draft_prompt,
+    folder_prefix,
+    prompt_prefix,
+)
+from plansmith_desk.model.wording import Task, answer
+from plansmith_planner.models.fact_checked import check_wording, source_text
+from plansmith_planner.models.tokens import count_prompt_tokens
 
 _WORDING_TOKENS: Final = 3000
 _DRAFT: Final = 640  # tokens

@@ -13,11 +13,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+from plansmith.errors import Misconfigured, ModelFailed
+from plansmith.plan.sentence import Sentence
 from plansmith_desk.model.files import digest_of
 from plansmith_desk.model.prepare import NotPrepared, Preparation
 from plansmith_desk.model.prompt_cache import PromptCache, Slot, prompt_text, shared_start
-from plansmith.errors import Misconfigured, ModelFailed
-from plansmith.plan.sentence import Sentence
 
 OnPiece = Callable[[dict[str, Any]], bool]
 

@@ -6,7 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from plansmith_desk.model.answer_shape import MOST_NAMES, MOST_ROWS, Answer, Asked, Fields, Rule, list_in, table_in
+from plansmith_desk.model.answer_shape import (
+    MOST_NAMES,
+    MOST_ROWS,
+    Answer,
+    Asked,
+    Fields,
+    Rule,
+    list_in,
+    table_in,
+)
 
 _MOST_LINES: Final = 5
 _HEADINGS: Final = {"path": "文件", "size": "大小（字节）", "modified": "修改时间", "count": "行数"}

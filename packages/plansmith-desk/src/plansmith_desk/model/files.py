@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from plansmith_planner.models.choose import Progress
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
+from plansmith_planner.models.choose import Progress
 
 _ADAPTERS: Final = Path(__file__).parent / "adapters"
 

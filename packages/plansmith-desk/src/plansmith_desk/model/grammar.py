@@ -7,8 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
-from plansmith_desk.model.grammar_rules import FORMATS, RULES, USES, exactly, literal, number_range, pattern_expression, whole_range
 from plansmith.plan.data import Json
+from plansmith_desk.model.grammar_rules import (
+    FORMATS,
+    RULES,
+    USES,
+    exactly,
+    literal,
+    number_range,
+    pattern_expression,
+    whole_range,
+)
 
 Schema = Mapping[str, Any]
 

@@ -7,11 +7,11 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+from plansmith.plan.data import Json, leaves
+from plansmith.text import HAN
 from plansmith_desk.model.known_names import is_beside
 from plansmith_desk.model.signatures import Offered
 from plansmith_desk.model.units import SPELLED, amounts, in_wanted_unit
-from plansmith.plan.data import Json, leaves
-from plansmith.text import HAN
 
 ASK: Final = "?"
 _INSIDE: Final = re.compile(r"\$[1-9]")

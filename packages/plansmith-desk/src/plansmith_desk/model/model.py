@@ -13,12 +13,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, cast
 
-from plansmith_desk.model.engine import Engine, fitting_threads, usable_cores
-from plansmith_desk.model.grammar import grammar_of
 from plansmith.errors import ModelFailed, PlansmithError, PromptTooLong
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith_planner.model_calls import read_answer
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
+from plansmith_desk.model.engine import Engine, fitting_threads, usable_cores
+from plansmith_desk.model.grammar import grammar_of
+from plansmith_planner.model_calls import read_answer
 
 MAX_TOKENS: Final = 1024
 _TELL_S: Final = 1.0  # between two messages about the pace of writing

@@ -15,8 +15,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith_desk.model.files import FolderBusy, KnownModel, ModelFolder, Weights, digest_of, folder_lock
 from plansmith.plan.sentence import Sentence
+from plansmith_desk.model.files import (
+    FolderBusy,
+    KnownModel,
+    ModelFolder,
+    Weights,
+    digest_of,
+    folder_lock,
+)
 
 Tell = Callable[[str], None]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from plansmith.ports import Message
 from plansmith_desk.model.brief import DraftTask
 from plansmith_desk.model.signatures import WORDS, Offered, easiest, signature
 from plansmith_planner.context.token_budget import rough_count
-from plansmith.ports import Message
 
 RULES: Final = """\
 You are Plansmith. Turn the request into calls of the listed tools, in the order they run.

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from plansmith_desk.model.files import digest_of
 from plansmith.files import replace_file
+from plansmith_desk.model.files import digest_of
 
 _MOST_KEPT: Final = 16
 _MOST_BYTES: Final = 256 << 20

@@ -8,17 +8,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from plansmith_desk.model.brief import DraftTask
-from plansmith_desk.model.calls_to_plan import no_plan, plan_of_calls
-from plansmith_desk.model.demo import keyword
-from plansmith_desk.model.grounding import ASK
-from plansmith_desk.model.signatures import Offered
-from plansmith_desk.model.wording import Task, language_of, worded
 from plansmith.errors import Misconfigured, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith_planner.ranking.pick import shortlist
-from plansmith_planner.ranking.words import FILLER, terms
 from plansmith.ports import (
     Delta,
     ModelDone,
@@ -30,6 +22,14 @@ from plansmith.ports import (
     Usage,
 )
 from plansmith.text import READ_BY_RULES
+from plansmith_desk.model.brief import DraftTask
+from plansmith_desk.model.calls_to_plan import no_plan, plan_of_calls
+from plansmith_desk.model.demo import keyword
+from plansmith_desk.model.grounding import ASK
+from plansmith_desk.model.signatures import Offered
+from plansmith_desk.model.wording import Task, language_of, worded
+from plansmith_planner.ranking.pick import shortlist
+from plansmith_planner.ranking.words import FILLER, terms
 
 _QUOTED: Final = re.compile(
     r"\"([^\"\n]{1,500})\"|“([^”\n]{1,500})”|「([^」\n]{1,500})」|《([^》\n]{1,500})》"

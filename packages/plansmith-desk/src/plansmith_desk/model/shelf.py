@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from plansmith_planner.models.choose import Choice, KeptModel, Progress, Tried
+from plansmith.plan.sentence import Sentence
 from plansmith_desk.model.download import pull_local, pull_remote
 from plansmith_desk.model.files import KNOWN, KnownModel, ModelFolder, known_model
-from plansmith.plan.sentence import Sentence
+from plansmith_planner.models.choose import Choice, KeptModel, Progress, Tried
 
 
 class EmbeddedShelf(ModelFolder):

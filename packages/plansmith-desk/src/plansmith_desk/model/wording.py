@@ -8,16 +8,23 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Se
 from contextlib import aclosing
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
-from plansmith_planner.models.fact_checked import strange_names, unfounded
-from plansmith_desk.model.answer_prompt import answer_messages, answer_start, best_blocks, file_texts, is_summary, material
-from plansmith_desk.model.answer_rules import notes_of, rule_answer
-from plansmith_desk.model.answer_shape import MOST_NAMES, Answer
 from plansmith.errors import ModelFailed
 from plansmith.plan.refs import Ref, pieces, value_text
-from plansmith_planner.ranking.words import terms
 from plansmith.ports import Delta, Message, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 from plansmith.report.result_text import Language, facts
 from plansmith.text import HAN, clip
+from plansmith_desk.model.answer_prompt import (
+    answer_messages,
+    answer_start,
+    best_blocks,
+    file_texts,
+    is_summary,
+    material,
+)
+from plansmith_desk.model.answer_rules import notes_of, rule_answer
+from plansmith_desk.model.answer_shape import MOST_NAMES, Answer
+from plansmith_planner.models.fact_checked import strange_names, unfounded
+from plansmith_planner.ranking.words import terms
 
 _NOTHING: Final = re.compile(
     r"\b(?:no|none|not|nothing|neither|cannot|unable)\b|n't\b|没有|无法|未|不(?:存在|能|包含|含)",

@@ -18,11 +18,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from plansmith.tools.toolset import Job
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import parse_json, stored_json
 from plansmith.plan.sentence import stored_sentence
 from plansmith.ports import Call
+from plansmith.tools.toolset import Job
 
 HEAD: Final = struct.Struct("!Q")
 NOBODY_ASKED: Final = 75  # it took no call: one that was on its way can be made anew

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith import errors
-from plansmith_desk.sandbox.subprocess_main import CANCEL, HEAD, NOBODY_ASKED, encoded
-from plansmith.tools.toolset import SHARE, Job
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json, parse_json
 from plansmith.plan.sentence import Sentence, read_sentence
+from plansmith.tools.toolset import SHARE, Job
+from plansmith_desk.sandbox.subprocess_main import CANCEL, HEAD, NOBODY_ASKED, encoded
 
 _ROOT: Final = str(Path(errors.__file__).parents[1])
 # A Python without the environment finds its own packages, and ours where they were found here.

@@ -6,15 +6,27 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from plansmith_planner.context.schema import Table, schema_blocks
-from plansmith_desk.sql.engines import HINT, Database
-from plansmith_desk.sql.rows import ROWS, RowLimits, parameters_of
-from plansmith.tools.toolset import NOTES, TEXT, Arguments, BuiltIn, Job, ToolSet, fields, items, noted, string, whole
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith.ports import ContextBlock
+from plansmith.tools.toolset import (
+    NOTES,
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    fields,
+    items,
+    noted,
+    string,
+    whole,
+)
+from plansmith_desk.sql.engines import HINT, Database
+from plansmith_desk.sql.rows import ROWS, RowLimits, parameters_of
+from plansmith_planner.context.schema import Table, schema_blocks
 
 _MOST_TABLES: Final = 500
 _TABLE: Final = fields(

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 from urllib.parse import quote, unquote, urlsplit
 
-from plansmith_planner.context.schema import Column, ForeignKey, Table, read_schema
-from plansmith_desk.sql.guard import converting_errors, exact_aggregates, guard, select
-from plansmith_desk.sql.postgres import PostgresEngine
-from plansmith_desk.sql.rows import Found, Parameters, RowLimits, as_result, shortened
-from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
-from plansmith.tools.toolset import Job, watched
 from plansmith.errors import Misconfigured, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.tools.toolset import Job, watched
+from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
+from plansmith_desk.sql.guard import converting_errors, exact_aggregates, guard, select
+from plansmith_desk.sql.postgres import PostgresEngine
+from plansmith_desk.sql.rows import Found, Parameters, RowLimits, as_result, shortened
+from plansmith_planner.context.schema import Column, ForeignKey, Table, read_schema
 
 
 class SqliteEngine:

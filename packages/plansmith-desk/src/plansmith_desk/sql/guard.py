@@ -12,10 +12,10 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, Final
 
-from plansmith_desk.sql.rows import Found, Parameters, RowLimits
-from plansmith.tools.toolset import Job
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
+from plansmith.tools.toolset import Job
+from plansmith_desk.sql.rows import Found, Parameters, RowLimits
 
 _TICK: Final = 2_000  # instructions between two looks at the time
 _READS: Final = frozenset(

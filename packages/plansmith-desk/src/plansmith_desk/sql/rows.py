@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, cast
 
-from plansmith.tools.toolset import NOTES, TEXT, fields, items, noted
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import MAX_INTEGER_BITS, Json, flaws, written_number
 from plansmith.plan.sentence import Sentence
+from plansmith.tools.toolset import NOTES, TEXT, fields, items, noted
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 COLUMNS: Final = items(fields({"name": TEXT, "type": TEXT}, "name", "type"))

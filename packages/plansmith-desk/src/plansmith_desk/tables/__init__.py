@@ -11,10 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
+from plansmith.errors import ToolFailed
+from plansmith.plan import refs
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence, joined, read_sentence, stored_sentence
+from plansmith.text import clip
+from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, known, noted
 from plansmith_desk.files.folder import Folder
+from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql.guard import exact_cell, exact_mean, is_decimal, select
 from plansmith_desk.sql.rows import Found, RowLimits, as_result
-from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of, named_places
 from plansmith_desk.tables.digits import keep_digits
 from plansmith_desk.tables.groups import grouped, top_rows
@@ -23,12 +29,6 @@ from plansmith_desk.tables.read import Data, TableLimits, from_values
 from plansmith_desk.tables.rehearse import flaw_of_values
 from plansmith_desk.tables.specs import DESCRIBE, EXPORT, GROUP, SQL, TOP, WRITE
 from plansmith_desk.tables.written import check_ending, written
-from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, known, noted
-from plansmith.errors import ToolFailed
-from plansmith.plan import refs
-from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence, joined, read_sentence, stored_sentence
-from plansmith.text import clip
 
 _TOP: Final = 3
 _READING_S: Final = 10.0

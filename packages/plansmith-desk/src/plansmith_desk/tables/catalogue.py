@@ -11,16 +11,16 @@ from functools import cached_property
 from itertools import islice
 from typing import Final, Self
 
+from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json
+from plansmith.plan.sentence import Sentence
+from plansmith.text import clip
+from plansmith.tools.toolset import Arguments, Job
 from plansmith_desk.files.folder import Folder
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables.database import ENDINGS as DATABASES
 from plansmith_desk.tables.database import DatabaseCopy
 from plansmith_desk.tables.read import Data, TableLimits, read_table
-from plansmith.tools.toolset import Arguments, Job
-from plansmith.errors import ToolFailed
-from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence
-from plansmith.text import clip
 
 FILES: Final = (".csv", ".tsv", ".json", ".jsonl")
 _MOST_FILES: Final = 500

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from plansmith.plan.data import WrittenNumber, written_number
 from plansmith_desk.sql.rows import Found
 from plansmith_desk.tables.read import Data
-from plansmith.plan.data import WrittenNumber, written_number
 
 
 def keep_digits(found: Found, tables: Iterable[Data]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from plansmith.errors import ToolFailed
+from plansmith.plan.sentence import Sentence
 from plansmith_desk.sql.rows import Found
 from plansmith_desk.tables.catalogue import column_of, meant_columns, no_column
 from plansmith_desk.tables.database import quoted
 from plansmith_desk.tables.memory import in_several_cases
 from plansmith_desk.tables.read import Data
-from plansmith.errors import ToolFailed
-from plansmith.plan.sentence import Sentence
 
 _FUNCTIONS: Final = {"sum": "sum", "average": "avg", "count": "count", "min": "min", "max": "max"}
 _NUMBERS: Final = ("integer", "number", "boolean", "null")

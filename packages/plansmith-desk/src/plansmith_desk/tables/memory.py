@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
+from plansmith.tools.toolset import Job
 from plansmith_desk.sql.guard import converting_errors, exact_aggregates, exact_mean, guard
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables.catalogue import loose, meant_columns, no_column
 from plansmith_desk.tables.database import quoted
 from plansmith_desk.tables.read import Data
-from plansmith.tools.toolset import Job
 
 _AFFINITY: Final = {"integer": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
 

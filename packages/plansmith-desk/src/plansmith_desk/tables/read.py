@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, cast
 
-from plansmith_desk.sql.rows import distinct
-from plansmith_desk.tables.numbers import is_number, is_whole, marked_numbers, number_of
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import written_number
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
+from plansmith_desk.sql.rows import distinct
+from plansmith_desk.tables.numbers import is_number, is_whole, marked_numbers, number_of
 
 _BOOLEAN: Final = re.compile(r"true|false", re.IGNORECASE)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")

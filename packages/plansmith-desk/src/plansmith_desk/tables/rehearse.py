@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from plansmith.text import clip
 from plansmith_desk.tables.catalogue import loose
 from plansmith_desk.tables.memory import bare, in_several_cases
 from plansmith_desk.tables.numbers import is_number
 from plansmith_desk.tables.read import Data
-from plansmith.text import clip
 
 _NAME: Final = r"""(?:(?<!")"(?:[^"]|"")++"|`[^`]+`|\[[^\[\]]+\]|(?<!\w)[^\W\d]\w*+)"""
 _TEXT: Final = r"'(?:[^']|'')*'"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.tools.toolset import NOTES, TEXT, fields, flag, items, string, whole
 from plansmith_desk.sql.rows import ROWS
 from plansmith_desk.tables.read import ENCODINGS
-from plansmith.tools.toolset import NOTES, TEXT, fields, flag, items, string, whole
-from plansmith.plan.capability import Effect, ToolSpec
 
 _TABLE: Final[dict[str, Any]] = {
     "type": ["string", "array"],

@@ -8,11 +8,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from plansmith_desk.tables.numbers import is_number
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.text import is_formula
+from plansmith_desk.tables.numbers import is_number
 
 _RETURN: Final = re.compile(r"\r\n?")
 _ENDINGS: Final = (".csv", ".tsv", ".json", ".md")

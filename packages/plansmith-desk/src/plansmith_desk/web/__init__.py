@@ -14,15 +14,28 @@ from email.message import Message
 from typing import Final
 from urllib.parse import urljoin
 
-from plansmith.retry_after import retry_after
-from plansmith_desk.web.address import Address, Hosts, address_of
-from plansmith_desk.web.page import Page, page_of, text_of, unpacked
-from plansmith.tools.toolset import NOTES, TEXT, Arguments, BuiltIn, Job, ToolSet, fields, items, noted, string, watched, whole
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence
+from plansmith.retry_after import retry_after
 from plansmith.text import clip
+from plansmith.tools.toolset import (
+    NOTES,
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    fields,
+    items,
+    noted,
+    string,
+    watched,
+    whole,
+)
+from plansmith_desk.web.address import Address, Hosts, address_of
+from plansmith_desk.web.page import Page, page_of, text_of, unpacked
 
 _TEXTS: Final = ("json", "xml", "javascript", "x-ndjson", "yaml", "toml", "csv", "rtf")
 _PAGES: Final = ("text/html", "application/xhtml+xml")

@@ -14,11 +14,11 @@ from plansmith.lazy import lazy_pattern
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
+from plansmith.ports import Available, Call, Clock, ContextBlock, ToolSource
+from plansmith.text import visible
 from plansmith_planner.context.fence import label
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import Count, clipped
-from plansmith.ports import Available, Call, Clock, ContextBlock, ToolSource
-from plansmith.text import visible
 
 HEADING: Final = "background investigation results of user query:"
 # Words in the names of tools that search the world, and how such tools describe themselves.

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from plansmith.ports import ContextBlock, Ranker
 from plansmith_planner.context.files import FileLimits, Found, find_files, read_document
 from plansmith_planner.context.lexical import LexicalRanker
-from plansmith_planner.models.tokens import count_tokens
 from plansmith_planner.context.token_budget import Count, clipped
-from plansmith.ports import ContextBlock, Ranker
+from plansmith_planner.models.tokens import count_tokens
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(\S.*)")
 _CODE_FENCE: Final = re.compile(r"\s*(```|~~~)")

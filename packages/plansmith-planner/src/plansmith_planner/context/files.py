@@ -11,9 +11,9 @@ from html.parser import HTMLParser
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
-from plansmith.protected_files import is_held
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
+from plansmith.protected_files import is_held
 
 _TEXT_FILES: Final = """
     .txt .md .markdown .rst .adoc .org .tex .log .csv .tsv .json .jsonl .ndjson .yaml .yml .toml

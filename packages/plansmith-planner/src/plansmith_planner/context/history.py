@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from plansmith.plan.sentence import Sentence
+from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 from plansmith_planner.context.fence import fence, indented, label
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import Count, clipped, rough_count
 from plansmith_planner.model_calls import ModelAnswer, read_answer, render
-from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 
 TITLE: Final = "conversation so far"
 _SHARE_OF_OLDER: Final = 3  # a third of the tokens is for messages that do not fit whole

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
+from plansmith.errors import Misconfigured
+from plansmith.formats.text import read_text
+from plansmith.plan.sentence import Sentence
+from plansmith.ports import ContextBlock, Ranker
+from plansmith_planner.context.fence import indented
 from plansmith_planner.context.files import first_bytes
 from plansmith_planner.context.lexical import LexicalRanker
-from plansmith_planner.models.tokens import count_tokens
-from plansmith.formats.text import read_text
-from plansmith.errors import Misconfigured
-from plansmith.plan.sentence import Sentence
-from plansmith_planner.context.fence import indented
 from plansmith_planner.context.token_budget import Count, clipped
-from plansmith.ports import ContextBlock, Ranker
+from plansmith_planner.models.tokens import count_tokens
 
 TITLE: Final = "business knowledge"
 _LARGEST: Final = 5_000_000

@@ -9,8 +9,8 @@ from typing import Final, cast
 
 from pydantic import ValidationError
 
-from plansmith.formats.text import read_text
 from plansmith.errors import Misconfigured
+from plansmith.formats.text import read_text
 from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith_planner.context.fence import indented

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from plansmith_planner.context.lexical import LexicalRanker
-from plansmith_planner.models.tokens import count_tokens
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.context.token_budget import Count, clipped
 from plansmith.ports import ContextBlock, Ranker
 from plansmith.text import clip
+from plansmith_planner.context.lexical import LexicalRanker
+from plansmith_planner.context.token_budget import Count, clipped
+from plansmith_planner.models.tokens import count_tokens
 
 OTHERS: Final = "other database tables"
 _PLAIN: Final = re.compile(r"[^\W\d][\w$]{0,127}")

@@ -7,8 +7,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from plansmith_planner.context.fence import label
 from plansmith.ports import Clock
+from plansmith_planner.context.fence import label
 
 _GRACE_S: Final = 1.0
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.context.fence import RULE, fence, label
 from plansmith.ports import ContextBlock
+from plansmith_planner.context.fence import RULE, fence, label
 
 Count = Callable[[str], int]
 

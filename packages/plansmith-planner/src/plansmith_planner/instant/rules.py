@@ -10,12 +10,12 @@ from plansmith.check.rehearsal import Rehearse
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence, in_language
+from plansmith.text import HAN, visible
 from plansmith_planner.instant.arithmetic import read_arithmetic
 from plansmith_planner.instant.call import STEP, InstantCall, core
 from plansmith_planner.instant.small_talk import small_talk
 from plansmith_planner.instant.times import read_times
 from plansmith_planner.instant.units import read_units
-from plansmith.text import HAN, visible
 
 _LONGEST: Final = 200  # whatever is longer says more than these rules understand
 

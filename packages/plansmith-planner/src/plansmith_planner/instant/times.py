@@ -9,9 +9,9 @@ from typing import Final, Literal, NamedTuple
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json
 from plansmith.plan.refs import escape_text
+from plansmith.text import HAN
 from plansmith_planner.instant.call import InstantCall, found
 from plansmith_planner.instant.numerals import NUMBER, digits
-from plansmith.text import HAN
 
 _MONTH: Final = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"

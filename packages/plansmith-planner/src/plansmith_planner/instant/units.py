@@ -7,9 +7,9 @@ from typing import Final
 
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.refs import escape_text
+from plansmith.text import HAN
 from plansmith_planner.instant.call import InstantCall, found
 from plansmith_planner.instant.numerals import NUMBER, digits
-from plansmith.text import HAN
 
 _SHOWN: Final = 8  # digits of an amount that does not end
 # What the calculator calls the units of Chinese speakers; those not here have no other name there.

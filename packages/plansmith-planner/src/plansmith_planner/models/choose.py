@@ -14,11 +14,11 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
 from plansmith import plugins
-from plansmith_planner.models.wrappers import closing
 from plansmith.errors import Misconfigured
 from plansmith.plan.briefs import ReplyBrief
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Delta, Prompt
+from plansmith_planner.models.wrappers import closing
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple
 
-from plansmith_planner.models.wrappers import closing
 from plansmith.errors import ModelFailed
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Delta, ModelDone, Prompt, ReplyBrief, TextDelta
 from plansmith.text import HAN
+from plansmith_planner.models.wrappers import closing
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _WITH_UNIT: Final = re.compile(rf"({_NUMBER.pattern}) ?([万亿]?)")

@@ -16,14 +16,14 @@ from plansmith.plan.sentence import Sentence
 from plansmith_planner.settings import ModelSettings
 
 if TYPE_CHECKING:
+    from plansmith.plan.planning import Tell
+    from plansmith.ports import ChatModel, Clock
+    from plansmith.runs.options import Options
+    from plansmith_planner import model_planner
     from plansmith_planner.models import choose, fact_checked, names, provider, wrappers
     from plansmith_planner.models.provider_output import Mode
     from plansmith_planner.ranking import minilm
-    from plansmith.plan.planning import Tell
-    from plansmith_planner import model_planner
     from plansmith_planner.settings import PlannerSettings
-    from plansmith.ports import ChatModel, Clock
-    from plansmith.runs.options import Options
 else:
     lazy_modules(
         globals(),

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, Final
 
-from plansmith_planner.models.provider_output import INSTALL, key_variable
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
+from plansmith_planner.models.provider_output import INSTALL, key_variable
 
 _FORM: Final = Sentence("model.name_form")
 # A key in the environment is all that these need. Others find their key in files and roles, or

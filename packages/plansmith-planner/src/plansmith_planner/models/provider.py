@@ -15,12 +15,26 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final, Literal, Self
 
-from plansmith_planner.models.choose import usual_places
-from plansmith_planner.models.provider_output import Mode, OutputMemory, as_failure, broken_off, error_text, is_closed, is_mode_refusal, opened, price_of, refused_setup, status_of, takes_object, with_schema_text
 from plansmith.errors import ModelFailed, ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ArgumentsDelta, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith_planner.models.choose import usual_places
+from plansmith_planner.models.provider_output import (
+    Mode,
+    OutputMemory,
+    as_failure,
+    broken_off,
+    error_text,
+    is_closed,
+    is_mode_refusal,
+    opened,
+    price_of,
+    refused_setup,
+    status_of,
+    takes_object,
+    with_schema_text,
+)
 
 ANSWER_TOOL: Final = "answer"
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager
 from typing import Any, Final, cast
 
-from plansmith_planner.models.tokens import count_prompt_tokens
 from plansmith.errors import ModelBusy, ModelRefused, PromptTooLong
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Clock, Delta, Prompt, TextDelta
+from plansmith_planner.models.tokens import count_prompt_tokens
 
 
 def closing(pieces: AsyncIterator[Delta]) -> AbstractAsyncContextManager[object]:

@@ -8,7 +8,21 @@ from dataclasses import dataclass
 from typing import Final
 
 from plansmith.plan.data import Json
-from plansmith_planner.parse.characters import BARE_KEY, CALL, CLOSERS, GROUPED, OPENERS, QUOTED_KEY, SIMPLE_CALL, WORD_KEY, after_gap, bare_value, clean, number, unescape
+from plansmith_planner.parse.characters import (
+    BARE_KEY,
+    CALL,
+    CLOSERS,
+    GROUPED,
+    OPENERS,
+    QUOTED_KEY,
+    SIMPLE_CALL,
+    WORD_KEY,
+    after_gap,
+    bare_value,
+    clean,
+    number,
+    unescape,
+)
 from plansmith_planner.parse.quotes import Role
 
 _STOP = re.compile(r"[,，;\n\"“”{}\[\]｛｝［］():：`]|//|/\*|(?<=\s)#")

@@ -8,7 +8,27 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
-from plansmith_planner.parse.characters import BARE_KEY, BARE_VALUE, CERTAIN_ITEM, CERTAIN_KEY, CERTAIN_VALUE, CLOSERS, COLONS, COMMAS, ELLIPSIS, OPENERS, OPENING_QUOTES, QUOTED, QUOTED_KEY, WORD_KEY, Source, after_gap, clean, closers_of, unescape
+from plansmith_planner.parse.characters import (
+    BARE_KEY,
+    BARE_VALUE,
+    CERTAIN_ITEM,
+    CERTAIN_KEY,
+    CERTAIN_VALUE,
+    CLOSERS,
+    COLONS,
+    COMMAS,
+    ELLIPSIS,
+    OPENERS,
+    OPENING_QUOTES,
+    QUOTED,
+    QUOTED_KEY,
+    WORD_KEY,
+    Source,
+    after_gap,
+    clean,
+    closers_of,
+    unescape,
+)
 
 
 class Role(Enum):

@@ -11,7 +11,16 @@ from typing import Final
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.parse.characters import GAP, GROUPED, OPENING_QUOTES, QUOTED_KEY, REGEX_LITERAL, Source, document, number
+from plansmith_planner.parse.characters import (
+    GAP,
+    GROUPED,
+    OPENING_QUOTES,
+    QUOTED_KEY,
+    REGEX_LITERAL,
+    Source,
+    document,
+    number,
+)
 from plansmith_planner.parse.nesting import TooDeep
 from plansmith_planner.parse.tolerant import Escaped, Repaired, TolerantParser
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
+from plansmith.errors import UnreadableText
 from plansmith.formats.dialect import Reading, dialect, recognise
 from plansmith.formats.native import read
-from plansmith.errors import UnreadableText
 from plansmith.plan.data import MAX_DEPTH, Json, is_deep
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem

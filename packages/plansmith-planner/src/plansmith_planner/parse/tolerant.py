@@ -8,7 +8,21 @@ from typing import Final
 
 from plansmith.plan.data import Json
 from plansmith_planner.parse.bare_words import bare_key, bare_word, call_around
-from plansmith_planner.parse.characters import CLOSERS, COLON, COLONS, COMMAS, ELLIPSIS, OPENERS, OPENING_QUOTES, QUOTED_KEY, REGEX_LITERAL, STRING_PREFIX, Source, after_gap, bare_value
+from plansmith_planner.parse.characters import (
+    CLOSERS,
+    COLON,
+    COLONS,
+    COMMAS,
+    ELLIPSIS,
+    OPENERS,
+    OPENING_QUOTES,
+    QUOTED_KEY,
+    REGEX_LITERAL,
+    STRING_PREFIX,
+    Source,
+    after_gap,
+    bare_value,
+)
 from plansmith_planner.parse.nesting import Frame, Nesting, Place, TooDeep, is_extra, is_typo
 from plansmith_planner.parse.quotes import Reading, Role, Strings
 

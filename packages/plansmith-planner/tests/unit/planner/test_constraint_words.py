@@ -13,12 +13,12 @@ from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Planned, PlanRequest
 from plansmith.plan.run_options import Profile
+from plansmith.testing import ScriptedModel
+from plansmith.testing.clock import FakeClock
 from plansmith_planner.constraint_words import asked_constraints, read_constraint
 from plansmith_planner.fallback import salvage
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.stages import PlannerDeps
-from plansmith.testing import ScriptedModel
-from plansmith.testing.clock import FakeClock
 
 Script = Callable[..., ScriptedModel]
 TOOLS = [

@@ -12,12 +12,12 @@ import pytest
 from plansmith import AgentSpec, Effect, Plan, ToolSpec
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import Profile
+from plansmith.ports import Message
+from plansmith.testing import FakeClock, ScriptedModel
 from plansmith_planner.draft import Offer, draft_messages
 from plansmith_planner.model_calls import prompt_names
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.stages import PlannerDeps
-from plansmith.ports import Message
-from plansmith.testing import FakeClock, ScriptedModel
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 TOOLS = [

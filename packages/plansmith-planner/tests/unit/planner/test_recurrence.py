@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from plansmith import Plan
 from plansmith.plan.planning import Decision
+from plansmith.testing import ScriptedModel
 from plansmith_planner.recurrence import recurrence, without_recurrence, without_schedule_words
 from plansmith_planner.triage import triage
-from plansmith.testing import ScriptedModel
 
 UNDERSTOOD = [
     ("every weekday at 9 summarise the news", "cron 0 9 * * 1-5 UTC", "summarise the news"),

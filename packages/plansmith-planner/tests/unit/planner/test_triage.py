@@ -7,8 +7,8 @@ import pytest
 from plansmith import AgentSpec
 from plansmith.errors import ModelBusy, ModelRefused, PlansmithError
 from plansmith.plan.planning import Decision
-from plansmith_planner.triage import triage
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_planner.triage import triage
 
 Script = Callable[..., ScriptedModel]
 AGENTS = [

@@ -7,12 +7,12 @@ import pytest
 from plansmith.errors import ModelRefused, ToolBusy
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
-from plansmith_planner.context.token_budget import rough_count
-from plansmith_planner.model_planner import ModelPlanner
-from plansmith_planner.replies import write_reply
 from plansmith.ports import Call, ChatModel, Delta, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 from plansmith.runs.replies import Replies
 from plansmith.testing import Answer, FakeClock, ScriptedModel
+from plansmith_planner.context.token_budget import rough_count
+from plansmith_planner.model_planner import ModelPlanner
+from plansmith_planner.replies import write_reply
 
 Scripted = Callable[..., ScriptedModel]
 RESULTS: Mapping[str, Json] = {"{{oslo.temp}}": -3, "{{rome}}": {"temp": 21}}

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from plansmith.errors import Misconfigured
-from plansmith_postgres import connection as pg_connection
-from plansmith_postgres.store import PostgresStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store, sqlite_path
+from plansmith_postgres import connection as pg_connection
+from plansmith_postgres.store import PostgresStore
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from email.message import EmailMessage
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from plansmith_server.notices.settings import SECRET, NoticeSettings
-from plansmith_server.oidc.settings import is_secure
-from plansmith.secrets import SecretBox
 from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith.secrets import SecretBox
+from plansmith_server.notices.settings import SECRET, NoticeSettings
+from plansmith_server.oidc.settings import is_secure
 
 TIMEOUT_S: Final = 10.0
 _AGAIN: Final = (408, 425, 429)

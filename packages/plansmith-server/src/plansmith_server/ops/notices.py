@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from plansmith_server.notices.senders import Notice, send
-from plansmith_server.notices.settings import NoticeSettings
-from plansmith.secrets import SecretBox
 from plansmith.errors import PlansmithError, ToolBusy
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Clock
+from plansmith.secrets import SecretBox
+from plansmith_server.notices.senders import Notice, send
+from plansmith_server.notices.settings import NoticeSettings
 from plansmith_server.ops.logs import Log
 
 # Seconds before each try; after the last one the notice is given up.

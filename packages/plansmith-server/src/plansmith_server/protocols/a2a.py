@@ -43,13 +43,20 @@ from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Records
-from plansmith_server.conversations import ANSWERED
-from plansmith_server.errors import HttpProblem
-from plansmith_server.protocols.a2a_context import TURN, CallerContext, ContextMessages, caller, data_of, template_of
-from plansmith_server.protocols.programs import ProgramAccess
-from plansmith_server.state import ServerState
 from plansmith.templates.book import Template
 from plansmith_planner.threads.turn import Turn
+from plansmith_server.conversations import ANSWERED
+from plansmith_server.errors import HttpProblem
+from plansmith_server.protocols.a2a_context import (
+    TURN,
+    CallerContext,
+    ContextMessages,
+    caller,
+    data_of,
+    template_of,
+)
+from plansmith_server.protocols.programs import ProgramAccess
+from plansmith_server.state import ServerState
 
 PATH: Final = "/a2a"
 _PLAN: Final = "plan"

@@ -21,11 +21,11 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
 from plansmith.plan.ids import Ids
 from plansmith.plan.origin import Origin
+from plansmith_planner.threads.turn import Turn
 from plansmith_server.auth import grant_of
 from plansmith_server.conversations import ANSWERED
 from plansmith_server.protocols.programs import ProgramAccess, program
 from plansmith_server.state import ServerState
-from plansmith_planner.threads.turn import Turn
 
 TURN: Final = "plansmith_turn"
 _CALLER: Final = "plansmith_caller"

@@ -21,12 +21,12 @@ from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence, language_of
+from plansmith_planner.threads.thread import Thread
+from plansmith_planner.threads.turn import Turn
 from plansmith_server.conversations import open_conversation, say
 from plansmith_server.errors import in_reader_language
 from plansmith_server.serialize import awaits_review, conversation_of, moment, question_view
 from plansmith_server.state import ServerState
-from plansmith_planner.threads.thread import Thread
-from plansmith_planner.threads.turn import Turn
 
 _READ_ONLY: Final = RunOptions(mode="read_only")
 _NO_ORIGIN: Final = Origin()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from plansmith_planner.models.choose import choose, installed_shelf
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith_planner.models.choose import choose, installed_shelf
 from plansmith_server.model_switch import found_models
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.schemas import setup as b

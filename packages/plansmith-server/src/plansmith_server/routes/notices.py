@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plansmith_server.notices.settings import SECRET, NoticeSettings
 from plansmith.plan.data import Json
 from plansmith_server.errors import not_found
+from plansmith_server.notices.settings import SECRET, NoticeSettings
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.ops.notices import Channel
 from plansmith_server.serialize import moment

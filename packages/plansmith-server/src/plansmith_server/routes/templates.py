@@ -7,12 +7,12 @@ from starlette.responses import Response
 from plansmith.errors import NotFound
 from plansmith.plan.data import Json
 from plansmith.runs.intake import SEEN_FIRST
+from plansmith.templates.book import Template
 from plansmith_server.errors import not_found
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.plan_bodies import plan_of
 from plansmith_server.schemas import requests as b
 from plansmith_server.serialize import moment, run_view
-from plansmith.templates.book import Template
 
 
 async def listing(ask: Ask, _: Nothing) -> Answer:

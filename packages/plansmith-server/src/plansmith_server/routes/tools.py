@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from plansmith_connect.a2a.registry import Standing
-from plansmith_connect.mcp.servers import McpServers
 from plansmith.errors import Refused
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith_connect.a2a.registry import Standing
+from plansmith_connect.mcp.servers import McpServers
 from plansmith_planner.ranking.pick import shortlist
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.schemas import requests as b

@@ -7,10 +7,10 @@ from decimal import Decimal
 
 from starlette.responses import Response
 
-from plansmith_planner.models.choose import choose, installed_shelf
 from plansmith.errors import Refused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
+from plansmith_planner.models.choose import choose, installed_shelf
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.shown_settings import HIDDEN, rows
 from plansmith_server.tenant_book import Tenant

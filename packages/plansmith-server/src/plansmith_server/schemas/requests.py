@@ -13,8 +13,8 @@ from plansmith.plan.origin import OriginKind
 from plansmith.plan.run_options import Profile, TeamName
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
-from plansmith_server.openapi import Input
 from plansmith_planner.threads.turn import LONGEST
+from plansmith_server.openapi import Input
 
 
 def _printable(text: str) -> str:

@@ -11,7 +11,13 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionKind
 from plansmith.plan.thread import Judge, MessageKind
 from plansmith_server.schemas.requests import DialectName
-from plansmith_server.schemas.run_parts import ContinuesView, FailureView, OriginView, PrefetchView, StepView
+from plansmith_server.schemas.run_parts import (
+    ContinuesView,
+    FailureView,
+    OriginView,
+    PrefetchView,
+    StepView,
+)
 
 
 class ProblemView(BaseModel):

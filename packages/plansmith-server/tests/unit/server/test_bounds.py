@@ -13,11 +13,13 @@ from a2a.types import Task, TaskState, TaskStatus
 from starlette.responses import Response
 from tests.unit.server.house import plan, serving, tool_step
 
-from plansmith_desk.sandbox.subprocesses import ProcessLimits, Subprocesses
-from plansmith.tools.toolset import SHARE
 from plansmith.errors import ToolBusy
 from plansmith.plan.events import Event
 from plansmith.ports import News
+from plansmith.testing import MemoryStore
+from plansmith.testing.contracts import journal
+from plansmith.tools.toolset import SHARE
+from plansmith_desk.sandbox.subprocesses import ProcessLimits, Subprocesses
 from plansmith_server import event_reader
 from plansmith_server.errors import HttpProblem
 from plansmith_server.event_reader import EventReader
@@ -25,8 +27,6 @@ from plansmith_server.middleware import GateRules, RateLimiter
 from plansmith_server.ops import idempotency
 from plansmith_server.ops.idempotency import Idempotency
 from plansmith_server.protocols import a2a, mcp
-from plansmith.testing import MemoryStore
-from plansmith.testing.contracts import journal
 
 PAGE = (Path(__file__).parents[5] / "docs" / "server.md").read_text()
 

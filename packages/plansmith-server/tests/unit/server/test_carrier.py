@@ -11,10 +11,10 @@ from plansmith.engine.process_kind import ProcessKind, read_kind
 from plansmith.engine.processes import this_process
 from plansmith.engine.run_queue import QueueLimits, RunTaker, Taken
 from plansmith.errors import StoreAway
-from plansmith_server.carrier import RunCarrier
-from plansmith_server.ops.logs import Log
 from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeClock
+from plansmith_server.carrier import RunCarrier
+from plansmith_server.ops.logs import Log
 
 
 class Queue:

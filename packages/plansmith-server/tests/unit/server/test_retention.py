@@ -11,15 +11,15 @@ import pytest
 from tests.waiting import until
 
 from plansmith import Plan, tool
-from plansmith_cli.server_wiring import ServerWiring
-from plansmith_cli.config import Settings
 from plansmith.errors import PlansmithError
+from plansmith.store.sqlite import SqliteStore
+from plansmith.testing import FakeClock
+from plansmith_cli.config import Settings
+from plansmith_cli.server_wiring import ServerWiring
 from plansmith_server.ops.logs import Log
 from plansmith_server.serve import make_state
 from plansmith_server.state import ServerState
 from plansmith_server.upkeep import prune_daily
-from plansmith.store.sqlite import SqliteStore
-from plansmith.testing import FakeClock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "look"}]})

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import pytest
 from tests.unit.server.house import serving
 
-from plansmith.secrets import SecretSource
-from plansmith_cli.server_wiring import ServerWiring
-from plansmith_cli.config import Settings
 from plansmith.plan.data import Record
+from plansmith.secrets import SecretSource
+from plansmith_cli.config import Settings
+from plansmith_cli.server_wiring import ServerWiring
 from plansmith_server.shown_settings import ADDRESSES, HIDDEN, address, leaves, shown
 
 # The settings whose text a client is told as it stands; whoever adds one says so here too.

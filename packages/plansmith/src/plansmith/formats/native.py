@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from plansmith.formats.text import read_text, write_yaml
 from plansmith.errors import PlanInvalid
+from plansmith.formats.text import read_text, write_yaml
 from plansmith.plan.data import Flaw, Json, Path, flaws
 from plansmith.plan.limits import broken_rule
 from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan

@@ -11,9 +11,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final, NamedTuple
 
-from plansmith.protected_files import beside, may_write, protect
 from plansmith.errors import JournalDamaged, Misconfigured, Refused
 from plansmith.plan.sentence import Sentence
+from plansmith.protected_files import beside, may_write, protect
 from plansmith.store.sqlite_file import converting_errors, is_locked, open_database
 
 Tell = Callable[[str], None]

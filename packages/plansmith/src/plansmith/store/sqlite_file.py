@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from plansmith.protected_files import SUFFIXES, hold, release
 from plansmith.errors import (
     JournalDamaged,
     JournalError,
@@ -21,6 +20,7 @@ from plansmith.errors import (
     StoreAway,
 )
 from plansmith.plan.sentence import Sentence
+from plansmith.protected_files import SUFFIXES, hold, release
 from plansmith.store.rows import DOCTOR
 from plansmith.store.sql import VERSION, refuse_other_version, tables_in
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from plansmith.formats.tools import read_tools
 from plansmith.errors import Misconfigured
+from plansmith.formats.tools import read_tools
 from plansmith.plan.capability import Effect
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from tests.waiting import until
 
-from plansmith_desk.sandbox.sandbox import Outcome, Sandbox, SandboxLimits, wall_findings
 from plansmith_desk.sandbox.child import processes
 from plansmith_desk.sandbox.child.processes import below
+from plansmith_desk.sandbox.sandbox import Outcome, Sandbox, SandboxLimits, wall_findings
 
 MEGABYTE = 1024 * 1024
 LIMITS = SandboxLimits(wall_s=20.0, cpu_s=10, memory_bytes=200 * MEGABYTE, processes=12)

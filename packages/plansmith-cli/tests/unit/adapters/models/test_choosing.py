@@ -20,17 +20,28 @@ from tests.unit.adapters.models.little_servers import (
 )
 
 import plansmith_planner
-from plansmith_planner.models.choose import KEYS, RULES, AutoModel, Choice, Place, Tried, ask_servers, choose, choose_at, usual_places
-from plansmith_desk.model.files import DEFAULT
-from plansmith_desk.model.shelf import EmbeddedShelf
-from plansmith_cli.config import load_settings
 from plansmith.errors import Misconfigured
-from plansmith_planner.models.make import make_model
 from plansmith.plan.briefs import ReplyBrief
-from plansmith_planner.model_calls import read_answer
 from plansmith.ports import Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
+from plansmith_cli.config import load_settings
+from plansmith_desk.model.files import DEFAULT
+from plansmith_desk.model.shelf import EmbeddedShelf
+from plansmith_planner.model_calls import read_answer
+from plansmith_planner.models.choose import (
+    KEYS,
+    RULES,
+    AutoModel,
+    Choice,
+    Place,
+    Tried,
+    ask_servers,
+    choose,
+    choose_at,
+    usual_places,
+)
+from plansmith_planner.models.make import make_model
 
 SHAPES = {
     "Ollama": ("/api/tags", OLLAMA, "openai:qwen3:8b"),

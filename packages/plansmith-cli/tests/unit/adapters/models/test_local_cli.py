@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.unit.adapters.models.local_weights import small_weights
 
-from plansmith_desk.model.files import DEFAULT, KNOWN
 from plansmith_cli.main import main
+from plansmith_desk.model.files import DEFAULT, KNOWN
 
 Told = tuple[int, str, str]
 Cli = Callable[..., Told]

@@ -16,15 +16,24 @@ import pytest
 from tests.unit.adapters.models.gguf.test_merge import adapter
 from tests.unit.adapters.models.toy_model import write_toy_model
 
+from plansmith.ports import Message, Prompt
+from plansmith_cli.main import main
 from plansmith_desk.model import files
 from plansmith_desk.model.engine import Engine
-from plansmith_desk.model.files import KNOWN, Adapter, KnownModel, ModelFolder, Pieces, digest_of, folder_lock, weights_path
+from plansmith_desk.model.files import (
+    KNOWN,
+    Adapter,
+    KnownModel,
+    ModelFolder,
+    Pieces,
+    digest_of,
+    folder_lock,
+    weights_path,
+)
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.prepare import NotPrepared, Preparation, preparation
 from plansmith_desk.model.prompt_cache import PromptCache
-from plansmith_cli.main import main
 from plansmith_planner.model_calls import read_answer
-from plansmith.ports import Message, Prompt
 
 ASKED = [Message("system", "the"), Message("user", "total")]
 # A process of its own: tells what it does; waits for a line after each message if told so.

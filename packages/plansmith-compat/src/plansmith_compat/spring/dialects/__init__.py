@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from plansmith_compat.deerflow.dialect import CODER, RESEARCHER
-from plansmith_compat.deerflow.dialect import recognises as is_research
-from plansmith_compat.spring.dialects import jmanus, nl2sql, research
 from plansmith.formats.dialect import Dialect, Reading, Write, Writing
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep
+from plansmith_compat.deerflow.dialect import CODER, RESEARCHER
+from plansmith_compat.deerflow.dialect import recognises as is_research
+from plansmith_compat.spring.dialects import jmanus, nl2sql, research
 from plansmith_planner.parse.habits import not_a_plan, with_notes
 
 TITLE: Final = "Spring AI Alibaba"

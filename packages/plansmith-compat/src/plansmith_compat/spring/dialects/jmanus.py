@@ -6,15 +6,37 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from plansmith_compat.openmanus.dialect import in_words
-from plansmith.formats.dialect import Dialect, Reading, closed, id_losses, in_order, order_losses, plan_schema
+from plansmith.formats.dialect import (
+    Dialect,
+    Reading,
+    closed,
+    id_losses,
+    in_order,
+    order_losses,
+    plan_schema,
+)
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import PARAMS, Ref, escape_text, literal, pieces
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
-from plansmith_planner.parse.habits import Notes, inputs_loss, losses, no_such_step, not_a_plan, objects, raw_text, result_inputs, result_text, snake, step_losses, text_of, with_notes
+from plansmith_compat.openmanus.dialect import in_words
+from plansmith_planner.parse.habits import (
+    Notes,
+    inputs_loss,
+    losses,
+    no_such_step,
+    not_a_plan,
+    objects,
+    raw_text,
+    result_inputs,
+    result_text,
+    snake,
+    step_losses,
+    text_of,
+    with_notes,
+)
 
 TITLE: Final = "JManus"
 DEFAULT_AGENT: Final = "DEFAULT_AGENT"

@@ -13,7 +13,20 @@ from plansmith.plan.refs import LITERAL, escape_text, find, literal
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
-from plansmith_planner.parse.habits import Notes, export_text, inputs_loss, losses, no_such_step, not_a_plan, objects, raw_text, result_inputs, snake, step_losses, text_of
+from plansmith_planner.parse.habits import (
+    Notes,
+    export_text,
+    inputs_loss,
+    losses,
+    no_such_step,
+    not_a_plan,
+    objects,
+    raw_text,
+    result_inputs,
+    snake,
+    step_losses,
+    text_of,
+)
 
 TITLE: Final = "Spring AI Alibaba's NL2SQL"
 SQL: Final = "SQL_GENERATE_NODE"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from plansmith_compat.deerflow.dialect import Manner, is_work, read_research, write_research
-from plansmith_compat.deerflow.dialect import recognises as is_research
-from plansmith_compat.deerflow.dialect import schema as research_schema
 from plansmith.formats.dialect import Dialect, Reading, in_order
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith_compat.deerflow.dialect import Manner, is_work, read_research, write_research
+from plansmith_compat.deerflow.dialect import recognises as is_research
+from plansmith_compat.deerflow.dialect import schema as research_schema
 from plansmith_planner.parse.habits import Notes, snake, with_notes
 
 MANNER: Final = Manner("Spring AI Alibaba's deepresearch", in_turn=False)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from plansmith.errors import Misconfigured
 from plansmith_connect.approvals import Approval, ApprovalFile, Approvals, MemoryApprovals
 from plansmith_connect.mcp.servers import changes, is_approved, pending, pinned_hash
-from plansmith.errors import Misconfigured
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

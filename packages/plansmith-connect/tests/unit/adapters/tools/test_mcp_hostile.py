@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.servers.kit import approved, limits, raw, servers, use
 
-from plansmith_connect.mcp.transports import Lines, ServerOutput, TooLong, parse_line
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
+from plansmith_connect.mcp.transports import Lines, ServerOutput, TooLong, parse_line
 
 MEGABYTE = 1024 * 1024
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.servers.kit import approved, raw, servers
 
 from plansmith import Plan, RunStatus, tool
-from plansmith_connect.mcp.listing import full_name, server_name, wire_names
 from plansmith.app import Plansmith
+from plansmith_connect.mcp.listing import full_name, server_name, wire_names
 
 NAMES = st.one_of(st.text(alphabet="_x5fa4 .-/名", max_size=12), st.text(max_size=12))
 

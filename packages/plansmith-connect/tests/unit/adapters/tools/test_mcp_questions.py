@@ -11,11 +11,11 @@ import pytest
 from tests.servers.kit import approved, friendly, limits, raw, reply, servers, use
 from tests.waiting import until
 
-from plansmith_connect.approvals import MemoryApprovals
-from plansmith_connect.mcp.servers import McpServers
 from plansmith.errors import InputNeeded, OutcomeUnknown, ToolFailed
 from plansmith.plan.data import flaws
 from plansmith.ports import Call, Reply
+from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.mcp.servers import McpServers
 
 
 async def asked(call: Any) -> InputNeeded:

@@ -13,9 +13,6 @@ from tests.servers.kit import approved, is_alive, limits, raw, servers, use
 from tests.waiting import until
 
 from plansmith import Effect
-from plansmith_connect.approvals import ApprovalFile, MemoryApprovals
-from plansmith_connect.mcp.servers import McpServers
-from plansmith_connect.mcp.settings import ServerSettings
 from plansmith.errors import (
     Misconfigured,
     OutcomeUnknown,
@@ -25,6 +22,9 @@ from plansmith.errors import (
 )
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
+from plansmith_connect.approvals import ApprovalFile, MemoryApprovals
+from plansmith_connect.mcp.servers import McpServers
+from plansmith_connect.mcp.settings import ServerSettings
 
 
 class TestMcpServers(ToolSourceContract):

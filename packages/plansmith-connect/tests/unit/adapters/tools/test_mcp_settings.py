@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from plansmith.errors import Misconfigured
 from plansmith_connect.mcp.launch import expand, launch_definition, launch_lines, target
 from plansmith_connect.mcp.servers import pinned_hash
 from plansmith_connect.mcp.settings import McpSettings, ServerSettings, all_servers, read_servers
-from plansmith.errors import Misconfigured
 
 
 def definition(environment: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:

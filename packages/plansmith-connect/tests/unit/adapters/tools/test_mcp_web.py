@@ -18,11 +18,11 @@ import pytest
 from tests.servers.kit import FOLDER, approved, limits, reply, use
 from tests.waiting import until
 
+from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
+from plansmith.ports import Call
 from plansmith_connect.approvals import MemoryApprovals
 from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerLimits, ServerSettings
-from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
-from plansmith.ports import Call
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from plansmith_desk.agents.local.limits import LocalLimits
-from plansmith_desk.agents.local.toolbox import Choice, Toolbox
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.model_calls import places
 from plansmith.ports import Advice, Call, ChatModel, Clock, ToolSource
+from plansmith_desk.agents.local.limits import LocalLimits
+from plansmith_desk.agents.local.toolbox import Choice, Toolbox
+from plansmith_planner.model_calls import places
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PLACE: Final = re.compile(r"<<([a-z_]+)>>")

@@ -28,8 +28,6 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
-from plansmith_desk.agents.local.limits import Allowance, LocalLimits
-from plansmith_desk.agents.local.toolbox import Toolbox, Unsure, cut_with_note
 from plansmith.errors import (
     InputNeeded,
     ModelBusy,
@@ -40,7 +38,6 @@ from plansmith.errors import (
 )
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, json_text
-from plansmith_planner.context.fence import fence
 from plansmith.ports import (
     ArgumentsDelta,
     Call,
@@ -52,6 +49,9 @@ from plansmith.ports import (
     TextDelta,
     Usage,
 )
+from plansmith_desk.agents.local.limits import Allowance, LocalLimits
+from plansmith_desk.agents.local.toolbox import Toolbox, Unsure, cut_with_note
+from plansmith_planner.context.fence import fence
 
 FINISH: Final = "finish"
 _CALL: Final = re.compile(r'<call tool="([^"\n]{1,200})">((?:(?!<call ).)*?)</call>', re.DOTALL)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, cast
 
-from plansmith_desk.agents.local.limits import Circles, LocalLimits
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.errors import (
     InputNeeded,
@@ -24,9 +23,10 @@ from plansmith.plan.asking import MOST_QUESTIONS
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash, json_text
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.context.fence import fence
 from plansmith.ports import Call, Reply, ToolSource
 from plansmith.text import clip
+from plansmith_desk.agents.local.limits import Circles, LocalLimits
+from plansmith_planner.context.fence import fence
 
 _SPACE: Final = re.compile(r"\s+")
 _GAP: Final = re.compile(r"(?<!\s)\s*+(?:…|\.\.\.|\[…\]|\[\.\.\.\])\s*")

@@ -22,9 +22,26 @@ from typing import Any, Final, NoReturn
 
 from plansmith_desk.sandbox.child import processes
 from plansmith_desk.sandbox.child.collect import collect
-from plansmith_desk.sandbox.child.filters import fence_in, landlock_gaps, landlock_version, refuse_calls, seccomp_gap
+from plansmith_desk.sandbox.child.filters import (
+    fence_in,
+    landlock_gaps,
+    landlock_version,
+    refuse_calls,
+    seccomp_gap,
+)
 from plansmith_desk.sandbox.child.processes import Group
-from plansmith_desk.sandbox.child.walls import BOX, DEVICES, NoWalls, Walls, adopt_orphans, box_user, close_in, die_with_parent, enter, give_up_rights
+from plansmith_desk.sandbox.child.walls import (
+    BOX,
+    DEVICES,
+    NoWalls,
+    Walls,
+    adopt_orphans,
+    box_user,
+    close_in,
+    die_with_parent,
+    enter,
+    give_up_rights,
+)
 
 _TICK_S: Final = 0.05
 _CHUNK: Final = 65536

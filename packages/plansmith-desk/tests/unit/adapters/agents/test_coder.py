@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from plansmith_desk.agents.coder import Coder, coder
-from plansmith_desk.agents.local.limits import LocalLimits
-from plansmith_desk.sandbox.sandbox import Sandbox, SandboxLimits
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_desk.agents.coder import Coder, coder
+from plansmith_desk.agents.local.limits import LocalLimits
+from plansmith_desk.sandbox.sandbox import Sandbox, SandboxLimits
 
 LIMITS = SandboxLimits(wall_s=20.0)
 

@@ -13,12 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_desk.agents.local import LocalAgent
-from plansmith_desk.agents.local.limits import LocalLimits
-from plansmith_desk.agents.local.toolbox import Choice, Evidence
-from plansmith_planner.models.provider import ProviderModel
-from plansmith_desk.files.tools import FileTools
-from plansmith.tools.functions import FunctionTools, tool
 from plansmith.errors import (
     InputNeeded,
     Misconfigured,
@@ -34,6 +28,12 @@ from plansmith.ports import Call, ChatModel, Reply, ToolSource, Usage
 from plansmith.testing import Answer, RecordedModel, RecordingModel, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Request
 from plansmith.testing.modelserver import Reply as Serve
+from plansmith.tools.functions import FunctionTools, tool
+from plansmith_desk.agents.local import LocalAgent
+from plansmith_desk.agents.local.limits import LocalLimits
+from plansmith_desk.agents.local.toolbox import Choice, Evidence
+from plansmith_desk.files.tools import FileTools
+from plansmith_planner.models.provider import ProviderModel
 
 READ = AgentSpec(name="reader", effect=Effect.READ)
 WRITE = AgentSpec(name="writer", effect=Effect.WRITE)

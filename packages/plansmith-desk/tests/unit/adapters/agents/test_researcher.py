@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from plansmith_desk.agents.researcher import researcher
-from plansmith_desk.files.tools import FileTools
-from plansmith.tools.functions import FunctionTools, tool
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call, ToolSource
 from plansmith.testing import Answer, ScriptedModel
+from plansmith.tools.functions import FunctionTools, tool
+from plansmith_desk.agents.researcher import researcher
+from plansmith_desk.files.tools import FileTools
 
 
 def calls(name: str, **arguments: Json) -> Answer:

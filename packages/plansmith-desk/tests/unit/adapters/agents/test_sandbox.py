@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from tests.waiting import until
 
-from plansmith_desk.sandbox.sandbox import Outcome, Sandbox, SandboxLimits
-from plansmith_desk.sandbox.child.processes import below
 from plansmith.errors import Misconfigured, ToolFailed
+from plansmith_desk.sandbox.child.processes import below
+from plansmith_desk.sandbox.sandbox import Outcome, Sandbox, SandboxLimits
 
 MEGABYTE = 1024 * 1024
 SMALL = SandboxLimits(

@@ -10,14 +10,14 @@ import duckdb
 import pytest
 from tests.postgres import Server, postgres_server
 
-from plansmith_desk.agents.sql_writer import SqlWriter, sql_writer
-from plansmith_planner.context.documents import DocumentSource
-from plansmith_desk.sql.rows import RowLimits
 from plansmith.errors import Misconfigured, ModelBusy, ModelRefused, ToolBusy, ToolFailed
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Usage
 from plansmith.testing import Answer, ScriptedModel
+from plansmith_desk.agents.sql_writer import SqlWriter, sql_writer
+from plansmith_desk.sql.rows import RowLimits
+from plansmith_planner.context.documents import DocumentSource
 
 __all__ = ["postgres_server"]
 MAKE = """

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from plansmith_planner.context.documents import DocumentSource
-from plansmith_planner.context.files import first_bytes
-from plansmith_planner.context.knowledge import read_terms
+from plansmith.errors import Misconfigured, PlansmithError, ToolFailed
+from plansmith.ports import Call
 from plansmith_desk.files.tools import FileTools
 from plansmith_desk.folder_brief import FolderBrief
 from plansmith_desk.sql import SqlTools
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables import TableTools
-from plansmith.errors import Misconfigured, PlansmithError, ToolFailed
-from plansmith.ports import Call
+from plansmith_planner.context.documents import DocumentSource
+from plansmith_planner.context.files import first_bytes
+from plansmith_planner.context.knowledge import read_terms
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from plansmith_desk.model.demo import DemoModel, keyword
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith_planner.model_calls import read_answer
 from plansmith.ports import Brief, Message, PlanBrief, Prompt, ReplyBrief, TriageBrief
+from plansmith_desk.model.demo import DemoModel, keyword
+from plansmith_planner.model_calls import read_answer
 
 
 @pytest.mark.parametrize(

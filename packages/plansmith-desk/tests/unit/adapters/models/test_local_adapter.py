@@ -12,15 +12,15 @@ import pytest
 from tests.unit.adapters.models.local_weights import FOLDER, SMALL, shallow_weights, small_weights
 from tests.unit.adapters.models.toy_adapter import write_adapter
 
+from plansmith.errors import Misconfigured, ModelFailed
+from plansmith.ports import Message, Prompt
 from plansmith_desk.model import files
 from plansmith_desk.model.embedded import embedded_model
 from plansmith_desk.model.engine import Engine
 from plansmith_desk.model.files import KNOWN, Adapter, ModelFolder, weights_path, with_adapter
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.prompt_cache import PromptCache
-from plansmith.errors import Misconfigured, ModelFailed
 from plansmith_planner.model_calls import read_answer
-from plansmith.ports import Message, Prompt
 
 _MOST_SHIPPED = 20_000_000
 ASKED = [Message("system", "Answer."), Message("user", "How are you?")]

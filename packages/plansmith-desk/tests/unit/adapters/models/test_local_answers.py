@@ -10,14 +10,14 @@ from typing import Literal
 
 import pytest
 
-from plansmith_planner.models.fact_checked import check_wording, strange_names, unfounded
-from plansmith_desk.model.answer_prompt import ROOM, answer_messages, material
-from plansmith_desk.model.wording import Task, answer, without_model, worded
-from plansmith_desk.builtin import builtin_sources
 from plansmith.errors import ModelFailed
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Delta, Message, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 from plansmith.report.result_text import facts
+from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.model.answer_prompt import ROOM, answer_messages, material
+from plansmith_desk.model.wording import Task, answer, without_model, worded
+from plansmith_planner.models.fact_checked import check_wording, strange_names, unfounded
 
 
 class Says:

@@ -12,20 +12,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
+from plansmith.check.check_plan import check_plan
+from plansmith.plan.capability import AgentSpec, ToolSpec
+from plansmith.plan.plan import Plan
+from plansmith.plan.planning import only_stands_in
+from plansmith.ports import (
+    ContextBlock,
+    PlanBrief,
+)
 from plansmith_desk.model.brief import DraftTask
 from plansmith_desk.model.call_language import calls_grammar, reply_grammar
 from plansmith_desk.model.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith_desk.model.grounding import grounded
 from plansmith_desk.model.signatures import Offered, signature
-from plansmith.check.check_plan import check_plan
-from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith.plan.plan import Plan
-from plansmith.plan.planning import only_stands_in
 from plansmith_planner.parse.reply import parse
-from plansmith.ports import (
-    ContextBlock,
-    PlanBrief,
-)
 
 
 def offered(name: str, required: tuple[str, ...] = (), **fields: Any) -> Offered:

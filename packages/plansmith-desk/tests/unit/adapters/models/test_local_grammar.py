@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
+from plansmith.formats.native import schema as plan_schema
 from plansmith_desk.model.grammar import grammar_of
 from plansmith_desk.model.grammar_rules import number_range, pattern_expression, whole_range
-from plansmith.formats.native import schema as plan_schema
 from plansmith_planner.triage import SCHEMA as TRIAGE
 
 

@@ -23,13 +23,13 @@ from tests.unit.adapters.models.local_weights import (
     small_weights,
 )
 
+from plansmith.errors import Misconfigured, ModelFailed, PromptTooLong
+from plansmith.ports import ChatModel, Message, ModelDone, Prompt, TextDelta
+from plansmith.testing.contracts import ChatModelContract
 from plansmith_desk.model.embedded import embedded_model
 from plansmith_desk.model.engine import Engine, fitting_threads, shared_engine, usable_cores
 from plansmith_desk.model.model import LocalModel
-from plansmith.errors import Misconfigured, ModelFailed, PromptTooLong
 from plansmith_planner.model_calls import read_answer
-from plansmith.ports import ChatModel, Message, ModelDone, Prompt, TextDelta
-from plansmith.testing.contracts import ChatModelContract
 
 HELLO = [Message("user", "Say hello.")]
 NUMBERS = "root ::= [0-9]{12}\n"

@@ -9,24 +9,24 @@ from typing import Any, cast
 import pytest
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
-from plansmith_planner.models.fact_checked import FactCheckedModel, is_small
-from plansmith_desk.model.brief import DraftTask
-from plansmith_desk.model.call_language import calls_grammar, is_rows
-from plansmith_desk.model.calls_to_plan import plan_of_calls
-from plansmith_desk.model.grounding import grounded
-from plansmith_desk.model.signatures import Offered, easiest, signature, slim
-from plansmith_desk.files.tools import FILE_TOOLS
-from plansmith_desk.tables.specs import DESCRIBE, SQL
-from plansmith.tools.toolset import fields, flag, items
 from plansmith.check.check_plan import check_plan
 from plansmith.errors import ModelFailed
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith_planner.model_calls import read_answer
-from plansmith_planner.parse.reply import parse
 from plansmith.ports import ContextBlock, Delta, Message, PlanBrief, Prompt
 from plansmith.testing import ScriptedModel
+from plansmith.tools.toolset import fields, flag, items
+from plansmith_desk.files.tools import FILE_TOOLS
+from plansmith_desk.model.brief import DraftTask
+from plansmith_desk.model.call_language import calls_grammar, is_rows
+from plansmith_desk.model.calls_to_plan import plan_of_calls
+from plansmith_desk.model.grounding import grounded
+from plansmith_desk.model.signatures import Offered, easiest, signature, slim
+from plansmith_desk.tables.specs import DESCRIBE, SQL
+from plansmith_planner.model_calls import read_answer
+from plansmith_planner.models.fact_checked import FactCheckedModel, is_small
+from plansmith_planner.parse.reply import parse
 
 TEXT = {"type": "string"}
 ROWS = {"type": "array", "items": {"type": "object"}}

@@ -19,9 +19,18 @@ from typing import Any
 import pytest
 from tests.certificates import trust_as_the_machine_does
 
-from plansmith_desk.model.download import find_in_caches, pull_local, pull_remote
-from plansmith_desk.model.files import DEFAULT, KNOWN, KnownModel, ModelFolder, Pieces, known_model, models_folder, weights_path
 from plansmith.errors import Misconfigured, Refused
+from plansmith_desk.model.download import find_in_caches, pull_local, pull_remote
+from plansmith_desk.model.files import (
+    DEFAULT,
+    KNOWN,
+    KnownModel,
+    ModelFolder,
+    Pieces,
+    known_model,
+    models_folder,
+    weights_path,
+)
 
 CONTENT = bytes(range(256)) * 5000
 CUT = 500_000

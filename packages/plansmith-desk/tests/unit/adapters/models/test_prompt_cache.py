@@ -13,12 +13,12 @@ from typing import NamedTuple
 import pytest
 from tests.unit.adapters.models.local_weights import shallow_weights
 
+from plansmith.errors import PromptTooLong
+from plansmith.ports import Message, Prompt
 from plansmith_desk.model.engine import Engine
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.prompt_cache import PromptCache, Slot
-from plansmith.errors import PromptTooLong
 from plansmith_planner.model_calls import read_answer
-from plansmith.ports import Message, Prompt
 
 SYSTEM = Message("system", "You answer with digits. " * 8)
 ONE = 'root ::= "1"\n'

@@ -12,20 +12,8 @@ import pytest
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 from tests.unit.adapters.models.local_weights import shallow_engine, shallow_weights
 
-from plansmith_desk.model.brief import DraftTask, offered
-from plansmith_desk.model.call_language import calls_grammar
-from plansmith_desk.model.calls_to_plan import PARTS, DraftParts, plan_of_draft
-from plansmith_desk.model.drafting import DraftingModel
-from plansmith_desk.model.engine import Engine
-from plansmith_desk.model.model import LocalModel
-from plansmith_desk.model.prompt import chosen_tools, draft_prompt, folder_prefix, offered_tools, prompt_prefix
-from plansmith_desk.model.prompt_cache import PromptCache
-from plansmith_desk.model.signatures import Offered
-from plansmith_desk.builtin import builtin_sources
-from plansmith.tools.toolset import TEXT, fields
 from plansmith.check.check_plan import check_plan
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith_planner.parse.reply import parse
 from plansmith.ports import (
     ContextBlock,
     Delta,
@@ -34,6 +22,24 @@ from plansmith.ports import (
     Prompt,
     TextDelta,
 )
+from plansmith.tools.toolset import TEXT, fields
+from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.model.brief import DraftTask, offered
+from plansmith_desk.model.call_language import calls_grammar
+from plansmith_desk.model.calls_to_plan import PARTS, DraftParts, plan_of_draft
+from plansmith_desk.model.drafting import DraftingModel
+from plansmith_desk.model.engine import Engine
+from plansmith_desk.model.model import LocalModel
+from plansmith_desk.model.prompt import (
+    chosen_tools,
+    draft_prompt,
+    folder_prefix,
+    offered_tools,
+    prompt_prefix,
+)
+from plansmith_desk.model.prompt_cache import PromptCache
+from plansmith_desk.model.signatures import Offered
+from plansmith_planner.parse.reply import parse
 
 FOLDER = """\
 sales.csv: date (2025-01-03, 2025-01-04), region (North/South), amount (5, 9.5)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_desk.calculator import CalculatorTools
-from plansmith_desk.calculator.syntax import compute
-from plansmith_desk.calculator.units import unit
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
+from plansmith_desk.calculator import CalculatorTools
+from plansmith_desk.calculator.syntax import compute
+from plansmith_desk.calculator.units import unit
 
 
 class TestCalculatorContract(ToolSourceContract):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_desk.calendar import CalendarTools
-from plansmith_desk.calendar.moments import Moment, moment, plus, weekdays_between
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.ports import Call
 from plansmith.testing import FakeClock
 from plansmith.testing.contracts import ToolSourceContract
+from plansmith_desk.calendar import CalendarTools
+from plansmith_desk.calendar.moments import Moment, moment, plus, weekdays_between
 
 
 class TestCalendarContract(ToolSourceContract):

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plansmith.errors import ToolFailed
+from plansmith.ports import Call
 from plansmith_desk.charts import SPEC, ChartTools
 from plansmith_desk.charts.draw import Chart, Series, draw, number, scale
 from plansmith_desk.tables import TableTools
-from plansmith.errors import ToolFailed
-from plansmith.ports import Call
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROWS = [

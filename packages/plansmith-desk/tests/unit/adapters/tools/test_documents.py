@@ -13,13 +13,13 @@ from typing import Any
 import pypdf
 import pytest
 
+from plansmith.errors import ToolFailed
+from plansmith.ports import Call
+from plansmith.testing.contracts import ToolSourceContract
 from plansmith_desk.documents import DocumentTools
 from plansmith_desk.documents.selection import DocumentLimits
 from plansmith_desk.documents.text import paper_head
 from plansmith_desk.files.tools import FileToolLimits, FileTools
-from plansmith.errors import ToolFailed
-from plansmith.ports import Call
-from plansmith.testing.contracts import ToolSourceContract
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 

@@ -23,12 +23,12 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 from tests.waiting import until
 
+from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
+from plansmith.ports import Call
 from plansmith.retry_after import retry_after
 from plansmith_desk.web import SPEC, FetchLimits, FetchTools
 from plansmith_desk.web.address import Hosts, address_of, is_public
 from plansmith_desk.web.page import page_of
-from plansmith.errors import Misconfigured, ToolBusy, ToolFailed
-from plansmith.ports import Call
 
 Answer = Callable[[socket.socket, str], None]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from plansmith_desk.files.tools import FileToolLimits, FileTools
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
+from plansmith_desk.files.tools import FileToolLimits, FileTools
 
 
 @pytest.fixture

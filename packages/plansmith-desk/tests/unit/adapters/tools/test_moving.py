@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from plansmith import Plan, Plansmith, RunStatus
-from plansmith_desk.builtin import builtin_sources
-from plansmith_desk.files.moving import MovingTools
-from plansmith_desk.files.workspace import WorkspaceTools
 from plansmith.errors import ToolFailed
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.review.settings import ReviewPolicy
 from plansmith.store.sqlite import SqliteStore
+from plansmith_desk.builtin import builtin_sources
+from plansmith_desk.files.moving import MovingTools
+from plansmith_desk.files.workspace import WorkspaceTools
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_desk.calendar import CalendarTools
-from plansmith_desk.calendar.holidays import HOLIDAYS
-from plansmith_desk.calendar.spoken import spoken
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 from plansmith.testing import FakeClock
+from plansmith_desk.calendar import CalendarTools
+from plansmith_desk.calendar.holidays import HOLIDAYS
+from plansmith_desk.calendar.spoken import spoken
 
 TODAY = date(2026, 11, 16)  # a Monday
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from plansmith.errors import InputNeeded, ToolBusy, ToolFailed
+from plansmith.ports import Call
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables import TableTools
 from plansmith_desk.tables.read import TableLimits
-from plansmith.errors import InputNeeded, ToolBusy, ToolFailed
-from plansmith.ports import Call
 
 SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, photo BLOB);

@@ -12,10 +12,10 @@ import jsonschema_rs
 import pytest
 
 from plansmith import Plan, Plansmith
-from plansmith_desk.tables import TableTools
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import plain_numbers
 from plansmith.ports import Call
+from plansmith_desk.tables import TableTools
 
 SALES = """Order ID,region,unit_price,units,day,paid
 1,North,10.50,2,2026-01-02,true

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_desk.sql.guard import exact_aggregates
-from plansmith_desk.sql.rows import RowLimits
-from plansmith_desk.tables import TableTools
-from plansmith_desk.tables.read import TableLimits, delimiter_of, read_table
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import plain_numbers
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
+from plansmith_desk.sql.guard import exact_aggregates
+from plansmith_desk.sql.rows import RowLimits
+from plansmith_desk.tables import TableTools
+from plansmith_desk.tables.read import TableLimits, delimiter_of, read_table
 
 SALES = """id,region,amount,day,paid,note
 1,North,10.50,2026-01-02,true,"a, b"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from plansmith_desk.files.folder import Folder
-from plansmith_desk.files.workspace import WorkspaceLimits, WorkspaceTools
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
+from plansmith_desk.files.folder import Folder
+from plansmith_desk.files.workspace import WorkspaceLimits, WorkspaceTools
 
 
 @pytest.fixture

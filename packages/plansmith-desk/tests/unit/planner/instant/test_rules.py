@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from tests.unit.planner.instant.phrasings import ANSWERED, LEFT
 
-from plansmith_desk.builtin import builtin_sources
 from plansmith.check.rehearsal import no_rehearsal, rehearsal_with
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.refs import fill_text
 from plansmith.plan.steps import ReplyStep, ToolStep
-from plansmith_planner.context.locales import locale_of
-from plansmith_planner.instant.rules import Instant, instant
 from plansmith.ports import Call, ToolSource
 from plansmith.testing import FakeClock
+from plansmith_desk.builtin import builtin_sources
+from plansmith_planner.context.locales import locale_of
+from plansmith_planner.instant.rules import Instant, instant
 
 
 class Desk:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from plansmith.errors import Misconfigured
+from plansmith.ports import ContextBlock
 from plansmith_planner.context.documents import DocumentSource
 from plansmith_planner.context.files import FileLimits, Found, page_text, read_document
 from plansmith_planner.models.tokens import count_tokens
-from plansmith.errors import Misconfigured
-from plansmith.ports import ContextBlock
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from plansmith.errors import Misconfigured
 from plansmith_planner.context.knowledge import KnowledgeSource
 from plansmith_planner.models.tokens import count_tokens
-from plansmith.errors import Misconfigured
 
 TERMS: dict[str, object] = {
     "GMV": {"explanation": "gross merchandise value", "synonyms": ["交易总额"]},

@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from plansmith_planner.context.schema import OTHERS, Column, ForeignKey, SchemaSource, Table, read_schema, schema_blocks
-from plansmith_planner.models.tokens import count_tokens
 from plansmith.errors import Misconfigured
 from plansmith.ports import ContextBlock
+from plansmith_planner.context.schema import (
+    OTHERS,
+    Column,
+    ForeignKey,
+    SchemaSource,
+    Table,
+    read_schema,
+    schema_blocks,
+)
+from plansmith_planner.models.tokens import count_tokens
 
 SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT);

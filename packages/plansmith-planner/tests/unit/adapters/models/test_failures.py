@@ -2,8 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from plansmith_planner.models.provider_output import as_failure, error_text, key_variable, refused_setup
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused
+from plansmith_planner.models.provider_output import (
+    as_failure,
+    error_text,
+    key_variable,
+    refused_setup,
+)
 
 
 class StatusError(Exception):

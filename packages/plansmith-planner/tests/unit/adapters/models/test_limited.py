@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from plansmith_planner.models.wrappers import LimitedModel
 from plansmith.errors import PromptTooLong
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Message, Prompt
 from plansmith.testing import ScriptedModel
+from plansmith_planner.models.wrappers import LimitedModel
 
 LONG = [Message("user", "word " * 1000)]
 

@@ -4,9 +4,15 @@ from typing import Any
 
 import pytest
 
-from plansmith_planner.models.provider_output import OutputMemory, is_closed, is_mode_refusal, opened, with_schema_text
 from plansmith.plan.data import Json
 from plansmith.ports import Message
+from plansmith_planner.models.provider_output import (
+    OutputMemory,
+    is_closed,
+    is_mode_refusal,
+    opened,
+    with_schema_text,
+)
 
 
 def test_a_memory_forgets_what_was_refused_last_of_all() -> None:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
-from plansmith_planner.models.provider import ProviderModel
-from plansmith_planner.models.provider_output import OutputMemory
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused, PromptTooLong
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import ArgumentsDelta, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing.modelserver import Gate, ModelServer, Page, Refusal, Reply, Request
+from plansmith_planner.models.provider import ProviderModel
+from plansmith_planner.models.provider_output import OutputMemory
 
 HELLO = [Message("system", "be kind"), Message("user", "你好")]
 SCHEMA: dict[str, Json] = {

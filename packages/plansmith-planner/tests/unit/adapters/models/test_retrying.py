@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
-from plansmith_planner.models.provider import ProviderModel
-from plansmith_planner.models.wrappers import RetryingModel
 from plansmith.errors import ModelBusy, ModelFailed, ModelRefused
 from plansmith.ports import ChatModel, Delta, Message, Prompt, TextDelta
 from plansmith.testing import FakeClock, ScriptedModel
 from plansmith.testing.clock import settle
 from plansmith.testing.modelserver import ModelServer, Refusal, Reply
+from plansmith_planner.models.provider import ProviderModel
+from plansmith_planner.models.wrappers import RetryingModel
 
 HELLO = [Message("user", "hello")]
 

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from pydantic_ai.models import override_allow_model_requests
 
-from plansmith_planner.models.provider import ProviderModel
-from plansmith_planner.models.wrappers import RetryingModel, TimedModel
 from plansmith.errors import ModelBusy
 from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock
 from plansmith.testing.clock import settle
 from plansmith.testing.modelserver import ModelServer, Reply
+from plansmith_planner.models.provider import ProviderModel
+from plansmith_planner.models.wrappers import RetryingModel, TimedModel
 
 HELLO = [Message("user", "hello")]
 

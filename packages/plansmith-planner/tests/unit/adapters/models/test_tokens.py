@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_planner.models.tokens import count_prompt_tokens, count_tokens
 from plansmith.plan.capability import ToolSpec
 from plansmith.ports import Message
+from plansmith_planner.models.tokens import count_prompt_tokens, count_tokens
 
 # The right column is the largest count of GPT-4, GPT-4o, Qwen, DeepSeek and Claude 2, measured
 # once with their vocabularies.

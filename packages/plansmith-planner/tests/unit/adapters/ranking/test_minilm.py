@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from tests.unit.adapters.ranking import small_model
 
+from plansmith.errors import Misconfigured
 from plansmith_planner.ranking import minilm
 from plansmith_planner.ranking.minilm import Encoder, MiniLmRanker
-from plansmith.errors import Misconfigured
 
 needs_numpy = pytest.mark.skipif(
     find_spec("numpy") is None, reason="numpy is not installed: pip install numpy"

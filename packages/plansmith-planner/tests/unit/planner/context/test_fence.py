@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_planner.context.fence import RULE, fence, indented, label
 from plansmith.text import visible
+from plansmith_planner.context.fence import RULE, fence, indented, label
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
 

@@ -9,19 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_planner.models.tokens import count_tokens
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import problem
 from plansmith.plan.run_options import Profile
+from plansmith.ports import ContextBlock, Message
+from plansmith.testing import FakeClock, FakeTool, FakeTools, ScriptedModel
 from plansmith_planner.context.background import HEADING, Search
 from plansmith_planner.context.fence import RULE
-from plansmith_planner.context.gather import Context, Known, Limits, gather_context, plan_text, time_text
+from plansmith_planner.context.gather import (
+    Context,
+    Known,
+    Limits,
+    gather_context,
+    plan_text,
+    time_text,
+)
 from plansmith_planner.context.history import Summariser
 from plansmith_planner.context.token_budget import LEFT_OUT, rough_count
 from plansmith_planner.model_calls import render
-from plansmith.ports import ContextBlock, Message
-from plansmith.testing import FakeClock, FakeTool, FakeTools, ScriptedModel
+from plansmith_planner.models.tokens import count_tokens
 
 Script = Callable[..., ScriptedModel]
 FENCE = re.compile(r'^<(data-[0-9a-f]{8}) title="([^"]*)"(?: source="([^"]*)")?>$')

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_planner.models.tokens import count_tokens
 from plansmith.errors import ModelBusy
-from plansmith_planner.context.history import Summariser, recall
-from plansmith_planner.context.token_budget import rough_count
 from plansmith.ports import Delta, Message, TextDelta, Usage
 from plansmith.testing import Answer, FakeClock, ScriptedModel
+from plansmith_planner.context.history import Summariser, recall
+from plansmith_planner.context.token_budget import rough_count
+from plansmith_planner.models.tokens import count_tokens
 
 Script = Callable[..., ScriptedModel]
 TALK = [

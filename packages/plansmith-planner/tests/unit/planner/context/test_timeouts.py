@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from plansmith.errors import ToolFailed
-from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith.testing import FakeClock
 from plansmith.testing.clock import settle
+from plansmith_planner.context.timeouts import Failed, with_timeout
 
 
 async def answer() -> str:

@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_planner.models.tokens import count_tokens
-from plansmith_planner.context.token_budget import LEFT_OUT, Part, clipped, equal_shares, fit, rough_count
 from plansmith.ports import ContextBlock
+from plansmith_planner.context.token_budget import (
+    LEFT_OUT,
+    Part,
+    clipped,
+    equal_shares,
+    fit,
+    rough_count,
+)
+from plansmith_planner.models.tokens import count_tokens
 
 COUNTS: list[Callable[[str], int]] = [
     count_tokens,

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from plansmith_planner.ranking.synonyms import CONCEPT_LIKENESS, is_everyday, synonyms, word_list, word_weight
+from plansmith_planner.ranking.synonyms import (
+    CONCEPT_LIKENESS,
+    is_everyday,
+    synonyms,
+    word_list,
+    word_weight,
+)
 from plansmith_planner.ranking.words import stem
 
 LIST = files("plansmith_planner.ranking").joinpath("neighbours.txt").read_text(encoding="utf-8")

@@ -15,10 +15,10 @@ import pytest
 from pydantic import BaseModel, Field
 
 from plansmith import Effect, Plan, RunStatus, tool
-from plansmith.tools.functions import FunctionTools
 from plansmith.app import Plansmith
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.ports import Call
+from plansmith.tools.functions import FunctionTools
 
 CALL = Call(key="k")
 

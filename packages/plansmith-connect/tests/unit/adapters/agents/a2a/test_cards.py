@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.servers.a2a_wire import a_card
 
-from plansmith_connect.a2a.cards import agent_spec, card_changes, card_hash, card_url, choose_interface, sign_in_links
-from plansmith_connect.a2a.settings import AgentSettings
 from plansmith.plan.capability import Effect, Skill
+from plansmith_connect.a2a.cards import (
+    agent_spec,
+    card_changes,
+    card_hash,
+    card_url,
+    choose_interface,
+    sign_in_links,
+)
+from plansmith_connect.a2a.settings import AgentSettings
 
 HOME = AgentSettings(url="https://agent.example")
 TEXTS = st.text(max_size=8)

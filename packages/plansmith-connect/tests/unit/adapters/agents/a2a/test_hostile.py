@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.servers.a2a_wire import Liar, Talk, a_card
 
-from plansmith_connect.a2a.agent import A2AAgent, connect
 from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.ports import Call, Reply
+from plansmith_connect.a2a.agent import A2AAgent, connect
 
 # Small sizes, and no patience with what is lost; what has to arrive may take its time.
 SMALL = {"reply_bytes": 1_000_000, "card_bytes": 20_000, "updates": 200}

@@ -9,8 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_connect.a2a.messages import Artifact, ArtifactNews, Message, Part, State, StatusNews, Task, add, answer_parts, need_of, question_of, task_result
 from plansmith.plan.data import flaws
+from plansmith_connect.a2a.messages import (
+    Artifact,
+    ArtifactNews,
+    Message,
+    Part,
+    State,
+    StatusNews,
+    Task,
+    add,
+    answer_parts,
+    need_of,
+    question_of,
+    task_result,
+)
 
 
 def asking(*parts: Part, state: State = State.INPUT) -> Task:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from tests.servers.a2a_wire import Liar, Talk
 
+from plansmith.errors import Misconfigured, Refused, StaleDecision, ToolFailed
+from plansmith.plan.capability import Effect
+from plansmith.ports import Call
 from plansmith_connect.a2a.book import AgentBook
 from plansmith_connect.a2a.registry import AgentRegistry, Choices
 from plansmith_connect.a2a.settings import AgentSettings
 from plansmith_connect.approvals import ApprovalFile
-from plansmith.errors import Misconfigured, Refused, StaleDecision, ToolFailed
-from plansmith.plan.capability import Effect
-from plansmith.ports import Call
 
 
 async def hello(talk: Talk) -> None:
