@@ -222,7 +222,14 @@ class RepairStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check of a store."""
+    """The result of one check of a store.
+
+    Attributes:
+        level: How bad it is.
+        subject: What was checked.
+        message: What was found.
+        hint: What can be done about it.
+    """
 
     level: Literal["ok", "note", "warning", "error"]
     subject: str
@@ -233,8 +240,16 @@ class Finding:
 class Record(NamedTuple):
     """A named JSON document; its version grows by one with every change.
 
-    Lists choose by `label` and `state`, and sort by `place`. A record with a `run` is deleted
-    together with that run. `altered` says that the stored text is not the one that was put.
+    Attributes:
+        kind: What it is, such as `template`.
+        name: Its name, unique in its kind.
+        version: 1 for the first.
+        body: The document as JSON text.
+        label: What it belongs to; lists choose by it.
+        place: What lists sort by.
+        state: What else lists choose by.
+        run: The run together with which it is deleted.
+        altered: Whether the stored text is not the one that was put.
     """
 
     kind: str
