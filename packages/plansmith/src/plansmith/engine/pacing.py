@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from plansmith.engine.missing_words import with_words
 from plansmith.engine.units import Unit
 from plansmith.plan.graph import dependents, needs
-from plansmith.plan.refs import escape_text
+from plansmith.plan.refs import escape_text, with_words
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ReplyStep

@@ -64,7 +64,8 @@ def data_question(
 ) -> QuestionAsked:
     """Returns the question that shows the values a call would send, and where they come from."""
     shown = [
-        Sentence("question.value", name=name, value=_shown(v)) for name, v in sorted(inputs.items())
+        Sentence("question.value", name=name, value=_cut_text(v))
+        for name, v in sorted(inputs.items())
     ]
     fields = {"callee": unit.callee, "values": shown, "sources": [*map(source_name, sources)]}
     text = Sentence("question.values", **fields)
@@ -116,7 +117,7 @@ def settle_data(asked: QuestionAsked, value: Json) -> list[AnyBody]:
     return [StepFailed(step=asked.step, error=error, kind="refused")]
 
 
-def _shown(value: Json) -> str:
+def _cut_text(value: Json) -> str:
     text = value if isinstance(value, str) else json_text(value)
     if len(text) <= _SHOWN:
         return text

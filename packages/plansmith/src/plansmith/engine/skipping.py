@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plansmith.engine.missing_words import with_words
 from plansmith.engine.progress import Batch
 from plansmith.engine.state import State
 from plansmith.engine.units import Unit, Values
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.conditions import condition_text, holds
+from plansmith.plan.refs import with_words
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.step_events import SkipRule
 from plansmith.plan.steps import ReplyStep

@@ -254,15 +254,15 @@ def operand_text(operand: Json) -> str:
         return Sentence("cond.length", of=operand_text(operand[LENGTH]))
     if isinstance(operand, dict) and operand.keys() == {LITERAL}:
         return _literal_text(operand[LITERAL])
-    names = [_shown(str(ref)[2:-2]) for ref in refs_alone(operand)]
+    names = [_clipped(str(ref)[2:-2]) for ref in refs_alone(operand)]
     if not names:
         return _literal_text(operand)
     return names[0] if len(names) == 1 else Sentence("cond.first", names=names)
 
 
 def _literal_text(value: Json) -> str:
-    return _shown(json.dumps(value, ensure_ascii=False))
+    return _clipped(json.dumps(value, ensure_ascii=False))
 
 
-def _shown(text: str) -> str:
+def _clipped(text: str) -> str:
     return clip(safe(text), _SHOWN)

@@ -407,3 +407,15 @@ def put_secrets(template: Json, values: Mapping[str, str]) -> Json:
         return _SECRET.sub(lambda found: escape_text(values[found[1]]), leaf)
 
     return map_leaves(template, put)
+
+
+def with_words(instruction: str, words: Mapping[str, str]) -> str:
+    """Returns an instruction with words (by step) in place of references to these steps."""
+    return "".join(
+        escape_text(words[piece.step])
+        if isinstance(piece, Ref) and piece.step in words
+        else str(piece)
+        if isinstance(piece, Ref)
+        else escape_text(piece)
+        for piece in pieces(instruction)
+    )

@@ -116,16 +116,18 @@ def _text(code: str, fields: Mapping[str, Any], locale: str) -> str:
     language = locale if locale in LANGUAGES else language_of(locale)
     pieces = [*_pieces(code, language)]
     if not pieces:  # a journal of a newer release may hold a code that is not known here
-        return f"{code} ({_shown([*fields.values()], language)})" if fields else code
+        return f"{code} ({_field_text([*fields.values()], language)})" if fields else code
     for place in range(1, len(pieces), 2):
         value = fields.get(pieces[place], "")
-        pieces[place] = value if type(value) is str else _shown(value, language)
+        pieces[place] = value if type(value) is str else _field_text(value, language)
     return "".join(pieces)
 
 
-def _shown(value: Any, language: str) -> str:
+def _field_text(value: Any, language: str) -> str:
     if isinstance(value, (list, tuple)):
-        return _COMMA[language].join(_shown(each, language) for each in cast("list[Any]", value))
+        return _COMMA[language].join(
+            _field_text(each, language) for each in cast("list[Any]", value)
+        )
     if isinstance(value, int):
         return f"{value:,}"
     return in_language(value, language) if isinstance(value, str) else str(value)

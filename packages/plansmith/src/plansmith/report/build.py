@@ -227,7 +227,9 @@ def _evidence(run: Run, results: Mapping[str, Json], words: Words) -> tuple[Evid
     ]
     width = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(done), 1)))
     lost = words["lost"]
-    return tuple(_shown(run, name, state, results.get(name, lost), width) for name, state in done)
+    return tuple(
+        _shown_result(run, name, state, results.get(name, lost), width) for name, state in done
+    )
 
 
 def _is_part_of_done_step(name: str, run: Run) -> bool:
@@ -236,7 +238,7 @@ def _is_part_of_done_step(name: str, run: Run) -> bool:
     return step is not None and step.status is StepStatus.DONE
 
 
-def _shown(run: Run, name: str, state: StepState, value: Json, width: int) -> Evidence:
+def _shown_result(run: Run, name: str, state: StepState, value: Json, width: int) -> Evidence:
     full = _text(value)
     text = full if len(full) <= width else _text(_shortened(value))
     step = run.plan.by_id.get(name) if run.plan else None
