@@ -28,7 +28,7 @@ MODEL_AND_TOOLS = (
     "plansmith_planner.ranking",
 )
 PLANNER = (
-    "plansmith_planner.models.make",
+    "plansmith_planner.make",
     "plansmith_planner.context",
     "plansmith_planner.model_calls",
     "plansmith_planner.model_planner",

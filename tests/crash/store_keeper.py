@@ -20,8 +20,8 @@ from plansmith.errors import PlansmithError
 from plansmith.ports import Call
 from plansmith.store.doctor import diagnose, verify
 from plansmith.store.sqlite import SqliteStore
-from plansmith_desk.files.folder import Folder
 from plansmith_desk.files.tools import FileTools
+from plansmith_desk.folder import Folder
 from plansmith_planner.context.documents import DocumentSource
 
 opened: list[str] = []

@@ -20,12 +20,12 @@ from plansmith_cli.ui.words import own, own_text
 if TYPE_CHECKING:
     from plansmith_cli import tenant_settings
     from plansmith_cli.ui.planning import Detail
-    from plansmith_planner.models import make as models
+    from plansmith_planner import make as models
     from plansmith_server.tenant_book import Tenant
 else:
     lazy_modules(
         globals(),
-        models="plansmith_planner.models.make",
+        models="plansmith_planner.make",
         tenant_settings="plansmith_cli.tenant_settings",
     )
 

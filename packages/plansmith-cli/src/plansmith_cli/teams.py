@@ -43,7 +43,7 @@ from plansmith_desk.settings import BuiltinSettings
 from plansmith_desk.web import FetchTools
 from plansmith_planner.context.background import Search, investigate, is_search
 from plansmith_planner.context.token_budget import rough_count
-from plansmith_planner.models.make import make_model
+from plansmith_planner.make import make_model
 
 CALLS_AT_ONCE: Final = {"researcher": 4, "coder": 4, "sql_writer": 4}
 # The shortlist must be long enough for every agent of a team and the person's tools.

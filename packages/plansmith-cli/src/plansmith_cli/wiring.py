@@ -26,7 +26,7 @@ from plansmith_cli.folder_settings import with_paths
 from plansmith_cli.trust import command_files
 from plansmith_connect.approvals import ApprovalFile
 from plansmith_connect.mcp.settings import ServerSettings, all_servers
-from plansmith_planner.models.make import make_model
+from plansmith_planner.make import make_model
 
 if TYPE_CHECKING:
     from plansmith.check import rehearsal

@@ -15,7 +15,7 @@ from plansmith import Effect, ToolSpec
 from plansmith.clock import SystemClock
 from plansmith.plan.planning import PlanRequest
 from plansmith.testing import Gate, ModelServer, Refusal, Reply
-from plansmith_planner.models.make import make_model
+from plansmith_planner.make import make_model
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.settings import ModelSettings
 from plansmith_planner.stages import PlannerDeps

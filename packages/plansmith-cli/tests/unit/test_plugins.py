@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plansmith import model, plugins
+from plansmith import plugins
 from plansmith.errors import Misconfigured
 from plansmith.ports import Clock
 from plansmith.tools.functions import FunctionTools
@@ -18,6 +18,7 @@ from plansmith_cli.config import Settings
 from plansmith_cli.wiring import make_smith
 from plansmith_compat.valuecell import RemoteConnections
 from plansmith_desk.settings import BuiltinSettings
+from plansmith_planner import model
 from plansmith_planner.models.choose import choose, installed_shelf
 
 
@@ -53,8 +54,8 @@ def test_what_is_missing_says_what_to_install() -> None:
 def test_the_first_package_on_the_path_wins_and_broken_files_are_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path / "a", "[plansmith_planner.models.make]\nbig = json:loads\n")
-    install(tmp_path / "b", "[plansmith_planner.models.make]\nbig = json:dumps\nno line\n")
+    install(tmp_path / "a", "[plansmith.models]\nbig = json:loads\n")
+    install(tmp_path / "b", "[plansmith.models]\nbig = json:dumps\nno line\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path / "a"), str(tmp_path / "b"), *sys.path])
     assert plugins.load("models", "big") is json.loads
 
@@ -72,7 +73,7 @@ def test_a_package_of_somebody_else_brings_a_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = "plansmith.testing:ScriptedModel"
-    install(tmp_path, f"[plansmith_planner.models.make]\ntheirs = {place}\n")
+    install(tmp_path, f"[plansmith.models]\ntheirs = {place}\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     assert model("theirs:hello").name == "scripted"
     with pytest.raises(Misconfigured, match="'rules:fast' is not the name of a model"):

@@ -9,14 +9,14 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # for checkers it is true, as that of `typing`, which takes long to load
 if TYPE_CHECKING:
-    from plansmith_planner.models.make import model
+    from plansmith_planner.make import model
     from plansmith_planner.parse.read import read_json
     from plansmith_planner.ranking.pick import shortlist
 
 __all__ = ["model", "read_json", "shortlist"]
 
 _HOMES = {
-    "model": "plansmith_planner.models.make",
+    "model": "plansmith_planner.make",
     "read_json": "plansmith_planner.parse.read",
     "shortlist": "plansmith_planner.ranking.pick",
 }

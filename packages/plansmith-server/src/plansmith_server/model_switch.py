@@ -13,6 +13,7 @@ from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Clock, Delta, Prompt
+from plansmith_planner.make import make_model
 from plansmith_planner.models.choose import (
     KEYS,
     KeptModel,
@@ -23,7 +24,6 @@ from plansmith_planner.models.choose import (
     is_offline,
     usual_places,
 )
-from plansmith_planner.models.make import make_model
 from plansmith_planner.models.wrappers import closing
 from plansmith_planner.settings import ModelSettings
 

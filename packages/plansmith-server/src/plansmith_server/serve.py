@@ -31,7 +31,7 @@ from plansmith.protected_files import protect
 from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith.store.urls import sqlite_path
-from plansmith_planner.models.make import make_model
+from plansmith_planner.make import make_model
 from plansmith_server.app import gated, make_app
 from plansmith_server.auth import Auth, load_token, scoped
 from plansmith_server.background import BackgroundRuns

@@ -1,4 +1,4 @@
-"""`plansmith serve` runs the HTTP server."""
+"""`plansmith serve` runs the HTTP server; `serve worker` executes the runs of a shared store."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from plansmith_cli.extras import install_hint
 from plansmith_cli.options import add_parts, positive, settings_of
 from plansmith_cli.ui.words import own_text
 from plansmith_server.settings import Serve
+from plansmith_server.shown_settings import address
 
 if TYPE_CHECKING:
     from plansmith_cli import server_wiring
@@ -88,9 +89,9 @@ def _main(args: argparse.Namespace) -> int:
     if args.concurrency and not args.engine:
         hint = Sentence("serve.add_engine")
         raise Misconfigured(Sentence("serve.needs_engine"), hint=hint)
-    run_server = _run_server()
+    run = _loaded("run_server", "serve.needs_package", "server")
     wiring = server_wiring.ServerWiring(settings_of(args))
-    asyncio.run(run_server(wiring, _wanted(args), _announcer(args)))
+    asyncio.run(run(wiring, _wanted(args), _announcer(args)))
     return Exit.OK
 
 
@@ -131,13 +132,62 @@ def _open(link: str) -> None:
     webbrowser.open(page.as_uri())
 
 
-def _run_server() -> Any:
+def _loaded(name: str, problem: str, extra: str) -> Any:
+    """Returns something of the server; says which package is missing."""
     try:
-        return resolve_name("plansmith_server.serve:run_server")
+        return resolve_name(f"plansmith_server.serve:{name}")
     except ModuleNotFoundError as error:
-        hint = install_hint("server")
-        problem = Sentence("serve.needs_package", name=error.name)
-        raise Misconfigured(problem, hint=hint) from None
+        hint = install_hint(extra)
+        raise Misconfigured(Sentence(problem, name=error.name), hint=hint) from None
 
 
 COMMAND = Command(_configure, _main)
+
+
+_MOST_S: Final = 3600.0
+
+
+def _configure_worker(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--concurrency",
+        dest="runs_at_once",
+        type=positive,
+        metavar="N",
+        help="execute up to N runs at once (default: workers.concurrency, 10)",
+    )
+    parser.add_argument(
+        "--drain",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long running calls may take after SIGTERM or Ctrl-C (default: 30)",
+    )
+    add_parts(parser)
+
+
+def _work(args: argparse.Namespace) -> int:
+    if not 0 <= args.drain <= _MOST_S:
+        hint = Sentence("worker.drain_range", most=f"{_MOST_S:g}")
+        raise Misconfigured(Sentence("worker.bad_drain", seconds=f"{args.drain:g}"), hint=hint)
+    settings = settings_of(args)
+    most = settings.workers.concurrency
+
+    def announce(queue: str) -> None:
+        _tell("worker.executes", most=most, queue=queue)
+        _tell("worker.drains", seconds=f"{args.drain:g}")
+
+    run = _loaded("run_worker", "worker.needs_package", "scale")
+    _tell("worker.connects", address=address(settings.store_url()))
+    left = asyncio.run(run(settings, drain_s=args.drain, announce=announce))
+    _tell("worker.stopped", count=left.handed_over)
+    if left.cut_off:
+        _tell("worker.cut_off", count=left.cut_off)
+    return Exit.PARTLY if left.cut_off else Exit.OK
+
+
+def _tell(code: str, **fields: Any) -> None:
+    sys.stderr.write(f"{own_text(code, **fields)}\n")
+    sys.stderr.flush()
+
+
+WORKER = Command(_configure_worker, _work)

@@ -10,10 +10,14 @@ import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from plansmith.app import Plansmith
-from plansmith.errors import Misconfigured, PlansmithError, Refused
+from plansmith.clock import SystemClock
+from plansmith.engine.ownership import LiveProcess, Owners
+from plansmith.engine.process_kind import read_kind
+from plansmith.engine.processes import described
+from plansmith.errors import Misconfigured, PlansmithError, Refused, StoreAway
 from plansmith.housekeeping import Old, find_old, hold_restored, prune, read_age, read_statuses
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, with_hint
@@ -25,6 +29,7 @@ from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import is_postgres, open_store, sqlite_path
 from plansmith.text import padded, safe
 from plansmith_cli.command_table import Command
+from plansmith_cli.config import Settings
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import add_json, add_store, settings_of, warn
 from plansmith_cli.questions import agrees
@@ -38,6 +43,7 @@ from plansmith_planner.models.choose import choose, choose_at
 from plansmith_planner.settings import ModelSettings
 from plansmith_planner.threads.check import check_threads
 from plansmith_planner.threads.store import needed_by_threads
+from plansmith_server.carrier import need_server
 
 
 def _configure_verify(parser: argparse.ArgumentParser) -> None:
@@ -376,3 +382,103 @@ def _moment(text: str | None) -> datetime | None:
 
 
 AUDIT = Command(_configure_audit, _audit)
+
+
+_SHOWN: Final = 5
+
+
+def _configure_workers(parser: argparse.ArgumentParser) -> None:
+    add_store(parser)
+    add_json(parser)
+
+
+def _workers(args: argparse.Namespace) -> int:
+    found, waiting = asyncio.run(_read(settings_of(args)))
+    if args.json:
+        rows: list[Json] = [_row(each) for each in found]
+        print_json({"processes": rows, "waiting_runs": waiting})
+    else:
+        print_lines([*_table(found), *_queue_lines(found, waiting)])
+    return Exit.OK
+
+
+async def _read(settings: Settings) -> tuple[list[LiveProcess], list[str] | None]:
+    """Returns the processes of the store, and the runs of this folder that wait for a worker."""
+    url = settings.store_url()
+    if not is_postgres(url):
+        hint = Sentence("worker.name_database")
+        raise Misconfigured(Sentence("worker.store_needed"), hint=hint)
+    store = open_store(url)
+    try:
+        found = await Owners(store, SystemClock()).processes()
+    finally:
+        await store.close()
+    return found, await _waiting(url, str(settings.folder().resolve()))
+
+
+async def _waiting(url: str, folder: str) -> list[str] | None:
+    """Returns the runs on the queue of a folder; None if there is no queue."""
+    try:
+        queue = need_server(url).run_queue(url, folder)
+    except Misconfigured:
+        return None
+    try:
+        return [*await queue.waiting()]
+    except StoreAway:
+        return None
+    finally:
+        await queue.close()
+
+
+def _row(found: LiveProcess) -> dict[str, Json]:
+    kind = read_kind(found.beat.kind)
+    return {
+        "process": found.beat.process,
+        "described": described(found.beat.process),
+        "kind": kind.kind,
+        "state": _state(found),
+        "since": kind.since.isoformat() if kind.since else None,
+        "concurrency": kind.runs if kind.since else None,
+        "runs": [*found.runs],
+        "version": found.beat.version,
+        "seen_seconds_ago": round(found.beat.silent_s, 1),
+    }
+
+
+def _state(found: LiveProcess) -> str:
+    if not found.lives:
+        return "gone"
+    return "draining" if read_kind(found.beat.kind).draining else "lives"
+
+
+def _table(found: list[LiveProcess]) -> list[str]:
+    return [
+        f"{padded(own_text(f'worker.kind_{read_kind(each.beat.kind).kind}'), 8)}"
+        f"  {padded(own_text(f'worker.state_{_state(each)}'), 8)}  {_since(each):<16}"
+        f"  {_busy(each):>7}  {each.beat.version:<8}  {own(described(each.beat.process))}"
+        f"{'  ' if each.runs else ''}{' '.join(each.runs[:_SHOWN])}"
+        f"{' …' if len(each.runs) > _SHOWN else ''}"
+        for each in found
+    ]
+
+
+def _since(found: LiveProcess) -> str:
+    since = read_kind(found.beat.kind).since
+    return f"{since.astimezone():%Y-%m-%d %H:%M}" if since else ""
+
+
+def _busy(found: LiveProcess) -> str:
+    kind = read_kind(found.beat.kind)
+    count = len(found.runs)
+    return own_text("worker.busy", count=count, most=kind.runs) if kind.runs else str(count)
+
+
+def _queue_lines(found: list[LiveProcess], waiting: list[str] | None) -> list[str]:
+    takes = any(each.lives and read_kind(each.beat.kind).runs for each in found)
+    lines = [] if takes else [own_text("worker.none")]
+    if waiting:
+        lines.append(own_text("worker.waiting", count=len(waiting)))
+    return lines
+
+
+WORKERS = Command(_configure_workers, _workers)

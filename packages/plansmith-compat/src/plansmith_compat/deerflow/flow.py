@@ -47,7 +47,7 @@ from plansmith_compat.deerflow.plan_fixes import with_search
 from plansmith_compat.deerflow.quality import shares
 from plansmith_compat.turns import answered, changed, planned
 from plansmith_planner.agent_cards import ANALYST as ANALYST_CARD
-from plansmith_planner.models.make import model_of
+from plansmith_planner.make import model_of
 from plansmith_planner.parse.habits import Ids, result_text
 from plansmith_planner.settings import PlannerSettings
 

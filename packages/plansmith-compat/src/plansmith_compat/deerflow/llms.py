@@ -19,8 +19,8 @@ from plansmith.plan.data import Json
 from plansmith.ports import ArgumentsDelta, ChatModel, Message, Prompt, TextDelta
 from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.deerflow.messages import AIMessage, get_message_content, role_of, spoken
+from plansmith_planner.make import model_of
 from plansmith_planner.model_calls import prompt_text
-from plansmith_planner.models.make import model_of
 from plansmith_planner.parse.read import read_json
 
 _T = TypeVar("_T")

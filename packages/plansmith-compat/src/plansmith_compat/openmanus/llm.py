@@ -21,8 +21,8 @@ from plansmith_compat.openmanus.schema import (
 )
 from plansmith_compat.openmanus.tokens import CountingModel, TokenLimitExceeded
 from plansmith_planner.context.fence import fence
-from plansmith_planner.models.make import model as make_model
-from plansmith_planner.models.make import model_of
+from plansmith_planner.make import model as make_model
+from plansmith_planner.make import model_of
 from plansmith_planner.models.tokens import count_prompt_tokens, count_tokens
 
 Messages = Sequence["dict[str, Any] | Message"]

@@ -33,8 +33,8 @@ from plansmith_compat.sage.profile import BaseProfile, briefing_of
 from plansmith_planner.context.fence import fence
 from plansmith_planner.draft_loop import rules_of
 from plansmith_planner.fallback import salvage
+from plansmith_planner.make import model_of
 from plansmith_planner.model_calls import Transcript
-from plansmith_planner.models.make import model_of
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.stages import PlannerDeps

@@ -30,7 +30,7 @@ from plansmith_compat.sage.runnable import Runnable, runnable
 from plansmith_compat.sage.step_result import StepResult, result_of
 from plansmith_compat.sage.step_stream import failed_before, tell_steps
 from plansmith_compat.verdict import verdict_of
-from plansmith_planner.models.make import model_of
+from plansmith_planner.make import model_of
 
 Review = Callable[[Run], bool | Awaitable[bool | None] | None]
 _REPLANS: Final = 2

@@ -26,7 +26,7 @@ from plansmith_compat.spring.keys import State, Updates
 from plansmith_compat.spring.nodes import REJECTED, HumanFeedbackDispatcher, feedback_data
 from plansmith_compat.spring.planner import Drafting, OnText, error_text, streamed, text_of, usable
 from plansmith_planner.agent_cards import CODER, RESEARCHER
-from plansmith_planner.models.make import model_of
+from plansmith_planner.make import model_of
 from plansmith_planner.parse.reply import read_plan_value
 from plansmith_planner.settings import PlannerSettings
 

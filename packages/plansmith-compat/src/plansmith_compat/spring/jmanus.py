@@ -26,7 +26,7 @@ from plansmith_compat.spring.planning_tool import (
     PlanningToolInterface,
 )
 from plansmith_compat.spring.published import PublishedTemplates, stop_with_sub_runs
-from plansmith_planner.models.make import model_of
+from plansmith_planner.make import model_of
 
 _CREATE: Final = "create"
 _NOT_NAME: Final = re.compile(r"[^\w.-]+")

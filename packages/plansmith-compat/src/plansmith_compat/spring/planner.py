@@ -21,7 +21,7 @@ from plansmith_compat.spring.dialects import write_as
 from plansmith_compat.spring.dialects.nl2sql import SQL, read
 from plansmith_compat.spring.keys import State, Updates
 from plansmith_planner.agent_cards import CODER, SQL_WRITER
-from plansmith_planner.models.make import model_of
+from plansmith_planner.make import model_of
 from plansmith_planner.parse.habits import snake
 from plansmith_planner.parse.reply import read_plan_value
 from plansmith_planner.pipeline import make_plan

@@ -10,7 +10,7 @@ from plansmith.app import Plansmith
 from plansmith.plan.capability import AgentSpec
 from plansmith.ports import Agent, ChatModel
 from plansmith_connect.a2a.cards import NAMESPACE
-from plansmith_planner.models.make import model_of
+from plansmith_planner.make import model_of
 
 NOT_FOUND: Final = "The requested agent could not be found or is not available."
 

@@ -16,8 +16,8 @@ from plansmith_planner.context.gather import TIME, time_text
 from plansmith_planner.context.history import TITLE, recall
 from plansmith_planner.context.locales import locale_of
 from plansmith_planner.context.token_budget import rough_count
+from plansmith_planner.make import model_of
 from plansmith_planner.model_planner import ModelPlanner
-from plansmith_planner.models.make import model_of
 from plansmith_planner.triage import triage
 
 UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"

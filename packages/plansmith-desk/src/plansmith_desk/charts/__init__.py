@@ -31,7 +31,7 @@ from plansmith.tools.toolset import (
 )
 from plansmith_desk.charts.draw import COLOURS, Chart, Series, draw
 from plansmith_desk.charts.naming import heading
-from plansmith_desk.files.folder import Folder
+from plansmith_desk.folder import Folder
 from plansmith_desk.tables.catalogue import loose
 
 _KINDS: Final = ("bar", "line", "scatter", "pie", "donut")

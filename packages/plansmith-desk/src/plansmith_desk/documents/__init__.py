@@ -22,8 +22,8 @@ from plansmith_desk.documents.compare import Difference, compare_files, compare_
 from plansmith_desk.documents.selection import DocumentLimits, Selection
 from plansmith_desk.documents.specs import COMPARE, COUNT, DUPLICATES, LOOKUP, READ_ALL
 from plansmith_desk.documents.text import is_paged
-from plansmith_desk.files.folder import Folder, stamp
-from plansmith_desk.files.patterns import search_forms
+from plansmith_desk.folder import Folder, stamp
+from plansmith_desk.patterns import search_forms
 
 if TYPE_CHECKING:
     from plansmith_desk.documents import lookup

@@ -13,8 +13,8 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 from plansmith_desk.documents.text import is_paged, kind, readable_text
-from plansmith_desk.files.folder import Folder, stamp
-from plansmith_desk.files.patterns import fits, is_pattern
+from plansmith_desk.folder import Folder, stamp
+from plansmith_desk.patterns import fits, is_pattern
 from plansmith_planner.context.files import NEVER_READ, is_text_name
 
 _TABLES: Final = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".db", ".sqlite", ".sqlite3"})

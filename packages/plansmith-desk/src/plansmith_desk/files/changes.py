@@ -19,8 +19,8 @@ from plansmith.runs.files import UNSEEN, Content, FileChange, Preview
 from plansmith.tools.toolset import ToolSet
 from plansmith_desk import charts
 from plansmith_desk.files import moving, workspace
-from plansmith_desk.files.folder import Folder, Written, check_free, check_size, stamp
 from plansmith_desk.files.moving import new_path
+from plansmith_desk.folder import Folder, Written, check_free, check_size, stamp
 from plansmith_desk.tables import TableTools
 from plansmith_desk.tables import specs as tables
 

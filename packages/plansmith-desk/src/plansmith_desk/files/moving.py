@@ -17,7 +17,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import is_protected_below
 from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, flag, string
-from plansmith_desk.files.folder import (
+from plansmith_desk.folder import (
     Folder,
     check_parts,
     failed,

@@ -22,7 +22,7 @@ from plansmith.runs.changed_values import consent_values
 from plansmith.runs.files import UNKNOWN, FileState, Preview, RunFile, Shown, file_kind
 from plansmith_desk.files import moving, workspace
 from plansmith_desk.files.changes import preview, step_preview, writes_files
-from plansmith_desk.files.folder import Folder, regular
+from plansmith_desk.folder import Folder, regular
 
 if TYPE_CHECKING:
     from plansmith.runs.service import RunService

@@ -17,8 +17,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import NOTES, Arguments, BuiltIn, Job, ToolSet, noted
 from plansmith_desk.documents.text import file_text, is_paged
-from plansmith_desk.files.folder import Folder
-from plansmith_desk.files.patterns import search_forms
+from plansmith_desk.folder import Folder
+from plansmith_desk.patterns import search_forms
 
 
 def _object(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:

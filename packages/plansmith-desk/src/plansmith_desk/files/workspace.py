@@ -24,8 +24,8 @@ from plansmith.tools.toolset import (
     string,
     whole,
 )
-from plansmith_desk.files.folder import Folder
-from plansmith_desk.files.patterns import fits
+from plansmith_desk.folder import Folder
+from plansmith_desk.patterns import fits
 
 _PATH: Final = string("Path of the file, relative to the working folder.", minLength=1)
 _SIZE: Final = {"type": "integer", "minimum": 0}

@@ -12,7 +12,7 @@ from typing import Final
 
 from plansmith.ports import ContextBlock
 from plansmith.protected_files import is_held
-from plansmith_desk.files.folder import Folder
+from plansmith_desk.folder import Folder
 from plansmith_desk.folder_brief.details import Entry, Reading, entries_of
 from plansmith_desk.folder_brief.layout import BriefLines, brief_lines
 from plansmith_planner.context.gather import FOLDER, FOLDER_NEAR

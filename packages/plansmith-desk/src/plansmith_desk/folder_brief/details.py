@@ -13,7 +13,7 @@ from plansmith.ports import Call
 from plansmith.text import clip, visible
 from plansmith.tools.toolset import Job
 from plansmith_desk.documents.text import paper_head
-from plansmith_desk.files.folder import Folder
+from plansmith_desk.folder import Folder
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables.database import ENDINGS as DATABASES
 from plansmith_desk.tables.database import DatabaseCopy

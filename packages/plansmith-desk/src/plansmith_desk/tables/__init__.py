@@ -17,7 +17,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, read_sentence, stored_sentence
 from plansmith.text import clip
 from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, known, noted
-from plansmith_desk.files.folder import Folder
+from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql.guard import exact_cell, exact_mean, is_decimal, select
 from plansmith_desk.sql.rows import Found, RowLimits, as_result

@@ -16,7 +16,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 from plansmith.tools.toolset import Arguments, Job
-from plansmith_desk.files.folder import Folder
+from plansmith_desk.folder import Folder
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables.database import ENDINGS as DATABASES
 from plansmith_desk.tables.database import DatabaseCopy

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job
-from plansmith_desk.files.folder import Folder
+from plansmith_desk.folder import Folder
 from plansmith_desk.sql.guard import converting_errors, guard
 from plansmith_desk.sql.rows import RowLimits, plain_value
 from plansmith_desk.tables.read import Data, TableLimits, check_size, typed

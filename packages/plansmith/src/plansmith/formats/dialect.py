@@ -1,6 +1,6 @@
 """Dialects: what every foreign plan format offers, how it is found, and shared functions.
 
-A package brings a dialect by the entry point group `plansmith.formats`.
+A package brings a dialect by the entry point group `plansmith.dialects`.
 """
 
 from __future__ import annotations

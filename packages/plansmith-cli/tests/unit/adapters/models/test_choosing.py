@@ -28,6 +28,7 @@ from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_cli.config import load_settings
 from plansmith_desk.model.files import DEFAULT
 from plansmith_desk.model.shelf import EmbeddedShelf
+from plansmith_planner.make import make_model
 from plansmith_planner.model_calls import read_answer
 from plansmith_planner.models.choose import (
     KEYS,
@@ -41,7 +42,6 @@ from plansmith_planner.models.choose import (
     choose_at,
     usual_places,
 )
-from plansmith_planner.models.make import make_model
 
 SHAPES = {
     "Ollama": ("/api/tags", OLLAMA, "openai:qwen3:8b"),

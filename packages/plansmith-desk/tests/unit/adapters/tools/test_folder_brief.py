@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from plansmith.protected_files import hold, release
-from plansmith_desk.files.folder import Folder
+from plansmith_desk.folder import Folder
 from plansmith_desk.folder_brief import FolderBrief
 from plansmith_desk.folder_brief.details import Reading, entries_of
 

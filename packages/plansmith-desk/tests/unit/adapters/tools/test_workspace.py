@@ -12,8 +12,8 @@ import pytest
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
-from plansmith_desk.files.folder import Folder
 from plansmith_desk.files.workspace import WorkspaceLimits, WorkspaceTools
+from plansmith_desk.folder import Folder
 
 
 @pytest.fixture
