@@ -41,7 +41,7 @@ _log: Final = logging.getLogger("plansmith")
 _USER_FILE: Final = "config.toml"
 # What the first two stages may know of the environment.
 _HOMES: Final = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
-_FIX_FILE: Final = Sentence("error.fix_file")
+_FIX_FILE: Final = Sentence("correct or remove the file")
 _ENVIRONMENT: Final = {
     "PLANSMITH_MODEL": ("models", "plan", "model"),
     "PLANSMITH_BASE_URL": ("models", "plan", "base_url"),
@@ -139,9 +139,7 @@ def load_settings(
         merged, _project_settings(folder or Path.cwd(), merged, environment, tell)
     )
     merged = merge_tables(merged, _from_environment(environment))
-    return parse_settings(
-        merge_tables(merged, dict(changes or {})), Sentence("settings.the_settings")
-    )
+    return parse_settings(merge_tables(merged, dict(changes or {})), Sentence("the settings"))
 
 
 def read_file(path: Path) -> Table:
@@ -152,7 +150,7 @@ def read_file(path: Path) -> Table:
         found = _read_table(path.read_bytes(), path)
     except OSError as error:
         raise Misconfigured(
-            Sentence("error.file_unreadable", path=path, error=error), hint=_FIX_FILE
+            Sentence("{path} cannot be read: {error}", path=path, error=error), hint=_FIX_FILE
         ) from None
     parse_settings(found, safe(str(path)))
     return with_paths(found, lambda _, name: str(at(path.parent, name)))
@@ -194,7 +192,7 @@ def read_project(folder: Path, base: Table, tell: Callable[[str], None]) -> Proj
         return None
     found = _read_table(data, path)
     parse_settings(found, safe(str(path)))
-    kept, left = harmless(found, parse_settings(base, Sentence("settings.the_settings")), folder)
+    kept, left = harmless(found, parse_settings(base, Sentence("the settings")), folder)
     return Project(folder.resolve(), data, found, kept, tuple(left))
 
 
@@ -203,7 +201,7 @@ def look_at(folder: Path, environment: Mapping[str, str] = os.environ) -> Projec
     notes: list[str] = []
     found = read_project(folder, read_file(config_folder(environment) / _USER_FILE), notes.append)
     if notes:
-        raise Misconfigured(notes[0], hint=Sentence("settings.regular_file"))
+        raise Misconfigured(notes[0], hint=Sentence("replace it by a regular file"))
     return found
 
 
@@ -212,7 +210,9 @@ def _read_table(data: bytes, path: Path) -> Table:
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        why = Sentence("error.file_unreadable", path=safe(str(path)), error=safe(str(error)))
+        why = Sentence(
+            "{path} cannot be read: {error}", path=safe(str(path)), error=safe(str(error))
+        )
         raise Misconfigured(why, hint=_FIX_FILE) from None
 
 
@@ -248,15 +248,15 @@ def parse_settings(value: Mapping[str, Any], source: str) -> Settings:
         return Settings.model_validate(dict(value))
     except ValidationError as error:
         first = error.errors()[0]
-        hint = Sentence("settings.correct_it")
+        hint = Sentence("correct it, or remove it to use the default")
         if first["type"] == "extra_forbidden":
             near = difflib.get_close_matches(str(first["loc"][-1]), _known_names(), n=1)
             hint = (
-                Sentence("hint.mean", names=Sentence("ps.quoted", text=near[0]))
+                Sentence("did you mean {names}?", names=Sentence("ps.quoted", text=near[0]))
                 if near
-                else Sentence("settings.remove_it")
+                else Sentence("remove it")
             )
-        problem = Sentence("text.with_reason", text=source, reason=why_invalid(error))
+        problem = Sentence("{text}: {reason}", text=source, reason=why_invalid(error))
         raise Misconfigured(problem, hint=hint) from None
 
 

@@ -98,7 +98,10 @@ async def need_as_seen(
     if seen is None or now is None or now.seen == seen.seen:
         return
     names = ", ".join(each.path for each in now.changes) or asked.callee
-    raise Refused(Sentence("answer.seen_changed", files=names), hint=Sentence("answer.look_again"))
+    raise Refused(
+        Sentence("{files} changed on the disk after you looked", files=names),
+        hint=Sentence("look at it again, then decide"),
+    )
 
 
 async def _change_by_hand(
@@ -106,7 +109,10 @@ async def _change_by_hand(
 ) -> bool:
     """Lets a person edit the values; returns whether they are used instead and allowed."""
     if not may_change_values(run, asked, session.smith.runs.intake.policy.second_person):
-        raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
+        raise Refused(
+            Sentence("these values cannot be changed here, only in the plan"),
+            hint=Sentence("refuse, or change the plan"),
+        )
     changes = await _edited(session, values)
     if not changes:
         session.say(session.words["values_unchanged"])
@@ -138,7 +144,10 @@ def read_change(given: str) -> tuple[str, Json]:
     """Reads NAME=VALUE; the value is JSON where it is some, else text."""
     name, mark, value = given.partition("=")
     if not mark or not name.strip():
-        raise Refused(Sentence("error.not_set", given=given), hint=Sentence("error.such_as_set"))
+        raise Refused(
+            Sentence("'{given}' is not NAME=VALUE", given=given),
+            hint=Sentence("such as --set path=notes.md"),
+        )
     return name.strip(), _sendable(name.strip(), value)
 
 
@@ -149,11 +158,11 @@ def _sendable(name: str, text: str) -> Json:
     except ValueError:
         value = text
     except RecursionError:
-        raise Refused(Sentence("error.set_too_deep", name=name)) from None
+        raise Refused(Sentence("{name}: the value is nested too deeply", name=name)) from None
     try:
         need_plain(value)
     except ValueError as error:
-        raise Refused(Sentence("answer.values_misfit", place=name, error=str(error))) from None
+        raise Refused(Sentence("{place}: {error}", place=name, error=str(error))) from None
     return value
 
 
@@ -166,7 +175,10 @@ async def _edited(session: Session, values: Mapping[str, Json]) -> dict[str, Jso
     finally:
         os.unlink(path)  # noqa: PTH108 - in an async function
     if values.keys() - edited.keys():
-        raise Refused(Sentence("error.values_missing"), hint=Sentence("error.keep_names"))
+        raise Refused(
+            Sentence("a value is missing"),
+            hint=Sentence("keep all names, and change only their values"),
+        )
     return {
         name: value
         for name, value in edited.items()
@@ -185,10 +197,13 @@ def _read_values(path: Path) -> dict[str, Json]:
     try:
         edited = cast("Json", json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
-        problem = Sentence("error.not_json", error=str(error))
-        raise Refused(problem, hint=Sentence("error.change_again")) from None
+        problem = Sentence("that is not JSON: {error}", error=str(error))
+        raise Refused(problem, hint=Sentence("type change to try it again")) from None
     if not isinstance(edited, dict):
-        raise Refused(Sentence("error.not_values"), hint=Sentence("error.keep_names"))
+        raise Refused(
+            Sentence("that is not an object of values"),
+            hint=Sentence("keep all names, and change only their values"),
+        )
     return edited
 
 
@@ -309,5 +324,8 @@ async def answer_group(session: Session, run: Run, shown: Shown, value: Json) ->
 def need_shown(run: Run, shown: Shown, digest: str) -> None:
     """Refuses an answer to something else than what a person was shown with this hash."""
     if digest != shown.hash(run):
-        other = Sentence("answer.other_question", name=group_name(shown.group))
-        raise StaleDecision(other, hint=Sentence("answer.look_again"))
+        other = Sentence(
+            "the question '{name}', or the plan that it is about, is not the one you saw",
+            name=group_name(shown.group),
+        )
+        raise StaleDecision(other, hint=Sentence("look at it again, then decide"))

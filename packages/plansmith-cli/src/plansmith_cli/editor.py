@@ -26,7 +26,7 @@ async def edit_in_editor(session: Session, run: Run, *, tells: bool = True) -> R
     `tells` what has changed; a review that follows shows it anyway.
     """
     if run.plan is None:
-        raise Refused(Sentence("error.run_no_plan", run=run.id))
+        raise Refused(Sentence("run {run} has no plan", run=run.id))
     editor = editor_of(session)
     path = _temporary_file(run)
     before = path.read_bytes()
@@ -72,8 +72,8 @@ def editor_of(session: Session) -> str:
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not named and not session.has_person:
         # vi would wait for a terminal for ever.
-        hint = Sentence("error.give_file")
-        raise Misconfigured(Sentence("error.no_terminal"), hint=hint)
+        hint = Sentence("give the plan with --file, or set EDITOR")
+        raise Misconfigured(Sentence("there is no terminal to edit the plan in"), hint=hint)
     return named or "vi"
 
 
@@ -83,11 +83,13 @@ async def open_in_editor(editor: str, path: Path) -> None:
     try:
         process = await asyncio.create_subprocess_exec(*command)
     except OSError as error:
-        why = Sentence("error.not_started", command=command[0], reason=error.strerror)
-        raise Misconfigured(why, hint=Sentence("error.set_editor")) from None
+        why = Sentence(
+            "{command} cannot be started: {reason}", command=command[0], reason=error.strerror
+        )
+        raise Misconfigured(why, hint=Sentence("set EDITOR to your editor")) from None
     if await process.wait():
-        ended = Sentence("error.ended_with", command=command[0], code=process.returncode)
-        raise Misconfigured(ended, hint=Sentence("error.set_editor"))
+        ended = Sentence("{command} ended with {code}", command=command[0], code=process.returncode)
+        raise Misconfigured(ended, hint=Sentence("set EDITOR to your editor"))
 
 
 def _wants_again(session: Session, error: PlanInvalid) -> bool:

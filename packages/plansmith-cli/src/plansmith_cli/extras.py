@@ -45,7 +45,11 @@ def _requirements(*extras: str) -> list[str]:
 
 def missing_runtime() -> Sentence:
     """Says that the runtime is missing, and the command that installs it."""
-    return Sentence("model.runtime_missing", name=_PACKAGE, command=install_hint(_EXTRA))
+    return Sentence(
+        "The model needs the runtime {name}, which is not installed. This installs it: {command}",
+        name=_PACKAGE,
+        command=install_hint(_EXTRA),
+    )
 
 
 def install_runtime() -> None:
@@ -53,6 +57,6 @@ def install_runtime() -> None:
     done = subprocess.run(install_command(_EXTRA), stdout=sys.stderr, check=False)  # noqa: S603 - ours
     if done.returncode:
         code = Sentence(
-            "error.ended_with", command=install_command(_EXTRA)[0], code=done.returncode
+            "{command} ended with {code}", command=install_command(_EXTRA)[0], code=done.returncode
         )
         raise Refused(code, hint=missing_runtime())

@@ -164,7 +164,7 @@ async def _until_stopped(
         await asyncio.wait([running])
         return Stop.ITSELF
     watcher.view.say(watcher.session.words["stopping"])
-    pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason=Sentence("pause.detached")))
+    pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason=Sentence("detached")))
     short = min(smith.runs.execution.limits.grace_s, _DETACH_S)
     patience = None if await _has_effects_under_way(watcher) else short
     first = await _first(pausing, hits.get, timeout=patience)

@@ -151,7 +151,7 @@ class LineEditor:
         try:
             kept = self._history.add(line)
         except OSError as error:
-            self._warn(Sentence("error.history_unkept", error=error))
+            self._warn(Sentence("what you type is not kept for later: {error}", error=error))
             self._history = None
             return
         if kept:
@@ -198,7 +198,7 @@ def _readable(read: Callable[[], str]) -> str | None:
         line = read()
     except UnicodeDecodeError:
         raise Misconfigured(
-            Sentence("error.line_not_utf8"), hint=Sentence("error.write_utf8")
+            Sentence("this line is not UTF-8 text"), hint=Sentence("write it as UTF-8")
         ) from None
     # What was no text comes as lone surrogates, which no store takes.
     return line.encode("utf-8", "replace").decode().rstrip("\r\n") if line else None

@@ -191,14 +191,18 @@ def _unknown(name: str) -> PlansmithError:
     known = [each.removeprefix(f"{noun} ") for each in verbs(noun)] or [*COMMANDS, "--version"]
     near = difflib.get_close_matches(word, known, n=1)
     if near:
-        hint = sentence.Sentence("error.mean_command", name=f"{noun} {near[0]}".lstrip())
+        hint = sentence.Sentence(
+            "did you mean plansmith {name}?", name=f"{noun} {near[0]}".lstrip()
+        )
     elif noun:
-        hint = sentence.Sentence("error.see_help", command=f"plansmith {noun}")
+        hint = sentence.Sentence("{command} --help lists the options", command=f"plansmith {noun}")
     elif name.startswith("-"):
-        hint = sentence.Sentence("error.option_last", name=name)
+        hint = sentence.Sentence(
+            "options follow the command, such as plansmith ask {name}", name=name
+        )
     else:
-        hint = sentence.Sentence("error.help_lists")
-    return PlansmithError(sentence.Sentence("error.no_command", name=name), hint=hint)
+        hint = sentence.Sentence("plansmith --help lists all")
+    return PlansmithError(sentence.Sentence("there is no command '{name}'", name=name), hint=hint)
 
 
 def _in_folder(arguments: Sequence[str]) -> int:
@@ -210,7 +214,9 @@ def _in_folder(arguments: Sequence[str]) -> int:
     except OSError as error:
         folder = arguments[0] if arguments else "-C"
         problem = PlansmithError(
-            sentence.Sentence("error.cannot_work", folder=folder, reason=error.strerror)
+            sentence.Sentence(
+                "cannot work in '{folder}': {reason}", folder=folder, reason=error.strerror
+            )
         )
         return Output(wants_json="--json" in arguments).failed(problem, Exit.USAGE)
     finally:
@@ -235,7 +241,7 @@ def _guarded(arguments: Sequence[str], output: Output, within: tenant_book.Tenan
         output.print_json(code, _ENDS.get(code, "the command printed nothing more"))
         sys.stdout.flush()
     except KeyboardInterrupt:
-        told = sentence.in_language(sentence.Sentence("error.interrupted"), own_locale())
+        told = sentence.in_language(sentence.Sentence("interrupted"), own_locale())
         sys.stderr.write(f"plansmith: {told}\n")
         output.print_json(Exit.INTERRUPTED, "interrupted")
         return Exit.INTERRUPTED

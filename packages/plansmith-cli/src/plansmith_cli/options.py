@@ -65,10 +65,10 @@ def positive(text: str) -> int:
         number = int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            own_text("error.no_whole_number", text=visible(text))
+            own_text("{text} is not a whole number", text=visible(text))
         ) from None
     if number < 1:
-        raise argparse.ArgumentTypeError(own_text("error.below_one", number=text))
+        raise argparse.ArgumentTypeError(own_text("{number} is not 1 or more", number=text))
     return number
 
 
@@ -214,8 +214,10 @@ def _limit(part: str) -> tuple[str, int | float]:
             return name or "money", kind(number.removeprefix("$"))
     except ValueError:
         pass
-    hint = Sentence("error.limit_is", names=[*_LIMITS])
-    raise Misconfigured(Sentence("error.not_limit", part=part), hint=hint)
+    hint = Sentence(
+        "a number of US dollars, or one of {names} with = and a number", names=[*_LIMITS]
+    )
+    raise Misconfigured(Sentence("'{part}' is not a limit", part=part), hint=hint)
 
 
 def repeated_flags(args: argparse.Namespace, words: Sequence[str]) -> list[str]:

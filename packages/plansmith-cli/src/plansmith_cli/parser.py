@@ -122,8 +122,8 @@ class Parser(argparse.ArgumentParser):
         known = [each for each in options if each.startswith("--")]
         near = difflib.get_close_matches(wrong[0], known, n=1) if wrong else []
         if near and near[0] not in wrong:
-            return sentence.Sentence("error.mean_option", name=near[0])
-        return sentence.Sentence("error.see_help", command=self.prog)
+            return sentence.Sentence("did you mean {name}?", name=near[0])
+        return sentence.Sentence("{command} --help lists the options", command=self.prog)
 
 
 class _ChineseHelp(argparse.HelpFormatter):

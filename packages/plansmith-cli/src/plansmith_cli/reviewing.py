@@ -43,7 +43,12 @@ class Prompts:
             return True
         session.say(*await review_lines(run, session))
         if given:
-            session.say(in_language(Sentence("error.other_plan"), session.words["locale"]))
+            session.say(
+                in_language(
+                    Sentence("--approve-plan names another plan: this one is not approved"),
+                    session.words["locale"],
+                )
+            )
         return session.has_person and await self._decide(session, run)
 
     async def answer(self, session: Session, run: Run) -> bool:

@@ -172,7 +172,10 @@ class Session:
             if source is None or isinstance(source, toolset.DescribedTools):
                 code = "error.tool_described" if source else "error.tool_missing"
                 why = Sentence(code, tool=step.tool, step=step.id)
-                raise Misconfigured(why, hint=Sentence("error.name_tools"))
+                raise Misconfigured(
+                    why,
+                    hint=Sentence("name the Python file that has it with --tools; nothing was run"),
+                )
 
 
 async def find_run(name: str, store: PlanStore, folder: str) -> str:
@@ -186,9 +189,14 @@ async def find_run(name: str, store: PlanStore, folder: str) -> str:
     if len(found) == 1 and len(name) >= _SHORTEST:
         return found[0]
     if not found:
-        raise Misconfigured(Sentence("error.no_run", name=name), hint=Sentence("error.runs_lists"))
-    hint = Sentence("error.more_id", ids=found[-3:])
-    raise Misconfigured(Sentence("error.many_runs", count=len(found), name=name), hint=hint)
+        raise Misconfigured(
+            Sentence("there is no run '{name}'", name=name),
+            hint=Sentence("plansmith runs lists them"),
+        )
+    hint = Sentence("give more of the id: {ids}", ids=found[-3:])
+    raise Misconfigured(
+        Sentence("{count} runs begin with '{name}'", count=len(found), name=name), hint=hint
+    )
 
 
 def shortest(ids: Collection[str]) -> int:
@@ -202,7 +210,7 @@ def shortest(ids: Collection[str]) -> int:
 
 
 async def _last_run(store: PlanStore, folder: str) -> str:
-    hint = Sentence("error.ask_starts")
+    hint = Sentence("plansmith ask starts one")
     async for run_id, _, _, summary in _newest(store):
         if summary is not None:
             belongs_to = summary.folder
@@ -214,8 +222,8 @@ async def _last_run(store: PlanStore, folder: str) -> str:
             belongs_to = created.folder if isinstance(created, RunCreated) else ""
         if belongs_to in ("", folder):
             return run_id
-        hint = Sentence("error.runs_elsewhere")
-    raise Misconfigured(Sentence("error.no_run_here"), hint=hint)
+        hint = Sentence("plansmith runs lists those of other folders, too")
+    raise Misconfigured(Sentence("there is no run in this folder"), hint=hint)
 
 
 async def _newest(store: PlanStore) -> AsyncIterator[Headline]:

@@ -60,7 +60,7 @@ class TeamSmiths:
         team, own = run.options.team, self._smith.runs.journals.team
         if team is None or (own is not None and own.name == team.name):
             return self._smith
-        return self.of_team(team, needed_by=Sentence("error.the_run", run=run.id))
+        return self.of_team(team, needed_by=Sentence("run {run}", run=run.id))
 
     def of_team(self, team: Team, *, needed_by: str) -> Plansmith:
         """Returns the Plansmith of a team; raises `OtherTeam` if it cannot be made here."""
@@ -69,7 +69,10 @@ class TeamSmiths:
                 self._made[team] = self._make(team)
             except PlansmithError as error:
                 problem = Sentence(
-                    "team.not_made", what=needed_by, team=team.name, why=error.message
+                    "{what} needs the {team} team, which cannot be made here: {why}",
+                    what=needed_by,
+                    team=team.name,
+                    why=error.message,
                 )
                 raise OtherTeam(problem, hint=error.hint) from None
         return self._made[team]
@@ -89,15 +92,17 @@ class TeamSmiths:
         team = Team(name=name, documents=documents)
         if name == "data":
             team = team.replace(**self._database(database))
-        return self.of_team(team, needed_by=Sentence("error.the_request"))
+        return self.of_team(team, needed_by=Sentence("the request"))
 
     def _database(self, name: str) -> dict[str, Json]:
         """Returns the fields of a team about a database of the settings."""
         known = self._settings.builtin.databases
         if name not in known:
             none = Sentence("hint.none_known")
-            hint = Sentence("team.name_database", names=[*known] or none)
-            raise Misconfigured(Sentence("error.no_database", name=name), hint=hint)
+            hint = Sentence(
+                "name one of [builtin.databases] in the settings: {names}", names=[*known] or none
+            )
+            raise Misconfigured(Sentence("there is no database '{name}'", name=name), hint=hint)
         address = teams.without_password(known[name])
         return {"database": address, "password_needed": address != known[name]}
 

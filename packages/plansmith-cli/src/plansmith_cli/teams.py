@@ -72,8 +72,8 @@ def research(
     documents = _documents(base.settings.documents)
     readers = _readers(base, documents)
     if not readers:
-        hint = Sentence("team.give_docs")
-        raise Misconfigured(Sentence("team.no_sources"), hint=hint)
+        hint = Sentence("give a folder with --docs, or set up an MCP server that searches")
+        raise Misconfigured(Sentence("there are no sources to research"), hint=hint)
     prompts = base.settings.planner.prompts
     team: list[Agent] = [
         researcher(model=base.worker, sources=readers, prompts=prompts, asks=True),
@@ -187,8 +187,10 @@ def _with_password(team: Team, address: str, settings: Settings) -> str:
     known = settings.builtin.databases.values()
     found = [each for each in known if without_password(each) == address]
     if not found and urlsplit(address).scheme not in _FILES:
-        hint = Sentence("team.add_password")
-        raise Misconfigured(Sentence("team.password", address=address), hint=hint)
+        hint = Sentence("add it with its password to [builtin.databases] of your settings")
+        raise Misconfigured(
+            Sentence("the password of {address} is not stored in runs", address=address), hint=hint
+        )
     return found[0] if found else address
 
 
@@ -213,8 +215,12 @@ class _Base:
         """Adjusts the settings for a team and makes the parts."""
         given = settings or load_settings()
         if model is None and given.models.plan.model in ("demo", "rules"):
-            hint = Sentence("team.name_model")
-            raise Misconfigured(Sentence("team.needs_model"), hint=hint)
+            hint = Sentence(
+                "name a model with --model, such as openai:gpt-5, or set PLANSMITH_MODEL"
+            )
+            raise Misconfigured(
+                Sentence("a team needs a language model, and none is set"), hint=hint
+            )
         settings = given.replace(
             run=given.run.replace(per_tool=CALLS_AT_ONCE | given.run.per_tool),
             planner=given.planner.replace(top_k=max(given.planner.top_k, _SHORTLIST_LENGTH)),
@@ -291,7 +297,7 @@ class ForAgents:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Refuses every call."""
         del arguments, call
-        raise ToolFailed(Sentence("team.agents_only", tool=tool))
+        raise ToolFailed(Sentence("{tool} is for agents only", tool=tool))
 
     async def close(self) -> None:
         """Closes the source."""
@@ -320,7 +326,10 @@ class Background:
                 if not found.blocks and found.notes:
                     raise ToolFailed("; ".join(found.notes))
                 return found.blocks
-        raise ToolFailed(Sentence("team.no_search"), hint=Sentence("team.set_search"))
+        raise ToolFailed(
+            Sentence("no tool is marked as search"),
+            hint=Sentence("set up an MCP server that searches"),
+        )
 
 
 def _sources(tools: Sequence[FunctionTool[..., Any] | ToolSource]) -> list[ToolSource]:
@@ -335,8 +344,10 @@ def _documents(paths: Sequence[Path]) -> Path | None:
     if not paths:
         return None
     if len(paths) > 1 or not paths[0].is_dir():
-        hint = Sentence("team.one_folder_hint")
-        raise Misconfigured(Sentence("team.one_folder"), hint=hint)
+        hint = Sentence("give one folder; its subfolders are read too")
+        raise Misconfigured(
+            Sentence("the research team needs exactly one folder of documents"), hint=hint
+        )
     return paths[0]
 
 
@@ -353,5 +364,5 @@ def _check_exists(database: str) -> None:
     scheme, path = database.partition(":")[0], Path(unquote(urlsplit(database).path)[1:])
     if scheme in _FILES and not path.expanduser().is_file():
         raise Misconfigured(
-            Sentence("team.database_absent", path=path), hint=Sentence("error.check_path")
+            Sentence("there is no database {path}", path=path), hint=Sentence("check the path")
         )

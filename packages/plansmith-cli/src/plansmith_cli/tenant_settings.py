@@ -43,12 +43,12 @@ def tenant_settings(
     """
     own = read_file(tenant.config)
     if "store" in own:
-        hint = Sentence("tenants.remove_store")
-        raise Misconfigured(Sentence("tenants.sets_store", path=tenant.config), hint=hint)
+        hint = Sentence("remove it: a tenant's store is beside that of the server")
+        raise Misconfigured(Sentence("{path} cannot set the store", path=tenant.config), hint=hint)
     merged = merge_tables(base.model_dump(include=_INHERITED), own)
     whole = parse_settings(
         merge_tables(merged, dict(changes or {})),
-        Sentence("tenants.settings_of", name=tenant.name),
+        Sentence("the settings of the tenant {name}", name=tenant.name),
     )
     given = {"tenant": tenant, "store": tenant_store(base.store_url(), tenant.key)}
     return TenantSettings.model_validate(_fields(whole) | given)

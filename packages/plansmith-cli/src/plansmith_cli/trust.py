@@ -79,11 +79,22 @@ class Project:
 def left_out(project: Project, *, changed: bool) -> str:
     """Says which settings of a folder were ignored, why, and how to trust them."""
     shown, more = [*map(safe, project.left[:_SHOWN])], len(project.left) - _SHOWN
-    names = Sentence("trust.and_more", names=shown, count=more) if more > 0 else shown
-    why = Sentence("trust.why_changed") if changed else Sentence("trust.why_new")
+    names = Sentence("{names} and {count} more", names=shown, count=more) if more > 0 else shown
+    why = (
+        Sentence("it changed since you trusted it")
+        if changed
+        else Sentence("you have not trusted this folder")
+    )
     command = safe(shlex.join(["plansmith", "trust", str(project.folder)]))
     file = safe(str(project.folder / PROJECT_FILE))
-    return Sentence("trust.ignored", file=file, why=why, names=names, command=command)
+    return Sentence(
+        "ignored in {file}, since {why}: {names}; to see what they "
+        "would do and to decide: {command}",
+        file=file,
+        why=why,
+        names=names,
+        command=command,
+    )
 
 
 def read_content(folder: Path, data: bytes, settings: Table) -> Content:
@@ -94,7 +105,11 @@ def read_content(folder: Path, data: bytes, settings: Table) -> Content:
     def add(path: Path, most: int) -> None:
         if len(files) >= _MAX_FILES:
             raise Misconfigured(
-                Sentence("trust.too_many", folder=safe(str(folder)), most=_MAX_FILES)
+                Sentence(
+                    "the settings of {folder} name more than {most} files",
+                    folder=safe(str(folder)),
+                    most=_MAX_FILES,
+                )
             )
         if path not in files:
             files[path] = read_regular_file(path, most=most)
@@ -227,7 +242,12 @@ class TrustBook:
         """Returns the MCP servers of trusted settings; each starts in the folder."""
         mcp, folder = content.settings["mcp"], content.folder
         if "approvals" in mcp:
-            tell(Sentence("trust.no_approvals", file=folder / PROJECT_FILE))
+            tell(
+                Sentence(
+                    "{file}: mcp.approvals is ignored: a project cannot bring approvals",
+                    file=folder / PROJECT_FILE,
+                )
+            )
         servers: Table = dict(mcp.get("servers", {}))
         for name in mcp.get("files", ()):
             path = at(folder, name)
@@ -236,8 +256,10 @@ class TrustBook:
                 tell(note)
             duplicates = sorted(servers.keys() & read.servers.keys())
             if duplicates:
-                why = Sentence("trust.two_servers", path=path, name=duplicates[0])
-                raise Misconfigured(why, hint=Sentence("trust.rename_one"))
+                why = Sentence(
+                    "{path}: there is another server named '{name}'", path=path, name=duplicates[0]
+                )
+                raise Misconfigured(why, hint=Sentence("rename one of the two"))
             servers |= {each: dict(server) for each, server in read.servers.items()}
         return {name: _copied(each, content) for name, each in servers.items()}
 

@@ -75,7 +75,8 @@ def make_sources(documents: Sequence[Path], *, tell: Tell) -> list[ContextSource
     missing = [path for path in documents if not path.exists()]
     if missing:
         raise Misconfigured(
-            Sentence("error.no_path", path=missing[0]), hint=Sentence("error.check_path")
+            Sentence("there is no file or folder {path}", path=missing[0]),
+            hint=Sentence("check the path"),
         )
     return [document_files.DocumentSource(documents, tell=tell)] if documents else []
 
@@ -163,9 +164,10 @@ def make_store_url(settings: Settings) -> str:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            hint = Sentence("store.name_other_file")
+            hint = Sentence("name another file with --store sqlite:///FILE")
             raise Misconfigured(
-                Sentence("error.cannot_make", folder=folder, why=error.strerror), hint=hint
+                Sentence("cannot make {folder}: {why}", folder=folder, why=error.strerror),
+                hint=hint,
             ) from None
     return url
 
@@ -306,8 +308,8 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise Misconfigured(
-            Sentence("error.cannot_read", name=path, reason=error.strerror),
-            hint=Sentence("error.check_permissions"),
+            Sentence("cannot read {name}: {reason}", name=path, reason=error.strerror),
+            hint=Sentence("check the path and its permissions"),
         ) from None
 
 
@@ -321,19 +323,22 @@ def python_functions(path: Path) -> dict[str, functions.FunctionTool[..., Any]]:
     spec = spec_from_file_location(f"plansmith_tools_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise Misconfigured(
-            Sentence("error.no_file_there", file=path), hint=Sentence("error.check_path")
+            Sentence("there is no file {file}", file=path), hint=Sentence("check the path")
         )
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # noqa: BLE001 - whatever the file raises is what is wrong with it
         raise Misconfigured(
-            Sentence("tools.cannot_run", file=path, error=error), hint=Sentence("tools.fix_file")
+            Sentence("{file} cannot be run: {error}", file=path, error=error),
+            hint=Sentence("fix the error in the file"),
         ) from None
     named = vars(module).items()
     found: dict[str, functions.FunctionTool[..., Any]] = {
         name: each for name, each in named if isinstance(each, functions.FunctionTool)
     }
     if not found:
-        raise Misconfigured(Sentence("tools.none_in", file=path), hint=Sentence("tools.mark"))
+        raise Misconfigured(
+            Sentence("{file} has no tools", file=path), hint=Sentence("mark functions with @tool")
+        )
     return found

@@ -88,8 +88,10 @@ class ApprovalFile:
             self._seen, self._approved = None, {}
             return {}
         if os.name == "posix" and (stat.st_mode & 0o022 or stat.st_uid not in (os.getuid(), 0)):
-            hint = Sentence("approvals.check", path=self._path)
-            raise Misconfigured(Sentence("approvals.others_write", path=self._path), hint=hint)
+            hint = Sentence("check its content, then: chmod 600 {path}", path=self._path)
+            raise Misconfigured(
+                Sentence("{path}: other users can write to this file", path=self._path), hint=hint
+            )
         mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if mark != self._seen:
             self._approved, self._seen = _parse(self._path), mark
@@ -104,7 +106,7 @@ class ApprovalFile:
         replace_file(self._path, text, durable=True)
 
     def _locked(self) -> contextlib.AbstractContextManager[None]:
-        hint = Sentence("approvals.other_file")
+        hint = Sentence("make its folder writable, or name another file with mcp.approvals")
         return locked(self._path, hint=hint, mode=0o700)
 
 
@@ -113,11 +115,12 @@ def _parse(path: Path) -> dict[str, Approval]:
         value = json.loads(path.read_text(encoding="utf-8"))
         if value["version"] != 1:
             raise Misconfigured(
-                Sentence("store.of_newer", path=path), hint=Sentence("error.update")
+                Sentence("{path} is from a newer Plansmith", path=path),
+                hint=Sentence("update Plansmith"),
             )
         return {name: Approval.model_validate(each) for name, each in value["approved"].items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ValidationError) as error:
-        hint = Sentence("approvals.correct")
+        hint = Sentence("correct it, or remove it and approve again")
         raise Misconfigured(
-            Sentence("error.file_unreadable", path=path, error=error), hint=hint
+            Sentence("{path} cannot be read: {error}", path=path, error=error), hint=hint
         ) from None

@@ -46,7 +46,8 @@ class Folder:
         self.root = root.resolve()
         if not self.root.is_dir():
             raise Misconfigured(
-                Sentence("error.no_folder", folder=root), hint=Sentence("error.make_folder")
+                Sentence("there is no folder {folder}", folder=root),
+                hint=Sentence("make it, or name another"),
             )
 
     @staticmethod
@@ -70,7 +71,7 @@ class Folder:
         with self.parent(name) as (place, last):
             data = _content(place, last, name, most)
         if data is None:
-            raise ToolFailed(Sentence("file.no_such", name=name))
+            raise ToolFailed(Sentence("there is no file {name}", name=name))
         return data
 
     @contextmanager
@@ -79,7 +80,7 @@ class Folder:
         with self.parent(name) as (place, last):
             file = _open(place, last, name)
         if file is None:
-            raise ToolFailed(Sentence("file.no_such", name=name))
+            raise ToolFailed(Sentence("there is no file {name}", name=name))
         with file:
             yield file
 
@@ -123,7 +124,7 @@ class Folder:
             check_size(name, data, most)
             if stamp(known) != stamp(regular(place, last, name)):
                 raise ToolFailed(
-                    Sentence("file.changed", name=name), hint=Sentence("error.once_more")
+                    Sentence("{name} changed meanwhile", name=name), hint=Sentence("try it again")
                 )
             with replacing(place, last, name, old=known) as file:
                 file.write(data)
@@ -228,12 +229,14 @@ def _enter(place: int, part: str, name: str, *, make: bool) -> int:
                 os.mkdir(part, dir_fd=place)
         return os.open(part, _ENTER, dir_fd=place)
     except FileNotFoundError:
-        raise ToolFailed(Sentence("file.no_part", name=name, part=part)) from None
+        raise ToolFailed(
+            Sentence("there is no {name}: no folder {part}", name=name, part=part)
+        ) from None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            hint = Sentence("file.no_links")
+            hint = Sentence("links are not followed")
             raise ToolFailed(
-                Sentence("file.part_no_folder", name=name, part=part), hint=hint
+                Sentence("{name}: {part} is not a folder", name=name, part=part), hint=hint
             ) from None
         raise failed(name, error) from None
 
@@ -247,7 +250,10 @@ def regular(place: int, last: str, name: str) -> os.stat_result | None:
     except OSError as error:
         raise failed(name, error) from None
     if not stat.S_ISREG(state.st_mode):
-        raise ToolFailed(Sentence("file.no_file", name=name), hint=Sentence("file.refused_kinds"))
+        raise ToolFailed(
+            Sentence("file.no_file", name=name),
+            hint=Sentence("links, folders and devices are refused"),
+        )
     return state
 
 
@@ -262,8 +268,12 @@ def check_writable(place: int, last: str, name: str) -> None:
 
 def protected(name: str) -> ToolFailed:
     """Returns the error for such a file, or a folder with one in it."""
-    hint = Sentence("file.protected_hint")
-    return ToolFailed(Sentence("file.protected", name=name), hint=hint)
+    hint = Sentence(
+        "Plansmith was started with it, or has it or something in it "
+        "open: stop Plansmith and change it by hand, or choose "
+        "another name"
+    )
+    return ToolFailed(Sentence("{name} may not be changed from here", name=name), hint=hint)
 
 
 def check_parts(place: int, last: str, name: str) -> None:
@@ -277,8 +287,10 @@ def check_parts(place: int, last: str, name: str) -> None:
         with suppress(OSError):
             state = os.stat(each, dir_fd=place, follow_symlinks=False)
             if stat.S_ISREG(state.st_mode) and state.st_size:
-                hint = Sentence("file.close_database")
-                raise ToolFailed(Sentence("file.together", name=name, other=each), hint=hint)
+                hint = Sentence("close the program that uses the database, or open it there once")
+                raise ToolFailed(
+                    Sentence("{name} and {other} belong together", name=name, other=each), hint=hint
+                )
 
 
 def stamp(state: os.stat_result | None) -> tuple[int, ...]:
@@ -294,7 +306,8 @@ def _content(place: int, last: str, name: str, most: int) -> bytes | None:
         data = file.read(most + 1)
     if len(data) > most:
         raise ToolFailed(
-            Sentence("file.large", name=name, most=most), hint=Sentence("file.smaller")
+            Sentence("{name} is larger than {most} bytes", name=name, most=most),
+            hint=Sentence("use a smaller file"),
         )
     return data
 
@@ -302,19 +315,22 @@ def _content(place: int, last: str, name: str, most: int) -> bytes | None:
 def _open(place: int, last: str, name: str) -> BinaryIO | None:
     try:
         if is_held(os.stat(last, dir_fd=place, follow_symlinks=False)):
-            hint = Sentence("file.by_sql")
-            raise ToolFailed(Sentence("file.no_reading", name=name), hint=hint)
+            hint = Sentence("it is a database that is in use: ask for its data by SQL")
+            raise ToolFailed(Sentence("{name} is not read as a file", name=name), hint=hint)
         handle = os.open(last, _READ, dir_fd=place)
     except FileNotFoundError:
         return None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            hint = Sentence("file.refused_kinds")
+            hint = Sentence("links, folders and devices are refused")
             raise ToolFailed(Sentence("file.no_file", name=name), hint=hint) from None
         raise failed(name, error) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise ToolFailed(Sentence("file.no_file", name=name), hint=Sentence("file.refused_kinds"))
+        raise ToolFailed(
+            Sentence("file.no_file", name=name),
+            hint=Sentence("links, folders and devices are refused"),
+        )
     return os.fdopen(handle, "rb")
 
 
@@ -345,7 +361,7 @@ def replacing(
                 os.unlink(beside, dir_fd=place)
     except FileExistsError:
         raise ToolFailed(
-            Sentence("file.exists", name=name), hint=Sentence("error.other_name")
+            Sentence("file.exists", name=name), hint=Sentence("choose another name")
         ) from None
     except OSError as error:
         raise failed(name, error) from None
@@ -363,7 +379,7 @@ def flush(place: int, name: str) -> None:
 def check_free(name: str, *, overwrite: bool) -> None:
     """Refuses to replace a file unless that is asked for."""
     if not overwrite:
-        hint = Sentence("file.overwrite")
+        hint = Sentence("choose another name, or set overwrite to true")
         raise ToolFailed(Sentence("file.exists", name=name), hint=hint)
 
 
@@ -371,7 +387,8 @@ def check_size(name: str, data: bytes, most: int) -> None:
     """Refuses content that is larger than `most` bytes."""
     if len(data) > most:
         raise ToolFailed(
-            Sentence("file.would_be_large", name=name, most=most), hint=Sentence("file.write_less")
+            Sentence("{name} would be larger than {most} bytes", name=name, most=most),
+            hint=Sentence("write less"),
         )
 
 

@@ -91,7 +91,7 @@ class DraftLoop:
         try:
             answer = await self._draft(on_step, on_text)
             self.text, self.usage = answer
-            with self.watch("parse", Sentence("planning.characters", count=f"{len(self.text):,}")):
+            with self.watch("parse", Sentence("{count} characters", count=f"{len(self.text):,}")):
                 parsed = await parse_answer(
                     self.text, goal=self.query, locale=self.locale, shape=self.request.dialect
                 )
@@ -117,13 +117,15 @@ class DraftLoop:
         model = self.deps.plan_model
         for number in range(1, _DRAFTS):
             try:
-                with self.watch("draft", Sentence("planning.writes", model=model.name)):
+                with self.watch("draft", Sentence("{model} writes", model=model.name)):
                     return await self._write(on_step, on_text)
             except ModelBusy as busy:
-                broke = Sentence("planning.broke_off", number=number, reason=busy.message)
+                broke = Sentence(
+                    "try {number} broke off: {reason}", number=number, reason=busy.message
+                )
                 with self.watch("draft", broke):
                     continue
-        with self.watch("draft", Sentence("planning.last_try", model=model.name)):
+        with self.watch("draft", Sentence("{model} writes, last try", model=model.name)):
             return await self._write(on_step, on_text)
 
     async def _write(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
@@ -149,7 +151,7 @@ class DraftLoop:
         self.plan, self.problems = parsed.plan, tuple(parsed.problems)
         if parsed.plan is None:
             return
-        with self.watch("check", Sentence("planning.steps", count=len(parsed.plan.steps))):
+        with self.watch("check", Sentence("{count} steps", count=len(parsed.plan.steps))):
             earlier = await used_results(parsed.plan, known) if known else NOTHING_EARLIER
             self.plan, found = check(
                 parsed.plan, self.deps, self.rules, self.request.kept, earlier=earlier
@@ -177,14 +179,14 @@ class DraftLoop:
             for kind, code in (("tool", "PS101"), ("agent", "PS102")):
                 name = getattr(inner, kind, "")
                 if name in others and name not in offered:
-                    text = Sentence("ps.not_offered", name=name)
-                    hint = Sentence("hint.one_tool_of", tools=offered)
+                    text = Sentence("'{name}' was not offered for this request", name=name)
+                    hint = Sentence("use one of {tools}", tools=offered)
                     yield problem(code, text, hint=hint, step=inner.id, path=(kind,))
 
     async def _repair(self) -> None:
         self.repairs += 1
         errors = sum(each.severity is Severity.ERROR for each in self.problems)
-        told = Sentence("planning.round", number=self.repairs, errors=errors)
+        told = Sentence("round {number}, {errors} errors", number=self.repairs, errors=errors)
         with self.watch("repair", told):
             fixed = await repair(
                 self.prompt,
@@ -296,5 +298,9 @@ def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
 
 
 def _model_failed(failure: ModelFailed) -> Problem:
-    hint = failure.hint or Sentence("hint.model_settings")
-    return problem("PS015", Sentence("ps.no_answer", reason=failure.message), hint=hint)
+    hint = failure.hint or Sentence("look at the model's settings, or try again")
+    return problem(
+        "PS015",
+        Sentence("the model gave no usable answer: {reason}", reason=failure.message),
+        hint=hint,
+    )

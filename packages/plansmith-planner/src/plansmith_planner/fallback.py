@@ -100,9 +100,9 @@ def _ruled(errors: Sequence[Problem]) -> Iterator[int]:
     """Yields how many steps the broken rules allow."""
     for each in errors:
         found = each.message
-        if isinstance(found, Sentence) and found.code == "ps.by_rule":
+        if isinstance(found, Sentence) and found.key == "ps.by_rule":
             found = found.fields["problem"]
-        if isinstance(found, Sentence) and found.code == "ps.many_steps":
+        if isinstance(found, Sentence) and found.key == "ps.many_steps":
             yield int(found.fields["most"])
 
 

@@ -40,12 +40,21 @@ def left_out(
         files = _not_made(change, active, callees)
         if files is not None:
             message = Sentence(f"deed.{change.kind}", what=[*files] or f"“{change.words}”")
-            found.append(problem(MISSING, message, hint=Sentence("hint.missing_deed")))
+            found.append(
+                problem(
+                    MISSING,
+                    message,
+                    hint=Sentence("ask for a plan that does, or approve this one as it is"),
+                )
+            )
     if any(map(_decides, active)) or _acts_on_selection(active, callees):
         return found
-    hint = Sentence("hint.dropped_condition")
+    hint = Sentence("ask for a plan that does, or approve this one if every step should run")
     for condition in dict.fromkeys(each for text in said for each in find_conditions(text)):
-        message = Sentence("ps.dropped_condition", words=clip(condition, _SHOWN))
+        message = Sentence(
+            "You said “{words}”, but no step depends on it: every step would run",
+            words=clip(condition, _SHOWN),
+        )
         found.append(problem(DROPPED, message, hint=hint))
     return found
 

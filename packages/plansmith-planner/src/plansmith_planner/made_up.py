@@ -41,8 +41,12 @@ def made_up_values(plan: Plan, tools: Tools, given: str) -> list[Problem]:
     return [
         problem(
             MADE_UP,
-            Sentence("ps.made_up", place=".".join(map(str, path)), value=repr(value)),
-            hint=Sentence("hint.check_value"),
+            Sentence(
+                "{place} = {value} is in nothing you wrote or that was looked up",
+                place=".".join(map(str, path)),
+                value=repr(value),
+            ),
+            hint=Sentence("check it: the model may have made it up"),
             step=name,
             path=("inputs", *path),
         )

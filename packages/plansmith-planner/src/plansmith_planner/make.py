@@ -92,9 +92,9 @@ def _settings(values: Mapping[str, object]) -> ModelSettings:
     except ValidationError as error:
         flaw = error.errors()[0]
         place = ".".join(str(part) for part in flaw["loc"])
-        hint = Sentence("model.such_as")
+        hint = Sentence("name it as provider:name, such as openai:gpt-5")
         raise Misconfigured(
-            Sentence("model.bad_field", place=place, error=flaw["msg"]), hint=hint
+            Sentence("the model's {place}: {error}", place=place, error=flaw["msg"]), hint=hint
         ) from error
 
 
@@ -182,11 +182,16 @@ def _provided(settings: ModelSettings, *, clock: Clock, api_key: str | None) -> 
     """Makes the model of a provider or a server."""
     name = settings.model
     if ":" not in name:
-        known = Sentence("model.names_are")
-        raise Misconfigured(Sentence("model.no_name", name=name), hint=known)
+        known = Sentence(
+            "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
+        )
+        raise Misconfigured(Sentence("'{name}' is not the name of a model", name=name), hint=known)
     variable = settings.api_key_env
     if not api_key and variable and not os.environ.get(variable):
-        why, hint = Sentence("model.no_variable", variable=variable), f"export {variable}=…"
+        why, hint = (
+            Sentence("the environment variable {variable} is not set", variable=variable),
+            f"export {variable}=…",
+        )
         return wrappers.RefusingModel(name, why=why, hint=hint)
     model: ChatModel = provider.ProviderModel(
         name,
@@ -208,8 +213,8 @@ def _auto(
     """Makes a model that is looked for when it is first needed."""
     variable = settings.api_key_env
     if (variable or api_key) and not settings.base_url:
-        hint = Sentence("model.name_too")
-        raise Misconfigured(Sentence("model.key_alone"), hint=hint)
+        hint = Sentence("name the model that the key is for, too")
+        raise Misconfigured(Sentence("a key for a model is set, but no model"), hint=hint)
 
     def make(choice: choose.Choice) -> ChatModel:
         found = {"model": choice.model, "base_url": choice.base_url}

@@ -26,12 +26,12 @@ def render(name: str, *, folder: Path | None = None, **values: str) -> str:
         missing, unused = sorted(wanted - values.keys()), sorted(values.keys() - wanted)
         raise Misconfigured(
             Sentence(
-                "prompts.misfit",
+                "the prompt '{name}' does not fit its values: missing {missing}, unused {unused}",
                 name=name,
-                missing=missing or Sentence("error.none"),
-                unused=unused or Sentence("error.none"),
+                missing=missing or Sentence("none"),
+                unused=unused or Sentence("none"),
             ),
-            hint=Sentence("prompts.same_names"),
+            hint=Sentence("your prompt file must use exactly the names that the original uses"),
         )
     return _PLACE.sub(lambda place: values[place.group(1)], text)
 
@@ -54,8 +54,8 @@ def _shipped(name: str) -> str:
     file = files("plansmith_planner") / "prompts" / f"{name}.md"
     if not file.is_file():
         raise Misconfigured(
-            Sentence("prompts.absent", name=name),
-            hint=Sentence("error.known", names=prompt_names()),
+            Sentence("there is no prompt called '{name}'", name=name),
+            hint=Sentence("known: {names}", names=prompt_names()),
         )
     return file.read_text(encoding="utf-8")
 

@@ -55,7 +55,7 @@ async def make_plan(
     language = request.profile.language if request.profile else ""
     locale = locale_of(request.text, request.locale or language)
     watch = Watch(deps.clock, tell, locale)
-    with watch("triage", Sentence("planning.in_language", locale=locale)):
+    with watch("triage", Sentence("in {locale}", locale=locale)):
         decided = await _by_rules(request, deps, locale, tell) or await _triage(
             request, deps, locale
         )
@@ -63,10 +63,12 @@ async def make_plan(
         return _without_plan(decided, locale, watch)
     if decided.plan is not None:
         return _without_model(decided, deps, watch)
-    with watch("context", Sentence("planning.sources", count=len(deps.sources))):
+    with watch("context", Sentence("{count} sources", count=len(deps.sources))):
         note = partial(watch.note, "context", begins=True)
         context = await _context(request, decided.query, deps, note)
-    known = Sentence("planning.known", tools=len(deps.tools), agents=len(deps.agents))
+    known = Sentence(
+        "of {tools} tools and {agents} agents", tools=len(deps.tools), agents=len(deps.agents)
+    )
     with watch("shortlist", known):
         picks, offer = _shortlist(decided.query, request, deps, context)
     given = _given(request, context)
@@ -239,7 +241,7 @@ def _without_model(decided: Triage, deps: PlannerDeps, watch: Watch) -> Planned:
     """Checks and returns a plan that triage made without a model."""
     plan = decided.plan
     assert plan is not None  # noqa: S101
-    with watch("check", Sentence("planning.steps", count=len(plan.steps))):
+    with watch("check", Sentence("{count} steps", count=len(plan.steps))):
         found = check_plan(plan, deps.tools, templates=deps.templates)
     return Planned(
         Decision.PLAN,
@@ -267,11 +269,18 @@ def _given(request: PlanRequest, context: Context) -> str:
 
 def _searched(context: Context) -> list[Problem]:
     """Returns a note on each search made before planning, so that a reviewer sees its source."""
-    hint = Sentence("hint.searched")
+    hint = Sentence("set planner.background_search to false to plan without it")
     found = [block for block in context.blocks if block.title == HEADING]
-    texts = [Sentence("context.searched", tool=b.source, size=len(b.text)) for b in found]
+    texts = [
+        Sentence(
+            "the planner read what {tool} found on the request ({size} characters)",
+            tool=b.source,
+            size=len(b.text),
+        )
+        for b in found
+    ]
     return [problem("PS018", text, hint=hint) for text in texts]
 
 
 def _note(note: str) -> Problem:
-    return problem("PS016", note, hint=Sentence("hint.context_tokens"))
+    return problem("PS016", note, hint=Sentence("raise context_tokens, or give the planner less"))

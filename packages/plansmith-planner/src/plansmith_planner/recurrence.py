@@ -81,7 +81,13 @@ def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
         if isinstance(step, AgentStep) and timing_of(plan, step.id) is not None:
             bare = without_recurrence(step.task)
             if bare != step.task:
-                message, hint = Sentence("ps.schedule_words"), Sentence("hint.look_meant")
+                message, hint = (
+                    Sentence(
+                        "when it runs is the plan's schedule: the words for it are "
+                        "taken out of the task"
+                    ),
+                    Sentence("check that this is what was meant"),
+                )
                 notes.append(problem("PS013", message, hint=hint, step=step.id, path=("task",)))
                 step = step.replace(task=bare)  # noqa: PLW2901
         steps.append(step)

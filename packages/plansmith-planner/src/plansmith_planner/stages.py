@@ -41,7 +41,7 @@ class PlannerDeps:
 
 def stage_line(stage: str, about: str) -> str:
     """Returns a line of progress: a stage of planning and what it does."""
-    return Sentence("planning.line", stage=Sentence(f"stage.{stage}"), about=about)
+    return Sentence("{stage}: {about}", stage=Sentence(f"stage.{stage}"), about=about)
 
 
 class StageLine(str):

@@ -95,7 +95,7 @@ async def _ask_model(
     prompts: Path | None,
 ) -> Triage:
     if model is None:
-        return Triage(Decision.PLAN, Sentence("triage.no_model"), request)
+        return Triage(Decision.PLAN, Sentence("no model for triage is set"), request)
     blocks = [fence(each.title, each.text, each.source) for each in known]
     messages = [
         Message("system", render("triage", folder=prompts, locale=locale)),
@@ -107,10 +107,12 @@ async def _ask_model(
         reply = await read_answer(model.stream(asked))
         decided = _decided(reply, request)
     except (ModelFailed, UnreadableText) as error:
-        return Triage(Decision.PLAN, Sentence("triage.failed", reason=str(error)), request)
+        return Triage(
+            Decision.PLAN, Sentence("triage failed: {reason}", reason=str(error)), request
+        )
     # The completed request counts too: "yes" may mean "yes, send it".
     if decided.decision is Decision.ANSWER and find_changes(request, decided.query):
-        reason = Sentence("triage.must_do")
+        reason = Sentence("words alone do not do what the request asks for")
         return decided._replace(decision=Decision.PLAN, reason=reason, answer="")
     return decided
 
@@ -127,18 +129,24 @@ def _fixed(
     agent = next((each for each in agents if name and each.name.lower() == name.lower()), None)
     if not query.strip():
         question = "你想做什么？" if locale.startswith("zh") else "What would you like to be done?"
-        return Triage(Decision.ASK, Sentence("triage.empty"), request, question)
+        return Triage(Decision.ASK, Sentence("the request is empty"), request, question)
     if agent is not None and agent.enabled and agent.passthrough:
         plan = agent_plan(agent.name, query, locale)
         return Triage(
-            Decision.PLAN, Sentence("triage.passthrough", agent=agent.name), query, "", plan
+            Decision.PLAN,
+            Sentence("{agent} takes requests as they are", agent=agent.name),
+            query,
+            "",
+            plan,
         )
     if name in templates:
         step = {"id": "run", "title": f"Run {name}", "template": name, "inputs": {"request": query}}
         plan = Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
-        return Triage(Decision.PLAN, Sentence("triage.template", name=name), query, "", plan)
+        return Triage(Decision.PLAN, Sentence("{name} is a template", name=name), query, "", plan)
     if target and agent is None:
-        raise PlansmithError(Sentence("error.no_target", name=target), hint=_names(agents))
+        raise PlansmithError(
+            Sentence("there is no agent or template '{name}'", name=target), hint=_names(agents)
+        )
     return None
 
 
@@ -163,13 +171,15 @@ def _names(agents: Sequence[AgentSpec]) -> str:
 def _decided(reply: ModelAnswer, request: str) -> Triage:
     value = read_json(reply.text)
     if not isinstance(value, dict) or value.get("decision") not in list(Decision):
-        raise UnreadableText(Sentence("triage.no_decision", text=reply.text[:80]))
+        raise UnreadableText(
+            Sentence("the model's answer is not a decision: '{text}'", text=reply.text[:80])
+        )
     decision = Decision(str(value["decision"]))
     # The text of a whole value would mean nothing, and one nested deep has none.
     plain = {name: each for name, each in value.items() if not isinstance(each, (dict, list))}
     reason, answer = str(plain.get("reason") or ""), str(plain.get("answer") or "")
     query = value.get("query")
     if decision is not Decision.PLAN and not answer.strip():
-        return Triage(Decision.PLAN, Sentence("triage.no_answer"), request, usage=reply.usage)
+        return Triage(Decision.PLAN, Sentence("triage gave no answer"), request, usage=reply.usage)
     enriched = query if isinstance(query, str) and query.strip() else request
     return Triage(decision, reason, enriched, answer, usage=reply.usage)

@@ -49,7 +49,9 @@ def load_psycopg() -> Any:
         return import_module("psycopg")
     except ImportError as error:
         raise Misconfigured(
-            Sentence("store.needs_psycopg", error=error),
+            Sentence(
+                "a store on PostgreSQL needs psycopg, and it cannot be loaded: {error}", error=error
+            ),
             hint="pip install 'plansmith[postgres]'",
         ) from error
 
@@ -62,8 +64,8 @@ def schema_of(url: str) -> tuple[str, str]:
     if not schemas:
         return url, SCHEMA
     if len(schemas) > 1 or not _SCHEMA_NAME.fullmatch(schemas[0]):
-        hint = Sentence("store.schema_hint", schema=SCHEMA)
-        raise Misconfigured(Sentence("store.no_schema"), hint=hint)
+        hint = Sentence("{schema}, or {schema}_ with small letters, digits and _", schema=SCHEMA)
+        raise Misconfigured(Sentence("the address names no valid schema"), hint=hint)
     rest = urlencode([each for each in given if each[0] != "schema"])
     return urlunsplit(parts._replace(query=rest)), schemas[0]
 
@@ -187,25 +189,31 @@ def named(error: Exception) -> PlansmithError:
     state: str = getattr(error, "sqlstate", None) or ""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if state in _FULL:
-        return StoreAway(Sentence("store.pg_full", text=text), hint=Sentence("error.no_space_hint"))
+        return StoreAway(
+            Sentence("PostgreSQL has no room left: {text}", text=text),
+            hint=Sentence("free some space"),
+        )
     if state in _AWAY or state.startswith("08"):
         return StoreAway(
-            Sentence("store.pg_unusable", text=text), hint=Sentence("store.server_log")
+            Sentence("PostgreSQL cannot be used now: {text}", text=text),
+            hint=Sentence("see the server's log"),
         )
     if state in _REFUSED:
         return Misconfigured(
-            Sentence("store.pg_refused", text=text), hint=Sentence("store.check_rights")
+            Sentence("PostgreSQL refused: {text}", text=text),
+            hint=Sentence("check the user, its rights and the database"),
         )
     if state in _DAMAGED:
         return JournalDamaged(
-            Sentence("store.pg_damaged", text=text), hint=Sentence("store.restore_it")
+            Sentence("the schema plansmith is damaged: {text}", text=text),
+            hint=Sentence("restore it from a backup"),
         )
     if not state:
         return StoreAway(
-            Sentence("store.pg_away", text=text),
-            hint=Sentence("store.check_server"),
+            Sentence("PostgreSQL cannot be reached: {text}", text=text),
+            hint=Sentence("check the address, the password and that the server runs"),
         )
-    return JournalError(f"PostgreSQL: {text}", hint=Sentence("store.server_log"))
+    return JournalError(f"PostgreSQL: {text}", hint=Sentence("see the server's log"))
 
 
 async def prepare_postgres(connection: Any) -> None:
@@ -234,7 +242,10 @@ async def _refuse_encoding(connection: Any) -> None:
     [encoding] = await (await connection.execute("SHOW server_encoding")).fetchone()
     if encoding != "UTF8":
         raise Misconfigured(
-            Sentence("store.encoding", encoding=encoding),
+            Sentence(
+                "the database stores text as {encoding}, and Plansmith needs UTF8",
+                encoding=encoding,
+            ),
             hint="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
         )
 

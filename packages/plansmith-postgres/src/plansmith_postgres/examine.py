@@ -29,15 +29,29 @@ async def _look_at_server(connection: Any, _: bool) -> list[Finding]:  # noqa: F
     schema = await schema_version(connection)
     refuse_other_version("the schema plansmith", schema)
     if schema == 0:
-        return [Finding("note", "schema", Sentence("doctor.no_tables"))]
+        return [
+            Finding(
+                "note",
+                "schema",
+                Sentence("there are no tables yet; they are made when the store is first used"),
+            )
+        ]
     version, size = await (await connection.execute(_SERVER)).fetchone()
     owners = [str(row[0]) for row in await (await connection.execute(_OWNERS)).fetchall()]
-    held = Sentence("doctor.blocks", owners=[*owners])
+    held = Sentence("another session blocks writers: {owners}", owners=[*owners])
     return [
-        Finding("ok", "server", Sentence("doctor.postgres", version=version, size=size)),
-        Finding("warning", "lock", held, Sentence("doctor.terminate"))
+        Finding(
+            "ok",
+            "server",
+            Sentence(
+                "PostgreSQL {version}, {size} bytes in the schema plansmith",
+                version=version,
+                size=size,
+            ),
+        ),
+        Finding("warning", "lock", held, Sentence("if it hangs, end it with pg_terminate_backend"))
         if owners
-        else Finding("ok", "lock", Sentence("doctor.unlocked")),
+        else Finding("ok", "lock", Sentence("free")),
     ]
 
 

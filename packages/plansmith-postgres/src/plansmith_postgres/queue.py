@@ -149,7 +149,9 @@ class DbosQueue:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except SQLAlchemyError as error:
             why = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-            raise StoreAway(Sentence("worker.queue_silent", why=why)) from error
+            raise StoreAway(
+                Sentence("the queue of runs does not answer: {why}", why=why)
+            ) from error
 
     async def close(self) -> None:
         """Closes the connections; nothing may be asked of the queue afterwards."""
@@ -179,7 +181,9 @@ class DbosTaker:
             # In a thread: DBOS takes the loop it is started in for its own, and its threads too.
             await asyncio.to_thread(self._start, loop)
         except SQLAlchemyError as error:
-            raise StoreAway(Sentence("worker.queue_silent", why=error)) from error
+            raise StoreAway(
+                Sentence("the queue of runs does not answer: {why}", why=error)
+            ) from error
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         DBOS(

@@ -216,6 +216,8 @@ class _Observed:
 
 def _broken(scope: Any) -> Response:
     """Makes the response to a request on which the server itself failed."""
-    hint = Sentence("error.broke_hint")
+    hint = Sentence("the server's log has more")
     language = wanted_language(Headers(scope=scope).get("accept-language", ""))
-    return HttpProblem(500, "broke", Sentence("error.broke"), hint=hint).response(language)
+    return HttpProblem(
+        500, "broke", Sentence("the server failed on this request"), hint=hint
+    ).response(language)

@@ -197,9 +197,9 @@ def load_token(path: Path) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError as error:
-        hint = Sentence("serve.other_token_file")
+        hint = Sentence("name another file with --token-file")
         raise Misconfigured(
-            Sentence("error.cannot_write", name=path, reason=error.strerror), hint=hint
+            Sentence("cannot write {name}: {reason}", name=path, reason=error.strerror), hint=hint
         ) from None
     token = secrets.token_urlsafe(32)
     with os.fdopen(handle, "w", encoding="ascii") as file:
@@ -213,14 +213,19 @@ def _read(path: Path) -> str:
         text = path.read_bytes()[:_LARGEST].decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise Misconfigured(
-            Sentence("error.cannot_read", name=path, reason=error),
-            hint=Sentence("serve.remove_token_file"),
+            Sentence("cannot read {name}: {reason}", name=path, reason=error),
+            hint=Sentence("remove the file: a new token is then made"),
         ) from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise Misconfigured(Sentence("error.others_read", path=path), hint=f"chmod 600 {path}")
+        raise Misconfigured(
+            Sentence("other users can read {path}", path=path), hint=f"chmod 600 {path}"
+        )
     if len(text) < _SHORTEST or not text.isprintable() or " " in text:
-        hint = Sentence("serve.token_length", least=_SHORTEST)
-        raise Misconfigured(Sentence("serve.no_token", path=path), hint=hint)
+        hint = Sentence(
+            "a token has at least {least} characters; remove the file and a new one is made",
+            least=_SHORTEST,
+        )
+        raise Misconfigured(Sentence("{path} does not contain a valid token", path=path), hint=hint)
     return text
 
 
@@ -228,8 +233,15 @@ def need_scope(scope: MutableMapping[str, Any], wanted: str) -> Grant:
     """Returns the grant of a request's client; refuses a client without this scope."""
     grant = grant_of(scope)
     if wanted not in grant.scopes:
-        hint = Sentence("error.no_scope_hint", scope=wanted)
-        raise HttpProblem(403, "no_scope", Sentence("error.no_scope", scope=wanted), hint=hint)
+        hint = Sentence(
+            "plansmith tokens create NAME --scope {scope} makes a token that has it", scope=wanted
+        )
+        raise HttpProblem(
+            403,
+            "no_scope",
+            Sentence("this needs a token with the scope '{scope}'", scope=wanted),
+            hint=hint,
+        )
     return grant
 
 

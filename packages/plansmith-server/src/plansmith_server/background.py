@@ -113,7 +113,7 @@ class BackgroundRuns:
             self._look_again(run_id)
         except EventMisfit as error:
             self._log.failure("run_broke", run=run_id, error=str(error))
-            await self._pause(run_id, Sentence("pause.broke", error=repr(error)))
+            await self._pause(run_id, Sentence("an error occurred: {error}", error=repr(error)))
         except PlansmithError as error:
             self._log.warning("run_stopped", run=run_id, error=str(error))
             await self._give_up(run_id, error)
@@ -122,7 +122,7 @@ class BackgroundRuns:
             raise
         except Exception as error:  # noqa: BLE001 - one broken run must not take the server down
             self._log.failure("run_broke", run=run_id, error=repr(error))
-            await self._pause(run_id, Sentence("pause.broke", error=repr(error)))
+            await self._pause(run_id, Sentence("an error occurred: {error}", error=repr(error)))
         finally:
             del self._tasks[run_id]
             if run_id in self._again:

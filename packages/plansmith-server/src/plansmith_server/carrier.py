@@ -121,6 +121,6 @@ def need_server(url: str) -> StoreKind:
     """Returns what the package of a store brings that several machines share."""
     kind = store_kind(url)
     if kind is None:
-        hint = Sentence("worker.all_reach")
-        raise Misconfigured(Sentence("worker.store_needed"), hint=hint)
+        hint = Sentence("name a database that all of them reach: --store postgresql://…")
+        raise Misconfigured(Sentence("workers need a store on PostgreSQL"), hint=hint)
     return kind

@@ -141,7 +141,7 @@ def in_reader_language(value: Any, language: str) -> Any:
 def not_found(what: str, name: str) -> HttpProblem:
     """Makes the error for a name that does not exist."""
     kind = Sentence(f"thing.{what.replace(' ', '_')}")
-    detail = Sentence("error.not_found", what=kind, name=repr(name[:100])[1:-1])
+    detail = Sentence("there is no {what} '{name}'", what=kind, name=repr(name[:100])[1:-1])
     return HttpProblem(404, "not_found", detail)
 
 
@@ -170,8 +170,8 @@ def of_validation(error: ValidationError, where: str) -> HttpProblem:
     place = ".".join(map(str, first[0]["loc"]))
     rule = broken_rule(first[0])
     named = f"{where} ({place})" if place else where
-    detail = Sentence("error.input", where=named, rule=rule)
-    hint = Sentence("error.input_hint")
+    detail = Sentence("{where}: {rule}", where=named, rule=rule)
+    hint = Sentence("see /openapi.json")
     return HttpProblem(422, "invalid_input", detail, hint=hint, problems=told)
 
 

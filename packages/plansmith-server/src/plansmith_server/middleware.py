@@ -293,8 +293,12 @@ class RequestGate:
         raise HttpProblem(
             401,
             "no_token",
-            Sentence("error.no_token"),
-            hint=Sentence("error.no_token_hint"),
+            Sentence("this needs a token"),
+            hint=Sentence(
+                "make one with plansmith tokens create and send it as "
+                "Authorization: Bearer …, or open the link that plansmith "
+                "serve printed"
+            ),
             headers={"WWW-Authenticate": "Bearer"},
         )
 
@@ -410,9 +414,11 @@ def _cookie(headers: Headers, name: str) -> str:
 
 def _too_often(wait: float) -> HttpProblem:
     seconds = str(max(1, round(wait + 0.5)))
-    hint, why = Sentence("error.too_often_hint", seconds=seconds), Sentence("error.too_often")
+    hint, why = Sentence("try again in {seconds} s", seconds=seconds), Sentence("too many requests")
     return HttpProblem(429, "too_often", why, hint=hint, headers={"Retry-After": seconds})
 
 
 def _too_large(most: int) -> HttpProblem:
-    return HttpProblem(413, "too_large", Sentence("error.too_large", count=most))
+    return HttpProblem(
+        413, "too_large", Sentence("a request body may have at most {count} bytes", count=most)
+    )

@@ -92,15 +92,17 @@ async def _fields(
         case "embedded":
             known = _shelf().model(model)
             if not known.is_here:
-                why = Sentence("error.no_model_file", model=known.name)
-                raise Refused(why, hint=Sentence("error.download_first"))
+                why = Sentence("the file of {model} is not on this machine", model=known.name)
+                raise Refused(why, hint=Sentence("download it first"))
             return {"model": f"local:{known.name}"}
         case "server":
             place = next((each for each in usual_places(os.environ) if each.url == url), None)
             servers = await ask_servers([place]) if place else []
             if not servers or model not in servers[0].models:
-                why = Sentence("error.no_such_model", server=url or "the server", model=model)
-                raise Refused(why, hint=Sentence("error.start_server"))
+                why = Sentence(
+                    "{server} has no model '{model}' now", server=url or "the server", model=model
+                )
+                raise Refused(why, hint=Sentence("start it, and look again"))
             return {"model": f"openai:{model}", "base_url": servers[0].place.base_url}
         case "key":
             return _keyed(variable, model, has_key=has_key)
@@ -109,11 +111,13 @@ async def _fields(
 def _keyed(variable: str, model: str, *, has_key: bool) -> dict[str, str | None]:
     key = next((each for each in KEYS if each.variable == variable), None)
     if key is None:
-        hint = Sentence("model.use_keys", names=[each.variable for each in KEYS])
-        raise Misconfigured(Sentence("model.no_provider_key", name=variable), hint=hint)
+        hint = Sentence("use {names}", names=[each.variable for each in KEYS])
+        raise Misconfigured(
+            Sentence("'{name}' is not the key of a known provider", name=variable), hint=hint
+        )
     if not has_key and not os.environ.get(variable, "").strip():
-        why = Sentence("error.no_key", variable=variable)
-        raise Refused(why, hint=Sentence("error.enter_key"))
+        why = Sentence("{variable} is not set, and no key was given", variable=variable)
+        raise Refused(why, hint=Sentence("enter the key"))
     name = f"{key.provider}:{model.strip() or key.model}"
     return {
         "model": name,
@@ -158,8 +162,8 @@ class ModelDownloads:
         if self.current is not None and self.current.state in ("loading", "checking"):
             if self.current.name == model.name:
                 return self.current
-            why = Sentence("error.downloading", model=self.current.name)
-            raise Refused(why, hint=Sentence("error.downloading_hint"))
+            why = Sentence("{model} is being downloaded", model=self.current.name)
+            raise Refused(why, hint=Sentence("wait for it to end"))
         self.current = Download(model.name, model.size)
         self._task = asyncio.create_task(self._load(model, self.current))
         return self.current

@@ -98,10 +98,10 @@ class OidcLogin:
         """Returns the log-in that this browser has begun here."""
         signed, _, signature = cookie.rpartition(".")
         if not same(signature, self.auth.sign(f"login {signed}")):
-            raise Refused(Sentence("oidc.other_browser"))
+            raise Refused(Sentence("this log-in was begun in another browser"))
         begun = _Begun(*signed.split("."))
         if int(begun.until) < self.now().timestamp():
-            raise Refused(Sentence("oidc.not_here"))
+            raise Refused(Sentence("this log-in was not begun here, or too long ago"))
         return begun
 
     async def end(self, request: Request) -> Response:
@@ -109,11 +109,11 @@ class OidcLogin:
         given = {name: values[0] for name, values in parse_qs(request.url.query).items()}
         begun = self._begun(request.cookies.get(self._cookie, ""))
         if not same(given.get("state", ""), begun.state):
-            raise Refused(Sentence("oidc.not_here"))
+            raise Refused(Sentence("this log-in was not begun here, or too long ago"))
         if given.get("iss", self.client.settings.issuer) != self.client.settings.issuer:
-            raise Refused(Sentence("oidc.other_provider"))
+            raise Refused(Sentence("the answer is from another provider"))
         if "code" not in given:
-            raise Refused(Sentence("oidc.refused"))
+            raise Refused(Sentence("the provider refused"))
         member = await self._member(given["code"], begun)
         hours = timedelta(hours=self.client.settings.hours)
         cookie = self.auth.log_in(member, lasts=hours)
@@ -131,7 +131,7 @@ class OidcLogin:
         key = ""
         if who.tenant:
             if self.book is None:
-                raise Refused(Sentence("oidc.no_tenants"))
+                raise Refused(Sentence("this server has no tenants"))
             key = self.book.get(who.tenant).key
         return Member(user=who.user, role=who.role, tenant=key)
 

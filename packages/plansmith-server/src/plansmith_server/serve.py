@@ -154,8 +154,12 @@ def _lock_path(settings: ServerSettings) -> Path | None:
 def bind(serve: Serve) -> socket.socket:
     """Opens the listening socket; an address that others can reach has to be allowed."""
     if not is_loopback(serve.host) and not serve.remote:
-        hint = Sentence("serve.add_remote")
-        raise Misconfigured(Sentence("serve.reachable", host=serve.host), hint=hint)
+        hint = Sentence(
+            "add --insecure-remote if others may reach this server, and name a --token-file"
+        )
+        raise Misconfigured(
+            Sentence("{host} can be reached from other machines", host=serve.host), hint=hint
+        )
     family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
     # asyncio turns Nagle's algorithm off only for sockets that are named as TCP.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -167,9 +171,9 @@ def bind(serve: Serve) -> socket.socket:
         )  # now: a browser that opens the link at once then waits and is not refused
     except (OSError, OverflowError) as error:
         sock.close()
-        hint = Sentence("serve.other_port")
+        hint = Sentence("choose another one with --port")
         place = f"{serve.host}:{serve.port}"
-        problem = Sentence("serve.cannot_listen", address=place, error=str(error))
+        problem = Sentence("cannot listen on {address}: {error}", address=place, error=str(error))
         raise Misconfigured(problem, hint=hint) from None
     return sock
 
@@ -283,7 +287,9 @@ def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLo
         make_client: type[OidcClient] = resolve_name("plansmith_server.oidc.client:OidcClient")
     except ModuleNotFoundError as error:
         hint = "pip install 'plansmith[oidc]'"
-        raise Misconfigured(Sentence("serve.oidc_package", name=error.name), hint=hint) from None
+        raise Misconfigured(
+            Sentence("OpenID Connect needs the package {name}", name=error.name), hint=hint
+        ) from None
     monotonic = own.smith.runs.journals.clock.monotonic
     return OidcLogin(
         client=make_client(own.settings.oidc, monotonic=monotonic),

@@ -56,21 +56,27 @@ class TenantBook:
     def get(self, name: str) -> Tenant:
         """Returns a tenant by its name."""
         if not _NAME.fullmatch(name) or not (self._folder / name / _RECORD).is_file():
-            hint = Sentence("tenants.see_list")
-            raise NotFound(Sentence("tenants.absent", name=name[:80]), hint=hint)
+            hint = Sentence("plansmith tenants list lists them")
+            raise NotFound(Sentence("there is no tenant '{name}'", name=name[:80]), hint=hint)
         return self._read(self._folder / name)
 
     def create(self, name: str) -> Tenant:
         """Creates a tenant with its folders; its settings are those of the server at first."""
         if not _NAME.fullmatch(name) or name == "default":
-            hint = Sentence("tenants.name_hint")
-            raise Misconfigured(Sentence("tenants.bad_name", name=name[:80]), hint=hint)
+            hint = Sentence(
+                "small letters, digits and _, at most 31, beginning with a letter; not default"
+            )
+            raise Misconfigured(
+                Sentence("'{name}' is not a valid name for a tenant", name=name[:80]), hint=hint
+            )
         home = self._folder / name
         made = Tenant(name=name, key=f"{name}_{secrets.token_hex(4)}", home=home)
         with self._locked():
             if (home / _RECORD).exists():
-                hint = Sentence("error.other_name")
-                raise Misconfigured(Sentence("tenants.taken", name=name), hint=hint)
+                hint = Sentence("choose another name")
+                raise Misconfigured(
+                    Sentence("there is a tenant '{name}' already", name=name), hint=hint
+                )
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
             made.folder.mkdir(exist_ok=True, mode=0o700)
             if not made.config.exists():
@@ -92,19 +98,20 @@ class TenantBook:
             value = json.loads((home / _RECORD).read_text(encoding="utf-8"))
             if value["version"] != 1:
                 raise Misconfigured(
-                    Sentence("store.of_newer", path=home), hint=Sentence("error.update")
+                    Sentence("{path} is from a newer Plansmith", path=home),
+                    hint=Sentence("update Plansmith"),
                 )
             key = str(value["key"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Misconfigured(
-                Sentence("error.file_unreadable", path=home / _RECORD, error=error),
-                hint=Sentence("store.restore_it"),
+                Sentence("{path} cannot be read: {error}", path=home / _RECORD, error=error),
+                hint=Sentence("restore it from a backup"),
             ) from None
         return Tenant(name=home.name, key=key, home=home)
 
     def _locked(self) -> Any:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return locked(self._folder / "tenants.json", hint=Sentence("error.folder_writable"))
+        return locked(self._folder / "tenants.json", hint=Sentence("make its folder writable"))
 
 
 def tenant_store(url: str, key: str) -> str:

@@ -124,7 +124,7 @@ class Tenants:
             self._tell(tenant, repr(error))
             if not serving.started.done():
                 serving.started.set_exception(
-                    NotFound(Sentence("tenants.not_served", name=tenant.name))
+                    NotFound(Sentence("the tenant {name} is not served", name=tenant.name))
                 )
                 serving.started.exception()
         finally:

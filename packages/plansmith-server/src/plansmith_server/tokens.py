@@ -47,8 +47,8 @@ _WITH_APPROVE: Final = frozenset({"admin", "audit"})
 _MARKS: Final = {"token": "pst_", "login": "psl_", "link": "psl_"}
 _LINK: Final = timedelta(minutes=10)
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
-NAME_HINT: Final = Sentence("tokens.name_hint")
-_NEWER: Final = Sentence("tokens.newer_hint")
+NAME_HINT: Final = Sentence("1 to 64 letters, digits and _ . @ -")
+_NEWER: Final = Sentence("update Plansmith: a newer version wrote this file")
 
 
 class Member(Record):
@@ -151,7 +151,9 @@ class TokenFile:
         """Creates a token; returns it with its secret, which is not stored."""
         wanted = _scopes(tuple(dict.fromkeys(scopes)), member)
         if not NAME.fullmatch(name):
-            raise Misconfigured(Sentence("tokens.bad_name", name=name[:80]), hint=NAME_HINT)
+            raise Misconfigured(
+                Sentence("'{name}' is not a valid name for a token", name=name[:80]), hint=NAME_HINT
+            )
         secret = _MARKS["token"] + secrets.token_urlsafe(32)
         ends = None if lasts is None else now + lasts
         token = Token(
@@ -166,8 +168,10 @@ class TokenFile:
         with self._locked():
             known = [each for each in self.all() if each.is_good(now)]
             if any(each.name == name for each in known):
-                hint = Sentence("tokens.taken_hint", name=name)
-                raise Misconfigured(Sentence("tokens.taken", name=name), hint=hint)
+                hint = Sentence("choose another name, or plansmith tokens revoke {name}", name=name)
+                raise Misconfigured(
+                    Sentence("there is a token '{name}' already", name=name), hint=hint
+                )
             self._write((*known, token))
         return token, secret
 
@@ -244,8 +248,10 @@ class TokenFile:
             known = self.all()
             found = next((each for each in known if each.name == name), None)
             if found is None:
-                hint = Sentence("tokens.see_list")
-                raise Misconfigured(Sentence("tokens.absent", name=name[:80]), hint=hint)
+                hint = Sentence("plansmith tokens list lists them")
+                raise Misconfigured(
+                    Sentence("there is no token '{name}'", name=name[:80]), hint=hint
+                )
             self._write(each for each in known if each is not found)
         return found
 
@@ -262,7 +268,7 @@ class TokenFile:
         replace_file(self._path, json.dumps(value, indent=2), durable=True)
 
     def _locked(self) -> contextlib.AbstractContextManager[None]:
-        return locked(self._path, hint=Sentence("error.folder_writable"))
+        return locked(self._path, hint=Sentence("make its folder writable"))
 
 
 def _row(token: Token) -> dict[str, Json]:
@@ -275,33 +281,41 @@ def _scopes(wanted: tuple[str, ...], member: Member) -> tuple[str, ...]:
     """Returns the scopes of a new token; refuses what cannot be."""
     _check_member(member)
     if member.role and wanted:
-        raise Misconfigured(Sentence("tokens.role_or_scopes"), hint=Sentence("tokens.role_is"))
+        raise Misconfigured(
+            Sentence("give a role or scopes, not both"), hint=Sentence("a role is a set of scopes")
+        )
     wanted = wanted or ROLES.get(member.role, ())
     unknown = [each for each in wanted if each not in SCOPES]
     if unknown or not wanted:
         why = (
-            Sentence("tokens.no_scope", name=unknown[0])
+            Sentence("there is no scope '{name}'", name=unknown[0])
             if unknown
-            else Sentence("tokens.needs_scope")
+            else Sentence("a token needs a scope or a role")
         )
-        raise Misconfigured(why, hint=Sentence("tokens.scopes_are", names=[*SCOPES]))
+        raise Misconfigured(why, hint=Sentence("the scopes are {names}", names=[*SCOPES]))
     if PROTOCOLS & set(wanted) and "approve" in wanted:
-        hint = Sentence("tokens.two_tokens")
-        raise Misconfigured(Sentence("tokens.no_approve"), hint=hint)
+        hint = Sentence("create one token for the program and another one for yourself")
+        raise Misconfigured(
+            Sentence("a token with the scope mcp or a2a cannot have the scope approve"), hint=hint
+        )
     if "admin" in wanted and "approve" not in wanted:
-        hint = Sentence("tokens.admin_hint")
-        raise Misconfigured(Sentence("tokens.admin_needs"), hint=hint)
+        hint = Sentence("give it approve too: only a person approves tools")
+        raise Misconfigured(Sentence("the scope admin needs the scope approve"), hint=hint)
     return wanted
 
 
 def _check_member(member: Member) -> None:
     if member.role and member.role not in ROLES:
-        hint = Sentence("tokens.roles_are", names=[*ROLES])
-        raise Misconfigured(Sentence("tokens.no_role", name=member.role), hint=hint)
+        hint = Sentence("the roles are {names}", names=[*ROLES])
+        raise Misconfigured(Sentence("there is no role '{name}'", name=member.role), hint=hint)
     if member.user and not NAME.fullmatch(member.user):
-        raise Misconfigured(Sentence("tokens.bad_user", name=member.user[:80]), hint=NAME_HINT)
+        raise Misconfigured(
+            Sentence("'{name}' is not a valid user name", name=member.user[:80]), hint=NAME_HINT
+        )
     if member.tenant and not member.user:
-        raise Misconfigured(Sentence("tokens.needs_user"), hint=Sentence("tokens.add_user"))
+        raise Misconfigured(
+            Sentence("a token for a tenant needs a user"), hint=Sentence("add --user NAME")
+        )
 
 
 def _hash(secret: str) -> str:
@@ -315,13 +329,17 @@ def _read(path: Path) -> tuple[Token, ...]:
         value = json.loads(path.read_text(encoding="utf-8"))
         version, found = value["version"], value["tokens"]
         if version != 1:
-            raise Misconfigured(Sentence("store.of_newer", path=path), hint=_NEWER)
+            raise Misconfigured(
+                Sentence("{path} is from a newer Plansmith", path=path), hint=_NEWER
+            )
         tokens = tuple(Token.model_validate(each) for each in found)
     except (OSError, ValueError, TypeError, KeyError, ValidationError) as error:
-        hint = Sentence("tokens.repair_file")
+        hint = Sentence("repair the file, or remove it: that revokes all tokens and log-ins")
         raise Misconfigured(
-            Sentence("error.file_unreadable", path=path, error=error), hint=hint
+            Sentence("{path} cannot be read: {error}", path=path, error=error), hint=hint
         ) from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise Misconfigured(Sentence("error.others_read", path=path), hint=f"chmod 600 {path}")
+        raise Misconfigured(
+            Sentence("other users can read {path}", path=path), hint=f"chmod 600 {path}"
+        )
     return tokens

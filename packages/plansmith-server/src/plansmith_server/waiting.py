@@ -45,8 +45,8 @@ class Waiting(NamedTuple):
         """What has to be done, as a sentence."""
         goal = clip(safe(self.goal), 120)
         if self.kind == "review":
-            return Sentence("notice.review", goal=goal)
-        return Sentence("notice.question", goal=goal, text=self.text)
+            return Sentence("A plan waits for your approval: {goal}", goal=goal)
+        return Sentence("A question about “{goal}”: {text}", goal=goal, text=self.text)
 
     def link(self, page: str) -> str:
         """Returns where it can be decided."""
@@ -195,10 +195,15 @@ def notice_of(settings: NoticeSettings, items: Sequence[Waiting], base: str) -> 
     listed = items[:_LISTED]
     lines = [f"{in_language(one.sentence, language)}\n{one.link(page)}" for one in listed]
     if len(items) > _LISTED:
-        lines.append(in_language(Sentence("notice.more", count=len(items) - _LISTED), language))
-    title = Sentence("notice.title", count=len(items))
+        lines.append(
+            in_language(
+                Sentence("{count} more; the inbox has them all", count=len(items) - _LISTED),
+                language,
+            )
+        )
+    title = Sentence("{count} things wait for you in Plansmith", count=len(items))
     if len(items) == 1:
-        title = Sentence("notice.title_one", goal=clip(safe(items[0].goal), 80))
+        title = Sentence("Plansmith waits for you: {goal}", goal=clip(safe(items[0].goal), 80))
     data: dict[str, Json] = {"event": "waiting", "items": [one.to_json(page) for one in listed]}
     return Notice(in_language(title, language), "\n\n".join(lines), data)
 
@@ -206,7 +211,10 @@ def notice_of(settings: NoticeSettings, items: Sequence[Waiting], base: str) -> 
 def _question_text(asked: e.QuestionAsked) -> str:
     """Returns what a question asks; of a consent only the call, since its values are not told."""
     if asked.kind == "consent":
-        return Sentence("notice.consent", callee=asked.callee)
+        return Sentence(
+            "Plansmith asks whether {callee} may be called; the page shows with which values",
+            callee=asked.callee,
+        )
     return clip(safe(asked.text), _LONG)
 
 

@@ -109,7 +109,10 @@ class Worker:
             self._state.background.continue_later(run_id, wait_s)
         else:
             del self._offered[run_id]  # a person who resumes it has others try again
-            reason = Sentence("pause.no_tool", names=", ".join(lacking))
+            reason = Sentence(
+                "no worker that took the run has {names}: start one that has it, then resume",
+                names=", ".join(lacking),
+            )
             await self._state.smith.pause(run_id, by=SYSTEM, reason=reason)
         return True
 

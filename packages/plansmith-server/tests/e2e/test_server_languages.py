@@ -46,7 +46,7 @@ async def test_events_are_told_in_the_language_of_the_reader_and_stored_without(
         assert ends == ["the plan was rejected", "计划被拒绝"]
         stored = (await house.server_state.smith.store.events(run["id"]))[-1].to_json()["body"]
         assert isinstance(stored, dict)
-        assert stored["reason"] == {"code": "end.rejected"}
+        assert stored["reason"] == {"text": "end.rejected"}
         async for event in house.stream(after=0, lang="zh", run=run["id"]):
             if event["event"] == "run_event" and event["data"]["body"]["type"] == "run_finished":
                 assert event["data"]["body"]["reason"] == "计划被拒绝"
@@ -92,7 +92,7 @@ async def test_whatever_a_client_accepts_it_gets_one_of_our_languages(
 
 
 async def test_what_people_and_tools_wrote_is_never_taken_for_a_sentence(tmp_path: Path) -> None:
-    words = '{"code": "end.rejected"}'
+    words = '{"text": "end.rejected"}'
     async with serving(tmp_path) as house:
         run = await house.begin(tool_step("a", inputs={"city": words}))
         await house.approve(run)

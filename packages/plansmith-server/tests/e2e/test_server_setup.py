@@ -190,7 +190,7 @@ class Babbler:
     name = "babbler"
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        yield TextDelta("", Sentence("planning.reading", done=30, whole=120))
+        yield TextDelta("", Sentence("reading, {done} of {whole} tokens", done=30, whole=120))
         yield TextDelta("I had rather talk about the weather.")
         yield ModelDone(Usage(input_tokens=1, output_tokens=1), self.name)
 

@@ -54,7 +54,9 @@ def read_age(text: str) -> timedelta:
     """Reads an age such as `90d`, `12h` or `4w`."""
     found = _AGE.fullmatch(text.strip())
     if found is None:
-        raise Misconfigured(Sentence("store.no_age", text=text), hint=Sentence("store.age_hint"))
+        raise Misconfigured(
+            Sentence("'{text}' is not an age", text=text), hint=Sentence("such as 90d, 12h or 4w")
+        )
     return timedelta(hours=int(found[1]) * _HOURS[found[2]])
 
 
@@ -64,8 +66,8 @@ def read_statuses(text: str) -> frozenset[str]:
     strange = sorted(wanted - set(OVER))
     if strange or not wanted:
         raise Misconfigured(
-            Sentence("store.no_status", text=text),
-            hint=Sentence("store.status_hint", names=[*OVER]),
+            Sentence("'{text}' is not a status of ended runs", text=text),
+            hint=Sentence("some of {names}", names=[*OVER]),
         )
     return wanted
 
@@ -115,7 +117,10 @@ async def prune(
 
 def _store_of(smith: Plansmith) -> PruningStore:
     if not hasattr(smith.store, "over_before"):
-        raise Refused(Sentence("store.keeps_all"), hint=Sentence("error.use_other_store"))
+        raise Refused(
+            Sentence("this store keeps nothing that could be removed"),
+            hint=Sentence("use SQLite or PostgreSQL"),
+        )
     return cast("PruningStore", smith.store)
 
 
@@ -135,9 +140,16 @@ async def hold_restored(
 
     What was done after the backup is not in it: going on by itself could do it a second time.
     """
-    reason, runs, schedules = Sentence("pause.restored"), 0, 0
+    reason, runs, schedules = (
+        Sentence(
+            "restored from a backup: what was done after the backup is "
+            "not known here; look before you resume"
+        ),
+        0,
+        0,
+    )
     for run in await smith.store.open_runs():
-        tell(Sentence("store.pausing", run=run))
+        tell(Sentence("pausing run {run}", run=run))
         await smith.pause(run, by=by, reason=reason)
         runs += 1
     for schedule in await smith.schedules.all():

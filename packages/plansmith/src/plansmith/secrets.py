@@ -180,7 +180,7 @@ class SecretSource(Record):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if sum(each is not None for each in (self.env, self.file, self.keyring)) != 1:
-            raise ValueError(Sentence("must.one_source"))
+            raise ValueError(Sentence("give exactly one of env, file, keyring"))
         return self
 
 
@@ -205,20 +205,26 @@ class SecretBox:
         """Returns why a tool may not have a secret, without reading it; or an empty text."""
         source = self._sources.get(name)
         if source is None:
-            return Sentence("secret.absent", name=name)
+            return Sentence("there is no secret '{name}'", name=name)
         if not any(fnmatchcase(tool, pattern) for pattern in source.tools):
-            return Sentence("secret.not_for", name=name, tool=tool)
+            return Sentence("the secret '{name}' is not for {tool}", name=name, tool=tool)
         return ""
 
     def reveal(self, name: str, tool: str) -> str:
         """Returns the value of a secret for a call that is about to be made."""
         flaw = self.flaw(name, tool)
         if flaw:
-            raise Misconfigured(flaw, hint=Sentence("secret.set_tools", name=name, tool=tool))
+            raise Misconfigured(
+                flaw,
+                hint=Sentence("set [secrets.{name}] with tools = ['{tool}']", name=name, tool=tool),
+            )
         value = _read(name, self._sources[name], self._environment)
         if len(value) < SHORTEST:
-            hint = Sentence("error.longer_value", least=SHORTEST)
-            raise Misconfigured(Sentence("secret.short", name=name), hint=hint)
+            hint = Sentence("use one of {least} characters or more", least=SHORTEST)
+            raise Misconfigured(
+                Sentence("the secret '{name}' is too short to be hidden safely", name=name),
+                hint=hint,
+            )
         self._hider.learn(value, name)
         return value
 
@@ -243,7 +249,9 @@ def _read(name: str, source: SecretSource, environment: Mapping[str, str]) -> st
         value = environment.get(source.env, "")
         if not value:
             hint = f"export {source.env}=…"
-            raise Misconfigured(Sentence("secret.not_in_environment", name=name), hint=hint)
+            raise Misconfigured(
+                Sentence("the secret '{name}' is not in the environment", name=name), hint=hint
+            )
         return value
     if source.file is not None:
         return _from_file(name, source.file)
@@ -255,10 +263,14 @@ def _from_file(name: str, path: Path) -> str:
         mode = path.stat().st_mode
         value = path.read_text(encoding="utf-8").strip("\r\n")
     except (OSError, ValueError) as error:
-        raise Misconfigured(Sentence("secret.unreadable", name=name, error=error)) from None
+        raise Misconfigured(
+            Sentence("the secret '{name}' cannot be read: {error}", name=name, error=error)
+        ) from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         hint = f"chmod 600 {path}"
-        raise Misconfigured(Sentence("secret.others_read", name=name), hint=hint)
+        raise Misconfigured(
+            Sentence("other users can read the file of the secret '{name}'", name=name), hint=hint
+        )
     return value
 
 
@@ -266,10 +278,16 @@ def _from_keyring(name: str, entry: str) -> str:
     try:
         keyring: Any = import_module("keyring")
     except ImportError:
-        hint = Sentence("secret.install_keyring")
-        raise Misconfigured(Sentence("secret.needs_keyring", name=name), hint=hint) from None
+        hint = Sentence("run pip install keyring, or use env or file")
+        raise Misconfigured(
+            Sentence("the secret '{name}' needs the package keyring", name=name), hint=hint
+        ) from None
     service, _, user = entry.partition("/")
     value: str | None = keyring.get_password(service, user)
     if not value:
-        raise Misconfigured(Sentence("secret.no_entry", entry=entry, name=name))
+        raise Misconfigured(
+            Sentence(
+                "the keyring has no entry '{entry}' for the secret '{name}'", entry=entry, name=name
+            )
+        )
     return value

@@ -266,8 +266,15 @@ class Record(NamedTuple):
     def checked_body(self) -> str:
         """The body; `JournalDamaged` if it was altered."""
         if self.altered:
-            altered = sentence.Sentence("journal.value_altered", digest=f"{self.kind} {self.name}")
-            raise JournalDamaged(altered, hint=sentence.Sentence("journal.doctor"))
+            altered = sentence.Sentence(
+                "the value stored under {digest} was altered", digest=f"{self.kind} {self.name}"
+            )
+            raise JournalDamaged(
+                altered,
+                hint=sentence.Sentence(
+                    "`plansmith store doctor` says what is damaged, and what can be done about it"
+                ),
+            )
         return self.body
 
 

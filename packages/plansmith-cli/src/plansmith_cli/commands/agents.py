@@ -75,11 +75,11 @@ def _list(args: argparse.Namespace, registry: AgentRegistry) -> int:
     if args.json:
         print_json([spec.to_json() for spec in specs])
     elif not specs:
-        print_lines([own_text("agents.none")])
+        print_lines([own_text("There are no agents; plansmith agents add URL adds one.")])
     else:
         print_lines(
             f"{safe(spec.name)}  [{spec.effect}]  "
-            f"{'' if spec.enabled else own_text('agents.not_usable')}{safe(spec.description)}"
+            f"{'' if spec.enabled else own_text('(not usable) ')}{safe(spec.description)}"
             for spec in specs
         )
     return Exit.OK
@@ -102,7 +102,7 @@ async def _show(args: argparse.Namespace, registry: AgentRegistry) -> int:
         # Whoever was not asked, since there is no terminal, approves by the hash.
         by_hash = f" --hash {safe(standing.hash)}" if args.action == "approve" else ""
         command = f"plansmith agents approve {safe(standing.name)}{by_hash}"
-        sys.stderr.write(f"{own_text('agents.to_approve', command=command)}\n")
+        sys.stderr.write(f"{own_text('To approve it: {command}', command=command)}\n")
     return Exit.OK if standing.status == "approved" or args.action != "approve" else Exit.WAITING
 
 
@@ -113,7 +113,7 @@ def _agrees(args: argparse.Namespace, standing: Standing) -> bool:
     sys.stderr.writelines(f"{line}\n" for line in _lines(standing))
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    return agrees(own_text("agents.ask"))
+    return agrees(own_text("Approve this card? y = yes, Enter = not now: "))
 
 
 def _to_json(standing: Standing) -> dict[str, Any]:
@@ -135,10 +135,10 @@ def _print(standing: Standing) -> None:
 def _lines(standing: Standing) -> list[str]:
     card = json.dumps(standing.card, ensure_ascii=False, indent=2).splitlines()
     status = Sentence(f"agents.status_{standing.status}")
-    lines = [own_text("text.with_reason", text=standing.name, reason=status)]
-    lines += [own_text("cli.hash", hash=standing.hash)] if standing.hash else []
+    lines = [own_text("{text}: {reason}", text=standing.name, reason=status)]
+    lines += [own_text("hash {hash}", hash=standing.hash)] if standing.hash else []
     lines += [own(standing.why)]
-    lines += [own_text("agents.changed", what=each) for each in standing.changes]
+    lines += [own_text("changed: {what}", what=each) for each in standing.changes]
     return [safe(line) for line in [*lines, *(card if standing.card else [])] if line]
 
 

@@ -135,7 +135,9 @@ def prepare(args: argparse.Namespace) -> None:
 def need_request(args: argparse.Namespace) -> None:
     """Refuses a request of spaces alone."""
     if args.request is not None and not args.request.strip():
-        raise Misconfigured(Sentence("error.request_empty"), hint=Sentence("error.say_what"))
+        raise Misconfigured(
+            Sentence("the request is empty"), hint=Sentence('say what you want: plansmith ask "…"')
+        )
 
 
 def request_options(session: Session) -> dict[str, Any]:

@@ -256,8 +256,8 @@ async def run_command(chat: Chat, line: str) -> bool:
     """Runs a command; returns False if the person leaves."""
     name, _, rest = line.strip().partition(" ")
     if name not in COMMANDS:
-        hint = did_you_mean(name, COMMANDS, otherwise=Sentence("error.slash_help"))
-        raise Misconfigured(Sentence("error.slash_unknown", name=name), hint=hint)
+        hint = did_you_mean(name, COMMANDS, otherwise=Sentence("/help lists the commands"))
+        raise Misconfigured(Sentence("there is no command {name}", name=name), hint=hint)
     if name == "/quit":
         return False
     chat.code = Exit.OK
@@ -298,20 +298,25 @@ async def _undo(chat: Chat, rest: str) -> None:
 async def _to_undo(chat: Chat, rest: str) -> int:
     if rest:
         if not (rest.isascii() and rest.isdigit() and len(rest) < _DIGITS):
-            wrong = Sentence("error.no_message_number", text=repr(rest))
-            raise Misconfigured(wrong, hint=Sentence("error.thread_lists"))
+            wrong = Sentence("{text} is no number of a message", text=repr(rest))
+            raise Misconfigured(wrong, hint=Sentence("/thread lists them"))
         return int(rest)
     await chat.thread.refresh()
     for each in reversed(chat.thread.history):
         ours = each.by.label == chat.session.by
         if ours and not each.undone and each.kind not in ("why", "review"):
             return each.number
-    raise Refused(Sentence("error.none_to_undo"), hint=Sentence("error.undo_number"))
+    raise Refused(
+        Sentence("there is nothing of yours to undo"),
+        hint=Sentence("/undo NUMBER takes any message back"),
+    )
 
 
 async def _why(chat: Chat, rest: str) -> None:
     if not chat.thread.runs:
-        raise Refused(Sentence("error.none_planned"), hint=Sentence("error.say_wish"))
+        raise Refused(
+            Sentence("nothing was planned here yet"), hint=Sentence("say what should be done")
+        )
     await chat.say(chat.session.words["chat_why"].format(about=rest).strip())
 
 
@@ -325,15 +330,15 @@ async def _plan(chat: Chat, _: str) -> None:
         whole = await chat.session.smith.get(runs[0].id)
         _show(chat, "/plan", list(describe.run_lines(whole, chat.session)))
     else:
-        raise Refused(Sentence("error.plan_none_yet"), hint=Sentence("error.say_wish"))
+        raise Refused(Sentence("there is no plan yet"), hint=Sentence("say what should be done"))
 
 
 async def _report(chat: Chat, rest: str) -> None:
     """Shows the whole report of a run that is over, the newest if none is named."""
     found = [run for run in await _newest(chat) if run.status.over and run.id.startswith(rest)]
     if not found:
-        none = Sentence("error.none_over")
-        raise Refused(Sentence("error.run_not_over", run=rest) if rest else none)
+        none = Sentence("nothing is over yet")
+        raise Refused(Sentence("no run {run} is over here", run=rest) if rest else none)
     whole = await load_report(chat.session.smith.store, found[0].id)
     text = to_markdown(whole, brief=True)
     if chat.as_json or not sys.stdout.isatty():
@@ -347,8 +352,8 @@ async def _go(chat: Chat, rest: str) -> None:
     runs = [run for run in await _newest(chat) if not run.status.over]
     found = [run for run in runs if run.id.startswith(rest)]
     if not found:
-        none = Sentence("error.none_waiting")
-        raise Refused(Sentence("error.run_not_open", run=rest) if rest else none)
+        none = Sentence("nothing waits in this thread")
+        raise Refused(Sentence("there is no run {run}", run=rest) if rest else none)
     run = found[0]
     if next_move(run) == Paused():
         run = await chat.session.smith.resume(run.id, by=chat.session.by)
@@ -427,7 +432,9 @@ def _main(args: argparse.Namespace) -> int:
         return await _talk(chat, args.request)
 
     if args.jsonl:
-        raise Misconfigured(Sentence("error.chat_no_events"), hint=Sentence("error.chat_json"))
+        raise Misconfigured(
+            Sentence("a chat prints no events"), hint=Sentence("--json prints each turn as JSON")
+        )
     prepare(args)
     return in_session(args, work)
 

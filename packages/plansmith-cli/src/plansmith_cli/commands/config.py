@@ -39,7 +39,7 @@ def _main(args: argparse.Namespace) -> int:
         if not name or f"{each}.".startswith(f"{name}.")
     ]
     if not found:
-        problem = Sentence("settings.absent", name=name)
+        problem = Sentence("there is no setting '{name}'", name=name)
         raise Misconfigured(problem, hint="plansmith config --all")
     if args.json:
         print_json(found)
@@ -51,9 +51,17 @@ def _main(args: argparse.Namespace) -> int:
         source = in_language(Sentence(f"config.{each['source']}"), locale)
         print_lines([f"{each['name']:<{width}} = {safe(str(each['value']))}  ({source})"])
     if not shown:
-        print_lines([in_language(Sentence("settings.nothing"), locale)])
+        print_lines(
+            [
+                in_language(
+                    Sentence("Nothing is set: all is as by default (--all shows it)."), locale
+                )
+            ]
+        )
     places = Sentence(
-        "settings.places", person=str(config_folder() / "config.toml"), project=PROJECT_FILE
+        "Yours are in {person}, those of this folder in {project}.",
+        person=str(config_folder() / "config.toml"),
+        project=PROJECT_FILE,
     )
     print_lines([in_language(places, locale)])
     return Exit.OK
@@ -101,7 +109,7 @@ def _list_prompts(folder: Path | None, *, as_json: bool) -> int:
         return Exit.OK
     width = max(len(name) for name in prompt_names())
     for row in rows:
-        origin = own_text("prompts.yours" if row["own"] else "prompts.shipped")
+        origin = own_text("yours" if row["own"] else "shipped")
         filled = " ".join(f"{{{each}}}" for each in row["places"])
         print_lines([f"{row['name']:<{width}}  {padded(origin, 7)}  {filled}".rstrip()])
     return Exit.OK
@@ -111,11 +119,18 @@ def _export_prompts(target: Path, folder: Path | None) -> int:
     target.mkdir(parents=True, exist_ok=True)
     taken = [name for name in prompt_names() if (target / f"{name}.md").exists()]
     if taken:
-        problem = Sentence("prompts.taken", folder=str(target), file=f"{taken[0]}.md")
-        raise Misconfigured(problem, hint=Sentence("prompts.empty_folder"))
+        problem = Sentence("{folder} already has {file}", folder=str(target), file=f"{taken[0]}.md")
+        raise Misconfigured(problem, hint=Sentence("choose an empty folder: nothing is replaced"))
     for name in prompt_names():
         (target / f"{name}.md").write_text(prompt_text(name, folder), encoding="utf-8")
-    print_lines([own_text("prompts.written", count=len(prompt_names()))])
+    print_lines(
+        [
+            own_text(
+                "wrote {count} prompts; set planner.prompts to this folder",
+                count=len(prompt_names()),
+            )
+        ]
+    )
     return Exit.OK
 
 

@@ -95,8 +95,12 @@ async def _approve(session: Session, run: Run) -> Run | None:
             await session.refuse_what_cannot_run(run.plan)
         return await _approved(session, run, session.args.hash)
     if not isinstance(next_move(run), AwaitReview):
-        refused = Sentence("error.not_reviewing", run=run.id, status=_status(run))
-        raise Refused(refused, hint=Sentence("error.show_run", run=run.id))
+        refused = Sentence(
+            "run {run} does not wait for approval: it is {status}", run=run.id, status=_status(run)
+        )
+        raise Refused(
+            refused, hint=Sentence("plansmith show {run} tells what it waits for", run=run.id)
+        )
     session.say(*await review_lines(run, session), *waiting_lines(run, session))
     return None
 
@@ -144,11 +148,14 @@ async def _answered(session: Session, run: Run) -> Run | None:
     """Gives the answer of the command line, or shows the question; None if it stays open."""
     args = session.args
     if len(args.words) > 2:
-        raise Refused(Sentence("error.too_many"), hint=Sentence("error.quote_answer"))
+        raise Refused(Sentence("too many arguments"), hint=Sentence("put the answer in quotes"))
     is_named = len(args.words) == 2 or (args.words and args.changes)
     groups = _groups(run, args.words[0] if is_named else None)
     if args.changes and len(args.words) == 2 and args.words[1] != ALLOW:
-        raise Refused(Sentence("answer.values_or_answer"), hint=Sentence("answer.values_or_hint"))
+        raise Refused(
+            Sentence("values of your own allow the call: they do not go with another answer"),
+            hint=Sentence("leave out --set, or the answer"),
+        )
     if args.changes and len(groups) == len(groups[0]) == 1:
         changes = dict(map(read_change, args.changes))
         return await change_values(session, run, groups[0][0], changes)
@@ -198,8 +205,12 @@ async def _shown(session: Session) -> int:
 def _groups(run: Run, name: str | None) -> list[Group]:
     """Returns the open questions, or those of a name: of a question, or of a step with items."""
     if not run.questions:
-        none = Sentence("error.no_question", run=run.id, status=_status(run))
-        raise Refused(none, hint=Sentence("error.show_run", run=run.id))
+        none = Sentence(
+            "run {run} has no open question: it is {status}", run=run.id, status=_status(run)
+        )
+        raise Refused(
+            none, hint=Sentence("plansmith show {run} tells what it waits for", run=run.id)
+        )
     groups = question_groups(run.questions.values())
     if name is None:
         return groups
@@ -207,8 +218,8 @@ def _groups(run: Run, name: str | None) -> list[Group]:
         return [(run.questions[name],)]
     found = [group for group in groups if group_name(group) == name]
     if not found:
-        other = Sentence("error.not_this_question", run=run.id, name=name)
-        raise Refused(other, hint=Sentence("error.open_questions", names=[*run.questions]))
+        other = Sentence("run {run} has no open question '{name}'", run=run.id, name=name)
+        raise Refused(other, hint=Sentence("open questions: {names}", names=[*run.questions]))
     return found
 
 
@@ -240,8 +251,10 @@ async def _change(session: Session, run: Run) -> Run | None:
         return None
     events = list(await session.smith.store.events(run.id))
     if why := _no_other_plan(events):
-        hint = Sentence("error.still_there", command=session.command("show", run.id))
-        raise Refused(Sentence("error.not_changed", why=why), hint=hint)
+        hint = Sentence(
+            "the previous plan is still there: {command}", command=session.command("show", run.id)
+        )
+        raise Refused(Sentence("the plan was not changed: {why}", why=why), hint=hint)
     session.say(*revision_lines(events, session))
     return changed
 
@@ -290,7 +303,7 @@ async def _pause(session: Session, run: Run) -> Run:
 
 async def _cancel(session: Session, run: Run) -> Run:
     if run.status.over:
-        raise Refused(Sentence("error.run_over", run=run.id, status=_status(run)))
+        raise Refused(Sentence("run {run} is over: {status}", run=run.id, status=_status(run)))
     return await session.smith.cancel(run.id, by=session.by, reason=session.args.reason)
 
 

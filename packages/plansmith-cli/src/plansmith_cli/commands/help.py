@@ -61,19 +61,27 @@ def _headline(code: str, text: Mapping[str, str]) -> str:
     about = CODES[code]
     severity = in_language(Sentence(f"severity.{about.severity}"), own_locale())
     meaning = text["zh_meaning"] if is_chinese() else about.meaning
-    told = Sentence("cli.explained", code=code, name=about.name, severity=severity, meaning=meaning)
+    told = Sentence(
+        "{code} {name} ({severity}): {meaning}",
+        code=code,
+        name=about.name,
+        severity=severity,
+        meaning=meaning,
+    )
     return in_language(told, own_locale())
 
 
 def _explained(code: str) -> Iterator[str]:
     if code not in CODES:
-        raise Misconfigured(Sentence("error.no_code", code=code), hint="plansmith help problems")
+        raise Misconfigured(
+            Sentence("there is no problem code '{code}'", code=code), hint="plansmith help problems"
+        )
     text = problem_help()[code]
     yield from wrapped(_headline(code, text))
     yield ""
     yield from wrapped(text["zh" if is_chinese() else "en"])
     if text["example"]:
-        yield from ("", in_language(Sentence("cli.explained_example"), own_locale()))
+        yield from ("", in_language(Sentence("A plan with this problem:"), own_locale()))
         yield from (f"  {line}" for line in text["example"].split("\n"))
 
 

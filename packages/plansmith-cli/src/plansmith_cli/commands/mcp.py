@@ -33,7 +33,7 @@ def _loaded(name: str) -> Any:
         return resolve_name(name)
     except ModuleNotFoundError as error:
         hint = resolve_name("plansmith_cli.extras:install_hint")("mcp", "server")
-        problem = Sentence("serve.mcp_needs_package", name=error.name)
+        problem = Sentence("the MCP server needs the package {name}", name=error.name)
         raise Misconfigured(problem, hint=hint) from None
 
 

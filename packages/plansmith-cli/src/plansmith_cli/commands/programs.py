@@ -69,10 +69,10 @@ def _check_templates(plan: Plan, templates: Mapping[str, Plan]) -> None:
             continue
         known = templates.get(step.template)
         if known is None:
-            problem = Sentence("error.no_template", name=step.template)
+            problem = Sentence("there is no template '{name}'", name=step.template)
             raise Refused(problem, hint="plansmith templates")
         if step.content not in (None, known.hash):
-            raise Refused(Sentence("step.other_template", name=step.template))
+            raise Refused(Sentence("'{name}' is not what was approved", name=step.template))
 
 
 async def _functions(settings: Settings, folder: str) -> Functions:
@@ -101,7 +101,7 @@ async def _earlier(session: Session, plan: Plan, run: Run | None) -> dict[str, J
     known = run.earlier if run is not None else dict[str, str]()
     missing = sorted(used - known.keys())
     if missing:
-        problem = Sentence("export.earlier", name=missing[0])
-        raise Refused(problem, hint=Sentence("export.the_run"))
+        problem = Sentence("the plan uses {name}, a result of an earlier run", name=missing[0])
+        raise Refused(problem, hint=Sentence("convert the run"))
     values = await load_values(session.smith.store, run) if run is not None and used else {}
     return {name: values[name] for name in sorted(used)}

@@ -69,13 +69,20 @@ def _written(report: Report, form: str, *, whole: bool = False) -> str:
 def write_file(name: str, text: str) -> None:
     """Writes a text to a file; raises `Misconfigured` if that fails."""
     if not may_write(Path(name)):
-        raise Refused(Sentence("file.protected", name=name), hint=Sentence("file.protected_hint"))
+        raise Refused(
+            Sentence("{name} may not be changed from here", name=name),
+            hint=Sentence(
+                "Plansmith was started with it, or has it or something in it "
+                "open: stop Plansmith and change it by hand, or choose "
+                "another name"
+            ),
+        )
     try:
         Path(name).write_text(text, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or str(error)
-        problem = Sentence("error.cannot_write", name=name, reason=reason)
-        raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
+        problem = Sentence("cannot write {name}: {reason}", name=name, reason=reason)
+        raise Misconfigured(problem, hint=Sentence("check the path")) from None
 
 
 COMMAND = session_command(_configure, _main)
@@ -95,20 +102,29 @@ async def _replay_main(session: Session) -> int:
 
 def _lines(replayed: Replayed) -> Iterator[str]:
     if replayed.identical:
-        yield own_text("replay.identical", run=replayed.run, count=replayed.events)
+        yield own_text(
+            "{run}: {count} events, identical byte for byte",
+            run=replayed.run,
+            count=replayed.events,
+        )
         return
     same, count = replayed.same, replayed.events
-    yield own_text("replay.differs", run=replayed.run, same=same, count=count)
-    yield own_text("replay.recorded", event=_event(replayed.recorded))
-    yield own_text("replay.replayed", event=_event(replayed.replayed))
+    yield own_text(
+        "{run}: {same} of {count} events are the same; then",
+        run=replayed.run,
+        same=same,
+        count=count,
+    )
+    yield own_text("- recorded {event}", event=_event(replayed.recorded))
+    yield own_text("+ replayed {event}", event=_event(replayed.replayed))
     if replayed.refused:
-        yield own_text("replay.since", why=safe(own(replayed.refused)))
+        yield own_text("since {why}", why=safe(own(replayed.refused)))
 
 
 def _event(event: Event | None) -> str:
     """Returns an event on one line, in full: the difference may be at its end."""
     if event is None:
-        return Sentence("replay.ends")
+        return Sentence("nothing: the replay ends here")
     body = json.dumps({"type": event.body.type} | event.body.to_json(), ensure_ascii=False)
     return safe(f"{event.number} {event.at.isoformat()} by {event.by.kind}: {body}")
 

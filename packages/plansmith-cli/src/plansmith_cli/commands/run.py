@@ -44,7 +44,9 @@ async def _run(session: Session) -> int:
     args = session.args
     if args.dialect is None and names_run(args.plan):
         hint = session.command("go", args.plan)
-        raise Misconfigured(Sentence("error.run_takes_plan", name=args.plan), hint=hint)
+        raise Misconfigured(
+            Sentence("{name} is a run, and run takes a plan file", name=args.plan), hint=hint
+        )
     plan = load_foreign(args.plan, args.dialect) if args.dialect else load_plan(args.plan)
     await session.refuse_what_cannot_run(plan)
     run = await session.smith.submit(plan, by=session.by)
@@ -75,7 +77,7 @@ def _configure_go(parser: argparse.ArgumentParser) -> None:
 def _go(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         if args.force and not args.run:
-            raise Misconfigured(Sentence("error.force_one"), hint=Sentence("error.name_run"))
+            raise Misconfigured(Sentence("--force is for one run"), hint=Sentence("name the run"))
         if args.all:
             return await _resume_all(session)
         name = args.run or await _waiting_run(session)
@@ -123,7 +125,9 @@ async def _take_over(session: Session, run: Run) -> None:
     process = await session.smith.runs.journals.owners.other_owner(run.id)
     await session.smith.resume(run.id, by=session.by, force=True)
     if process:
-        taken = Sentence("resume.taken_over", process=process)
+        taken = Sentence(
+            "taken over from {process}: what it was calling may have taken effect", process=process
+        )
         session.say(safe(in_language(taken, session.words["locale"])))
 
 

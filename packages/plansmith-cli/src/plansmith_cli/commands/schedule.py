@@ -166,8 +166,8 @@ def timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
 def _minutes(text: str) -> int:
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "m")
     if not number.isdecimal() or not int(number):
-        hint = Sentence("error.such_as_interval")
-        raise Misconfigured(Sentence("error.no_interval", text=repr(text)), hint=hint)
+        hint = Sentence("such as 15m, 2h, 1d or 1w")
+        raise Misconfigured(Sentence("{text} is not an interval", text=repr(text)), hint=hint)
     return int(number) * _UNITS[unit]
 
 
@@ -176,8 +176,8 @@ def moment_of(text: str, zone: str) -> datetime:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        hint = Sentence("error.such_as_time")
-        raise Misconfigured(Sentence("error.not_moment", text=repr(text)), hint=hint) from None
+        hint = Sentence("such as 2026-12-01T09:00 or 2026-12-01T08:00:00Z")
+        raise Misconfigured(Sentence("{text} is not a time", text=repr(text)), hint=hint) from None
     return at if at.tzinfo is not None else at.replace(tzinfo=zone_of(zone))
 
 
@@ -212,8 +212,8 @@ def _next_of_times(args: argparse.Namespace) -> int:
     zone = settings_of(args).planner.timezone
     timing = timing_of(args, zone)
     if timing is None:
-        hint = Sentence("error.give_times_or_name")
-        raise Misconfigured(Sentence("error.no_times_given"), hint=hint)
+        hint = Sentence("--cron, --daily, --every or --at, or the name of a schedule")
+        raise Misconfigured(Sentence("no times are given"), hint=hint)
     after = moment_of(args.after, args.tz or zone) if args.after else datetime.now().astimezone()
     _print_times(args, next_fires(timing, after=after, count=max(args.count, 0)), timing)
     return Exit.OK
@@ -247,9 +247,13 @@ async def _add(session: Session) -> int:
     args = session.args
     sources = [args.request.strip(), args.plan, args.run, args.template]
     if sum(bool(each) for each in sources) != 1:
-        raise Misconfigured(Sentence("error.say_task"), hint=Sentence("error.say_what_how"))
+        raise Misconfigured(
+            Sentence("say what to do"), hint=Sentence("a REQUEST, --plan, --run or --template")
+        )
     if args.anew and not args.request:
-        raise Misconfigured(Sentence("error.anew_request"), hint=Sentence("error.anew_ready"))
+        raise Misconfigured(
+            Sentence("--anew needs a REQUEST"), hint=Sentence("a ready plan is not planned again")
+        )
     zone = args.tz or session.settings.planner.timezone
     timing = timing_of(args, zone)
     request = args.request.strip()
@@ -273,14 +277,18 @@ def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timi
     """Reads what to do and when from a request."""
     found = recurrence(request, timezone=zone)
     if found is None or found.timing is None:
-        why = found.flaw if found else Sentence("error.no_when")
-        raise Misconfigured(why, hint=Sentence("error.such_as_when"))
+        why = found.flaw if found else Sentence("the request does not say when")
+        raise Misconfigured(
+            why, hint=Sentence('such as "every weekday at 9 …", or --cron, --daily, --every, --at')
+        )
     timing = in_language(found.timing.sentence, session.words["locale"])
     more = f" {found.assumed}" if found.assumed else ""
     told = session.words["schedule_understood"]
     session.say(told.format(words=safe(found.words), timing=timing, more=more))
     if not found.rest:
-        raise Misconfigured(Sentence("error.no_what"), hint=Sentence("error.add_it"))
+        raise Misconfigured(
+            Sentence("the request does not say what to do"), hint=Sentence("add it")
+        )
     return found.rest, found.timing
 
 
@@ -305,8 +313,8 @@ async def _source(session: Session, request: str, timing: Timing | None) -> Offe
         options = {"locale": args.lang} if args.lang else {}
         run = await smith.plan(request, by=session.by, **options)
     if run.plan is None:
-        why = run.reason or Sentence("error.no_plan_for")
-        raise Misconfigured(why, hint=Sentence("error.more_detail"))
+        why = run.reason or Sentence("there is no plan for it")
+        raise Misconfigured(why, hint=Sentence("describe the request in more detail"))
     return Offer(run.plan, fields | {"run": run.id})
 
 
@@ -363,7 +371,7 @@ async def _change(session: Session) -> int:
         changes["approve"] = args.approve_plan
     if not changes and timing is None:
         hint = "plansmith schedule change -h"
-        raise Misconfigured(Sentence("error.no_change_given"), hint=hint)
+        raise Misconfigured(Sentence("no change is given"), hint=hint)
     after = await smith.schedules.change(schedule.id, timing=timing, by=session.by, **changes)
     return _print_change(session, after, "schedule_changed")
 
@@ -390,7 +398,7 @@ async def _run_now(session: Session) -> int:
     rows = await session.smith.schedules.history(session.args.name, limit=1000)
     row = next(each for each in rows if each.due == fire.due)
     if not await session.smith.store.events(fire.run):
-        raise Misconfigured(row.note, hint=Sentence("error.fix_and_again"))
+        raise Misconfigured(row.note, hint=Sentence("fix this and try again"))
     run = await session.smith.get(fire.run)
     await finish(session, run)
     return exit_of(run)

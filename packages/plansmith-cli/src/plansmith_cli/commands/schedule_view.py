@@ -166,7 +166,9 @@ class Offer(NamedTuple):
         """When it would fire."""
         timing: Timing | None = self.fields.get("timing") or self.plan.schedule
         if timing is None:
-            raise Misconfigured(Sentence("error.no_times_given"), hint=Sentence("error.give_times"))
+            raise Misconfigured(
+                Sentence("no times are given"), hint=Sentence("--cron, --daily, --every or --at")
+            )
         return timing
 
     @property
@@ -196,7 +198,12 @@ async def confirmed(session: Session, offer: Offer) -> bool:
     if given == offer.plan.hash:
         return True
     if given:
-        session.say(in_language(Sentence("error.other_plan"), session.words["locale"]))
+        session.say(
+            in_language(
+                Sentence("--approve-plan names another plan: this one is not approved"),
+                session.words["locale"],
+            )
+        )
     if session.has_person:
         return agrees(session.words["schedule_ask"])
     return False
@@ -269,8 +276,12 @@ async def create_approved(session: Session, offer: Offer, **behaviour: Any) -> l
         fields = offer.fields | behaviour
         return [await schedules.create(**fields, approve=approval, by=session.by)]
     if behaviour or offer.fields.get("name"):
-        hint = Sentence("error.change_each")
-        raise Misconfigured(Sentence("error.several_times"), hint=hint)
+        hint = Sentence(
+            "leave it out, and change each schedule afterwards: plansmith schedule change"
+        )
+        raise Misconfigured(
+            Sentence("a plan with several times takes no name and no settings"), hint=hint
+        )
     return await schedules.create_each(offer.fields["run"], approve=approval, by=session.by)
 
 
@@ -290,11 +301,11 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
         return None
     timing = None if run.plan.schedules else run.plan.schedule
     offer = Offer(run.plan, {"run": run.id, "timing": timing})
-    once = Sentence("error.do_once", command=session.command("go", run.id))
+    once = Sentence("to do it once: {command}", command=session.command("go", run.id))
     try:
         await _refuse_unusable(session, offer)
     except (Misconfigured, Refused) as error:
-        why = Sentence("error.no_schedule_for", error=error.message)
+        why = Sentence("this cannot be a schedule: {error}", error=error.message)
         raise Refused(why, hint=once) from None
     if not session.has_person:
         return _wait_for_person(session, run, offer, once)

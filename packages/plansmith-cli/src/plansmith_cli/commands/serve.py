@@ -78,17 +78,19 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _main(args: argparse.Namespace) -> int:
     if args.insecure_remote and not args.token_file:
-        hint = Sentence("serve.name_token_file")
-        raise Misconfigured(Sentence("serve.needs_token"), hint=hint)
+        hint = Sentence("name a file with --token-file; clients need its token")
+        raise Misconfigured(Sentence("a server that others can reach needs a token"), hint=hint)
     if not 0 <= args.port < 65536:
-        hint = Sentence("serve.port_range")
-        raise Misconfigured(Sentence("serve.no_port", port=str(args.port)), hint=hint)
+        hint = Sentence("a port is 0 to 65535")
+        raise Misconfigured(Sentence("{port} is not a port", port=str(args.port)), hint=hint)
     if not 0 < args.login_days <= _MOST_DAYS:
-        hint = Sentence("serve.days_range", most=_MOST_DAYS)
-        raise Misconfigured(Sentence("serve.no_days", days=f"{args.login_days:g}"), hint=hint)
+        hint = Sentence("more than 0, and at most {most}", most=_MOST_DAYS)
+        raise Misconfigured(
+            Sentence("{days} is not a valid number of days", days=f"{args.login_days:g}"), hint=hint
+        )
     if args.concurrency and not args.engine:
-        hint = Sentence("serve.add_engine")
-        raise Misconfigured(Sentence("serve.needs_engine"), hint=hint)
+        hint = Sentence("add --engine dbos, or set run.width and run.per_tool in the settings")
+        raise Misconfigured(Sentence("--concurrency needs --engine"), hint=hint)
     run = _loaded("run_server", "serve.needs_package", "server")
     wiring = server_wiring.ServerWiring(settings_of(args))
     asyncio.run(run(wiring, _wanted(args), _announcer(args)))
@@ -115,7 +117,9 @@ def _announcer(args: argparse.Namespace) -> Callable[[str], None]:
     """Returns what tells the person the link of the server, and opens it in the browser."""
 
     def announce(link: str) -> None:
-        sys.stderr.write(f"{own_text('serve.is_at', link=link)}\n{own_text('serve.ends')}\n")
+        place = own_text("Plansmith is at {link}", link=link)
+        once = own_text("The link works once. Ctrl-C ends the server.")
+        sys.stderr.write(f"{place}\n{once}\n")
         sys.stderr.flush()
         if not args.no_browser:
             # In a thread: a browser that does not start must not block the server.
@@ -167,8 +171,10 @@ def _configure_worker(parser: argparse.ArgumentParser) -> None:
 
 def _work(args: argparse.Namespace) -> int:
     if not 0 <= args.drain <= _MOST_S:
-        hint = Sentence("worker.drain_range", most=f"{_MOST_S:g}")
-        raise Misconfigured(Sentence("worker.bad_drain", seconds=f"{args.drain:g}"), hint=hint)
+        hint = Sentence("0 to {most} seconds", most=f"{_MOST_S:g}")
+        raise Misconfigured(
+            Sentence("--drain cannot be {seconds}", seconds=f"{args.drain:g}"), hint=hint
+        )
     settings = settings_of(args)
     most = settings.workers.concurrency
 

@@ -81,10 +81,10 @@ async def _verify_runs(args: argparse.Namespace) -> int:
 def _verdict(row: dict[str, Json]) -> str:
     run, damage = str(row["run"]), row["damage"]
     if not damage:
-        return own_text("verify.sound", run=run, count=row["events"])
+        return own_text("{run}: {count} events, none altered", run=run, count=row["events"])
     told = own(str(damage))
-    told = own_text("text.with_reason", text=run, reason=told) if run else told
-    return safe(own_text("text.with_reason", text=Sentence("severity.error"), reason=told))
+    told = own_text("{text}: {reason}", text=run, reason=told) if run else told
+    return safe(own_text("{text}: {reason}", text=Sentence("severity.error"), reason=told))
 
 
 def _configure_doctor(parser: argparse.ArgumentParser) -> None:
@@ -127,13 +127,13 @@ async def _model_findings(plan: ModelSettings) -> list[Finding]:
         Finding(
             "note",
             f"model {each.kind}",
-            Sentence("text.with_reason", text=each.what, reason=each.flaw),
+            Sentence("{text}: {reason}", text=each.what, reason=each.flaw),
         )
         for each in choice.tried
         if each.flaw
     ]
     if choice.kind == "rules":
-        message = Sentence("model.none_found")
+        message = Sentence("no language model was found: plans are made by rules")
         return [*tried, Finding("warning", "model", message, EmbeddedShelf().pull_hint)]
     return [*tried, Finding("ok", "model", choice.described)]
 
@@ -142,7 +142,11 @@ def _configured(plan: ModelSettings) -> Finding:
     """Checks what the named model needs, without calling it."""
     variable = plan.api_key_env
     if variable and not os.environ.get(variable):
-        flaw = Sentence("model.variable_unset", model=plan.model, variable=variable)
+        flaw = Sentence(
+            "{model} needs the environment variable {variable}, which is not set",
+            model=plan.model,
+            variable=variable,
+        )
         return Finding("error", "model", flaw, f"export {variable}=…")
     name = plan.model.partition(":")
     if name[0] == "local":
@@ -150,13 +154,13 @@ def _configured(plan: ModelSettings) -> Finding:
             weights_path(name[2], ModelFolder())
         except Misconfigured as error:
             return Finding("error", "model", error.message, error.hint)
-    return Finding("ok", "model", with_hint(plan.model, Sentence("model.is_set")))
+    return Finding("ok", "model", with_hint(plan.model, Sentence("it is set")))
 
 
 def _line(found: Finding) -> str:
     level = own_text("doctor.ok" if found.level == "ok" else f"severity.{found.level}")
     told = own(with_hint(found.message, found.hint))
-    about = own_text("text.with_reason", text=_subject(found.subject), reason=told)
+    about = own_text("{text}: {reason}", text=_subject(found.subject), reason=told)
     return f"{padded(level, 8)} {safe(about)}"
 
 
@@ -189,7 +193,7 @@ def _prune(args: argparse.Namespace) -> int:
     async def work(session: Session) -> int:
         old = await find_old(session.smith, before, statuses, needed=needed_by_threads)
         if not args.dry_run and old.runs and not args.yes:
-            _ask(session, own_text("store.ask_remove", **_amount(old)))
+            _ask(session, own_text("Remove {count} runs, about {size}? [y/N] ", **_amount(old)))
         if not args.dry_run:
             old = await prune(session.smith, before, statuses, needed=needed_by_threads)
         if args.json:
@@ -197,7 +201,7 @@ def _prune(args: argparse.Namespace) -> int:
             print_json({"removed": not args.dry_run, **fields})
         else:
             code = "store.would_remove" if args.dry_run else "store.removed"
-            kept = Sentence("store.kept", count=len(old.spared)) if old.spared else ""
+            kept = Sentence("{count} others were kept", count=len(old.spared)) if old.spared else ""
             print_lines([own(joined([Sentence(code, **_amount(old)), kept]))])
         return Exit.OK
 
@@ -212,9 +216,9 @@ def _amount(old: Old) -> dict[str, Any]:
 
 
 def _ask(session: Session, question: str) -> None:
-    nothing = Sentence("store.nothing_removed")
+    nothing = Sentence("nothing was removed")
     if not session.has_person:
-        raise Refused(nothing, hint=Sentence("store.yes_removes"))
+        raise Refused(nothing, hint=Sentence("--yes removes without asking"))
     if not agrees(question):
         raise Refused(nothing)
 
@@ -234,7 +238,9 @@ def _backup(args: argparse.Namespace) -> int:
     else:
         size = _size(copied.bytes)
         file = safe(str(args.file))
-        print_lines([own_text("store.backed_up", file=file, count=copied.runs, size=size)])
+        print_lines(
+            [own_text("{file}: {count} runs, {size}", file=file, count=copied.runs, size=size)]
+        )
     return Exit.OK
 
 
@@ -248,8 +254,13 @@ def _configure_restore(parser: argparse.ArgumentParser) -> None:
 def _restore(args: argparse.Namespace) -> int:
     store = _sqlite_store(args, "restore")
     if store.exists() and not args.yes:
-        problem = Sentence("store.replaces", file=str(args.file), store=str(store))
-        raise Refused(problem, hint=Sentence("store.yes_replaces"))
+        problem = Sentence(
+            "this puts {file} in the place of {store}", file=str(args.file), store=str(store)
+        )
+        raise Refused(
+            problem,
+            hint=Sentence("--yes does it; the present store is kept aside under another name"),
+        )
     with backup.checked_copy(args.file, store, tell=warn) as copy:
         runs, schedules = asyncio.run(_prepare(copy))
         old = backup.put_in_place(copy, store)
@@ -257,11 +268,19 @@ def _restore(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"paused_runs": runs, "paused_schedules": schedules, "kept": kept})
         return Exit.OK
-    lines = [own_text("store.restored", runs=runs, schedules=schedules)]
+    lines = [
+        own_text(
+            "restored; {runs} open runs and {schedules} schedules are paused",
+            runs=runs,
+            schedules=schedules,
+        )
+    ]
     if runs or schedules:
-        lines.append(own_text("store.look_first"))
+        lines.append(
+            own_text("what they did after the backup is not known: look before you resume them")
+        )
     if kept:
-        lines.append(own_text("store.as_it_was", file=safe(kept)))
+        lines.append(own_text("the store as it was: {file}", file=safe(kept)))
     print_lines(lines)
     return Exit.OK
 
@@ -273,7 +292,7 @@ async def _prepare(copy: Path) -> tuple[int, int]:
         names = await store.runs()
         for place, run in enumerate(names, start=1):
             if place % 500 == 0:
-                warn(Sentence("store.verifying", place=place, count=len(names)))
+                warn(Sentence("verifying {place} of {count} runs", place=place, count=len(names)))
             await verify(store, run)
         for run, claim in await store.claims():
             await store.release(run, claim.term)
@@ -288,8 +307,8 @@ def _configure_vacuum(parser: argparse.ArgumentParser) -> None:
 def _vacuum(args: argparse.Namespace) -> int:
     store = _sqlite_store(args, "vacuum")
     if not store.is_file():
-        problem = Sentence("store.absent", store=str(store))
-        raise Misconfigured(problem, hint=Sentence("store.name_other"))
+        problem = Sentence("there is no store {store}", store=str(store))
+        raise Misconfigured(problem, hint=Sentence("--store names another one"))
     _tell_vacuum(store, quiet=args.json, as_json=args.json)
     return Exit.OK
 
@@ -299,7 +318,15 @@ def _tell_vacuum(store: Path, *, quiet: bool, as_json: bool = False) -> None:
     if as_json:
         print_json({"before": before, "after": after})
     elif not quiet:
-        print_lines([own_text("store.takes", after=_size(after), before=_size(before))])
+        print_lines(
+            [
+                own_text(
+                    "the store takes {after}; before, {before}",
+                    after=_size(after),
+                    before=_size(before),
+                )
+            ]
+        )
 
 
 def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
@@ -307,9 +334,11 @@ def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
     url = settings_of(args).store_url()
     if is_postgres(url):
         hint = Sentence(f"store.postgres_{command}")
-        raise Misconfigured(Sentence("store.for_sqlite", command=command), hint=hint)
+        raise Misconfigured(
+            Sentence("plansmith store {command} is for SQLite", command=command), hint=hint
+        )
     if url.startswith("memory"):
-        problem = Sentence("store.for_sqlite", command=command)
+        problem = Sentence("plansmith store {command} is for SQLite", command=command)
         raise Misconfigured(problem, hint="--store sqlite:///FILE")
     return sqlite_path(url)
 
@@ -318,7 +347,7 @@ def _size(count: int) -> str:
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"
-    return Sentence("amount.bytes", count=count)
+    return Sentence("{count} bytes", count=count)
 
 
 PRUNE = Command(_configure_prune, _prune)
@@ -360,13 +389,13 @@ def _check_export(path: Path) -> int:
     try:
         with path.open(encoding="utf-8") as lines:
             found = [
-                own_text("audit.line", number=number, why=why)
+                own_text("line {number}: {why}", number=number, why=why)
                 for number, why in altered(iter(lines))
             ]
     except (OSError, UnicodeDecodeError) as error:
-        problem = Sentence("error.cannot_read", name=str(path), reason=str(error))
-        raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
-    print_lines(found or [own_text("audit.sound")])
+        problem = Sentence("cannot read {name}: {reason}", name=str(path), reason=str(error))
+        raise Misconfigured(problem, hint=Sentence("check the path")) from None
+    print_lines(found or [own_text("Every line fits its hash.")])
     return Exit.FAILED if found else Exit.OK
 
 
@@ -376,8 +405,8 @@ def _moment(text: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        hint = Sentence("audit.time_hint")
-        raise Misconfigured(Sentence("error.not_moment", text=text), hint=hint) from None
+        hint = Sentence("write 2026-05-01 or 2026-05-01T12:00:00+02:00; without a zone it is UTC")
+        raise Misconfigured(Sentence("{text} is not a time", text=text), hint=hint) from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
@@ -406,8 +435,8 @@ async def _read(settings: Settings) -> tuple[list[LiveProcess], list[str] | None
     """Returns the processes of the store, and the runs of this folder that wait for a worker."""
     url = settings.store_url()
     if not is_postgres(url):
-        hint = Sentence("worker.name_database")
-        raise Misconfigured(Sentence("worker.store_needed"), hint=hint)
+        hint = Sentence("name a database that several processes share: --store postgresql://…")
+        raise Misconfigured(Sentence("workers need a store on PostgreSQL"), hint=hint)
     store = open_store(url)
     try:
         found = await Owners(store, SystemClock()).processes()
@@ -470,14 +499,18 @@ def _since(found: LiveProcess) -> str:
 def _busy(found: LiveProcess) -> str:
     kind = read_kind(found.beat.kind)
     count = len(found.runs)
-    return own_text("worker.busy", count=count, most=kind.runs) if kind.runs else str(count)
+    return own_text("{count} of {most}", count=count, most=kind.runs) if kind.runs else str(count)
 
 
 def _queue_lines(found: list[LiveProcess], waiting: list[str] | None) -> list[str]:
     takes = any(each.lives and read_kind(each.beat.kind).runs for each in found)
-    lines = [] if takes else [own_text("worker.none")]
+    lines = (
+        []
+        if takes
+        else [own_text("No worker is running: plansmith serve worker --store URL starts one.")]
+    )
     if waiting:
-        lines.append(own_text("worker.waiting", count=len(waiting)))
+        lines.append(own_text("{count} runs of this folder wait for a worker.", count=len(waiting)))
     return lines
 
 

@@ -62,7 +62,7 @@ def maker(args: argparse.Namespace, team: str) -> Callable[..., Plansmith]:
     if team == "research":
         return research
     if not args.db:
-        raise Misconfigured(Sentence("team.needs_database"), hint="--db URL")
+        raise Misconfigured(Sentence("the data team needs its database"), hint="--db URL")
 
     def make(settings: Settings, *, tell: Tell) -> Plansmith:
         only = bool(vars(args).get("sql_only"))
@@ -82,10 +82,10 @@ def _databases(given: list[str], settings: Settings) -> str | dict[str, str]:
         name, _, url = (text, "=", known[text]) if text in known else text.partition("=")
         if not url or not name.isidentifier():
             hint = "--db shop=sqlite:///shop.db --db crm=postgresql://…"
-            raise Misconfigured(Sentence("team.no_database", text=text), hint=hint)
+            raise Misconfigured(Sentence("'{text}' does not name a database", text=text), hint=hint)
         if name in found:
-            hint = Sentence("team.name_apart")
-            raise Misconfigured(Sentence("team.two_databases", name=name), hint=hint)
+            hint = Sentence("name them apart")
+            raise Misconfigured(Sentence("two databases are called '{name}'", name=name), hint=hint)
         found[name] = url
     return found
 

@@ -154,7 +154,7 @@ async def _save(session: Session, book: TemplateBook) -> int:
         return Exit.OK
     if not args.name:
         hint = "plansmith templates save RUN NAME"
-        raise Misconfigured(Sentence("error.template_name"), hint=hint)
+        raise Misconfigured(Sentence("the template needs a name"), hint=hint)
     chosen = {name: value.split(",") for name, value in pairs(args.param).items()}
     template = await book.save(
         source, args.name, parameters=chosen, required=args.required, by=session.by
@@ -173,10 +173,10 @@ def pairs(given: list[str]) -> dict[str, str]:
     for each in given:
         name, found, value = each.partition("=")
         if not found or not name:
-            hint = Sentence("error.such_as_pair")
-            raise Misconfigured(Sentence("error.not_pair", text=repr(each)), hint=hint)
+            hint = Sentence("such as city=Oslo")
+            raise Misconfigured(Sentence("{text} is not NAME=…", text=repr(each)), hint=hint)
         if name in pairs:
-            raise Misconfigured(Sentence("error.given_twice", name=repr(name)))
+            raise Misconfigured(Sentence("{name} is given twice", name=repr(name)))
         pairs[name] = value
     return pairs
 

@@ -36,20 +36,38 @@ def _main(args: argparse.Namespace) -> int:
     match args.action:
         case "create":
             made = book.create(args.name)
-            told = own_text("tenants.created", name=made.name, file=str(made.config))
+            told = own_text(
+                "{name} is created. Its settings: {file}", name=made.name, file=str(made.config)
+            )
             log_in = f"plansmith tokens link --tenant {made.name} --user NAME --role admin"
-            print_as(args, _json(made, args), [told, own_text("tenants.log_in", command=log_in)])
+            print_as(
+                args,
+                _json(made, args),
+                [told, own_text("To log its first user in: {command}", command=log_in)],
+            )
         case "list":
             found = [_json(each, args) for each in book.all()]
             lines = [f"{each['name']}  {each['folder']}  {each['store']}" for each in found]
-            print_as(args, [*found], lines or [own_text("tenants.none")])
+            print_as(args, [*found], lines or [own_text("There are no tenants.")])
         case _:
             gone = book.get(args.name)
             store = _store(gone, args)
             count = TokenFile(data_folder() / "tokens.json").revoke_tenant(gone.key)
             removed = book.remove(args.name)
-            lines = [own_text("tenants.removed", name=gone.name, count=count)]
-            lines.append(own_text("tenants.kept", folder=str(removed.home), store=store))
+            lines = [
+                own_text(
+                    "{name} is removed; {count} tokens and log-ins are revoked.",
+                    name=gone.name,
+                    count=count,
+                )
+            ]
+            lines.append(
+                own_text(
+                    "What it had is kept in {folder} and in its store, {store}.",
+                    folder=str(removed.home),
+                    store=store,
+                )
+            )
             print_as(args, {"name": gone.name, "folder": str(removed.home), "store": store}, lines)
     return Exit.OK
 

@@ -59,7 +59,9 @@ def add_thread(parser: argparse.ArgumentParser) -> None:
 def _thread_name(given: str) -> str:
     """Returns the name of a thread; an empty one, as of an unset variable, names none."""
     if not given.strip():
-        raise argparse.ArgumentTypeError(own_text("error.thread_nameless"))
+        raise argparse.ArgumentTypeError(
+            own_text("the name is empty; without --thread a new one begins")
+        )
     return given
 
 
@@ -81,14 +83,14 @@ async def find_thread(session: Session, name: str) -> str:
     if len(found) == 1 and len(name) >= _SHORTEST:
         return found[0]
     if found:
-        hint = Sentence("error.more_thread_id", ids=[*map(safe, found[:3])])
-        begin = Sentence("error.threads_begin", count=len(found), name=repr(name))
+        hint = Sentence("give more of the id: {ids}", ids=[*map(safe, found[:3])])
+        begin = Sentence("{count} threads begin with {name}", count=len(found), name=repr(name))
         raise Misconfigured(begin, hint=hint)
     try:
         run = await session.find(name)
     except Misconfigured:
-        unknown = Sentence("error.thread_unknown", name=repr(name))
-        raise Misconfigured(unknown, hint=Sentence("error.threads_lists")) from None
+        unknown = Sentence("there is no thread {name}", name=repr(name))
+        raise Misconfigured(unknown, hint=Sentence("plansmith threads lists them")) from None
     return await store.thread_of(run) or run
 
 
@@ -102,8 +104,8 @@ async def _last_thread(session: Session) -> str:
     if run is not None and run.created_at is not None and (said is None or run.created_at > said):
         return await thread_store(session).thread_of(run.id) or run.id
     if thread is None:
-        none = Sentence("error.thread_none_here")
-        raise Misconfigured(none, hint=Sentence("error.threads_lists"))
+        none = Sentence("there is no thread in this folder")
+        raise Misconfigured(none, hint=Sentence("plansmith threads lists them"))
     return thread.id
 
 
@@ -469,10 +471,12 @@ async def _delete(session: Session) -> int:
     args = session.args
     state = await _state(session)
     if not state.last:
-        hint = Sentence("error.threads_deleted_only")
-        raise Misconfigured(Sentence("error.run_threadless", run=state.id), hint=hint)
+        hint = Sentence("only conversations are deleted here")
+        raise Misconfigured(Sentence("run {run} has no thread", run=state.id), hint=hint)
     if not vars(args).get("yes") and not _is_sure(session, state):
-        raise Refused(Sentence("error.thread_kept"), hint=Sentence("error.yes_deletes"))
+        raise Refused(
+            Sentence("nothing was deleted"), hint=Sentence("--yes deletes without asking")
+        )
     runs = await session.smith.threads.delete(state.id, by=session.by)
     if args.json:
         print_json({"deleted": state.id, "runs": runs})

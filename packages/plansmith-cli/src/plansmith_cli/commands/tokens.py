@@ -73,19 +73,21 @@ def _main(args: argparse.Namespace) -> int:
             )
             # On stdout the token alone, for scripts.
             print_as(args, _json(made, now) | {"token": secret}, [secret])
-            sys.stderr.write(f"{_line(made, now)}\n{own_text('tokens.keep_it')}\n")
+            sys.stderr.write(
+                f"{_line(made, now)}\n{own_text('The token is not shown again: keep it safe.')}\n"
+            )
         case "list":
             found = tokens.all()
-            lines = [_line(each, now) for each in found] or [own_text("tokens.none")]
+            lines = [_line(each, now) for each in found] or [own_text("There are no tokens.")]
             print_as(args, [_json(each, now) for each in found], lines)
         case "link":
             secret = tokens.new_link(by=getpass.getuser(), now=now, member=_member(args))
             link = f"{args.url.rstrip('/')}/?token={secret}"
             print_as(args, {"link": link}, [link])
-            sys.stderr.write(f"{own_text('tokens.link_works')}\n")
+            sys.stderr.write(f"{own_text('It works once, and for ten minutes.')}\n")
         case _:
             revoked = tokens.revoke(args.name)
-            print_as(args, _json(revoked, now), [own_text("tokens.revoked", name=revoked.name)])
+            print_as(args, _json(revoked, now), [own_text("{name} is revoked.", name=revoked.name)])
     return Exit.OK
 
 
@@ -100,20 +102,20 @@ def _lifetime(text: str) -> timedelta | None:
         return None
     found = re.fullmatch(r"([1-9]\d{0,4})([mhdw])", text)
     if found is None:
-        hint = Sentence("tokens.duration_hint")
-        raise Misconfigured(Sentence("tokens.no_duration", text=text), hint=hint)
+        hint = Sentence("write 12h, 30d, 8w or never")
+        raise Misconfigured(Sentence("'{text}' is not a duration", text=text), hint=hint)
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
 def _line(token: Token, now: datetime) -> str:
     if token.expires is None:
-        ends = own_text("tokens.for_ever")
+        ends = own_text("never expires")
     else:
         code = "tokens.until" if token.is_good(now) else "tokens.expired"
         ends = own_text(code, time=f"{token.expires:%Y-%m-%d %H:%M} UTC")
     actor = own_text(f"tokens.as_{token.actor.kind}", name=token.actor.name)
     rights = token.role or ", ".join(token.scopes)
-    tenant = own_text("tokens.of_tenant", name=_tenant_name(token)) if token.tenant else ""
+    tenant = own_text("tenant {name}", name=_tenant_name(token)) if token.tenant else ""
     kind = own_text(f"tokens.kind_{token.kind}")
     return "  ".join(filter(None, (token.name, kind, f"[{rights}]", ends, actor, tenant)))
 

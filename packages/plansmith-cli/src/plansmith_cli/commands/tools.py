@@ -81,8 +81,8 @@ def _list(args: argparse.Namespace, specs: Sequence[ToolSpec]) -> int:
 
 def _search(args: argparse.Namespace, specs: Sequence[ToolSpec], k: int) -> int:
     if k < 1:
-        small = Sentence("error.k_too_small", count=k)
-        raise Misconfigured(small, hint=Sentence("error.positive_number"))
+        small = Sentence("-k {count} is not 1 or more", count=k)
+        raise Misconfigured(small, hint=Sentence("give a positive number"))
     picks = shortlist(args.request, specs, k=k)
     print_as(
         args,
@@ -95,8 +95,8 @@ def _search(args: argparse.Namespace, specs: Sequence[ToolSpec], k: int) -> int:
 def _show(args: argparse.Namespace, specs: Sequence[ToolSpec]) -> int:
     found = [spec for spec in specs if spec.name == args.name]
     if not found:
-        unknown = Sentence("error.tool_unlisted", name=repr(args.name))
-        raise Misconfigured(unknown, hint=Sentence("error.tools_listed"))
+        unknown = Sentence("there is no tool {name}", name=repr(args.name))
+        raise Misconfigured(unknown, hint=Sentence("plansmith tools list has all"))
     if args.json:
         print_json(found[0].to_json())
     else:
@@ -110,8 +110,8 @@ async def _call(session: Session) -> int:
     try:
         inputs = json.loads(session.args.inputs)
     except ValueError as error:
-        hint = Sentence("error.such_as_inputs", example='{"path": "a.txt"}')
-        wrong = Sentence("error.inputs_not_json", error=str(error))
+        hint = Sentence("such as {example}", example='{"path": "a.txt"}')
+        wrong = Sentence("the inputs are not JSON: {error}", error=str(error))
         raise Misconfigured(wrong, hint=hint) from None
     name = session.args.name
     step = {"id": "call", "kind": "tool", "tool": name, "inputs": inputs}
@@ -163,7 +163,10 @@ def _revoke(session: Session) -> int:
 def _servers(session: Session) -> McpServers:
     found = [each for each in session.smith.runs.intake.sources if isinstance(each, McpServers)]
     if not found:
-        raise Misconfigured(Sentence("error.mcp_none"), hint=Sentence("error.mcp_set"))
+        raise Misconfigured(
+            Sentence("there are no MCP servers"),
+            hint=Sentence("set [mcp.servers.NAME] or mcp.files, see docs/mcp.md"),
+        )
     return found[0]
 
 

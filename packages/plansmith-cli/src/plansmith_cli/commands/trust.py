@@ -46,8 +46,8 @@ def _main(args: argparse.Namespace) -> int:
         return _remove(args, book)
     folder = Path(args.folder)
     if not folder.is_dir():
-        problem = Sentence("error.no_folder", folder=args.folder)
-        raise Misconfigured(problem, hint=Sentence("error.check_path"))
+        problem = Sentence("there is no folder {folder}", folder=args.folder)
+        raise Misconfigured(problem, hint=Sentence("check the path"))
     project = look_at(folder)
     if project is None or not project.left:
         return _nothing(args, folder)
@@ -63,11 +63,18 @@ def _main(args: argparse.Namespace) -> int:
 def _nothing(args: argparse.Namespace, folder: Path) -> int:
     place = folder.resolve()
     if args.yes:
-        raise StaleDecision(Sentence("trust.nothing", folder=str(place)))
+        raise StaleDecision(Sentence("there is nothing to trust in {folder}", folder=str(place)))
     if args.json:
         print_json({"folder": str(place), "hash": "", "trusted": True, "allows": [], "files": {}})
     else:
-        print_lines([own_text("trust.not_needed", folder=safe(str(place)))])
+        print_lines(
+            [
+                own_text(
+                    "{folder} needs no trust: all that it sets is harmless.",
+                    folder=safe(str(place)),
+                )
+            ]
+        )
     return Exit.OK
 
 
@@ -76,20 +83,28 @@ def _decided(args: argparse.Namespace, project: Project, content: Content, *, kn
     if args.yes is not None:
         if args.yes != content.hash:
             again = command_line("trust", str(project.folder))
-            hint = Sentence("trust.review_it", command=again)
-            raise StaleDecision(Sentence("trust.other_hash"), hint=hint)
+            hint = Sentence("review it: {command}", command=again)
+            raise StaleDecision(Sentence("this is not the hash of the current content"), hint=hint)
         return True
     if not args.json:
         print_lines(_lines(project, content))
     if known:
-        _say(own_text("trust.known"))
+        _say(own_text("You trust exactly this."))
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         again = command_line("trust", str(project.folder), "--yes", content.hash)
-        _say(own_text("trust.not_yet", command=safe(again)))
+        _say(
+            own_text(
+                "Nothing is trusted yet. If this is what you want: {command}", command=safe(again)
+            )
+        )
         return False
-    agreed = agrees(own_text("trust.ask"))
-    _say(own_text("trust.trusted" if agreed else "trust.refused"))
+    agreed = agrees(own_text("Trust exactly this content? y = yes, Enter = no: "))
+    _say(
+        own_text(
+            "Trusted, until any of it changes." if agreed else "Not trusted: it does not count."
+        )
+    )
     return agreed
 
 
@@ -99,25 +114,27 @@ def _say(text: str) -> None:
 
 def _lines(project: Project, content: Content) -> Iterator[str]:
     """Yields the full content to be trusted, without control characters."""
-    yield own_text("trust.head", file=safe(str(project.folder / PROJECT_FILE)))
+    yield own_text("{file} and the files it names.", file=safe(str(project.folder / PROJECT_FILE)))
     yield ""
     # What a person can read comes first; of the rest, such as interpreters, what tells it apart.
     for path, data in sorted(content.files.items(), key=lambda each: _is_binary(each[1])):
         yield f"--- {safe(content.name(path))}"
         if data is None:
-            yield f"  {own_text('trust.no_file')}"
+            yield f"  {own_text('(there is no such file)')}"
         elif _is_binary(data):
             digest = sha256(data).hexdigest()
-            yield f"  {own_text('trust.binary', size=len(data), hash=digest)}"
+            size = len(data)
+            shown = own_text("(not a text: {size} bytes, SHA-256 {hash})", size=size, hash=digest)
+            yield f"  {shown}"
         else:
             text = data.decode()
             yield from (f"  {safe(line)}" for line in text.rstrip("\n").split("\n"))
         yield ""
-    yield own_text("trust.would")
+    yield own_text("Trusted, this folder would:")
     for meaning, names in allows(project):
-        yield f"  {own_text('error.with_hint', message=own(meaning), hint=names)}"
+        yield f"  {own_text('{message} ({hint})', message=own(meaning), hint=names)}"
     yield ""
-    yield own_text("cli.hash", hash=content.hash)
+    yield own_text("hash {hash}", hash=content.hash)
 
 
 def _is_binary(data: bytes | None) -> bool:
@@ -157,7 +174,7 @@ def _list(args: argparse.Namespace, book: TrustBook) -> int:
     if args.json:
         print_json(rows)
     elif not rows:
-        print_lines([own_text("trust.none")])
+        print_lines([own_text("You trust the settings of no folder.")])
     else:
         print_lines(f"{safe(row['folder'])}  {row['hash'][:12]}  {row['at'][:10]}" for row in rows)
     return Exit.OK
@@ -165,8 +182,8 @@ def _list(args: argparse.Namespace, book: TrustBook) -> int:
 
 def _remove(args: argparse.Namespace, book: TrustBook) -> int:
     if not book.remove(Path(args.remove)):
-        problem = Sentence("trust.not_trusted", folder=args.remove)
-        raise Misconfigured(problem, hint=Sentence("trust.see_list"))
+        problem = Sentence("{folder} is not trusted", folder=args.remove)
+        raise Misconfigured(problem, hint=Sentence("plansmith trust --list shows all"))
     if args.json:
         print_json({"folder": args.remove, "trusted": False})
     return Exit.OK

@@ -85,7 +85,9 @@ class Expressions:
         if FROM in template:
             ref = ref_of(template)
             if ref is None:
-                raise Refused(Sentence("export.bad_reference"), hint="plansmith check")
+                raise Refused(
+                    Sentence("a reference of this plan cannot be read"), hint="plansmith check"
+                )
             return _at(ref)
         if template.keys() == {LITERAL}:
             # Secrets are put into the plan's own text, wherever that stands.
@@ -93,7 +95,9 @@ class Expressions:
         if FIRST in template:
             refs = first_refs(template)
             if not refs:
-                raise Refused(Sentence("export.bad_first"), hint="plansmith check")
+                raise Refused(
+                    Sentence("a $first of this plan cannot be read"), hint="plansmith check"
+                )
             return call("first", "v", *map(_ref, refs))
         return table({key: self.value(each, private=private) for key, each in template.items()})
 
@@ -138,7 +142,9 @@ class Expressions:
     def condition(self, condition: Json) -> str:
         """Returns a condition as an expression."""
         if not isinstance(condition, dict) or len(condition) != 1:
-            raise Refused(Sentence("export.bad_condition"), hint="plansmith check")
+            raise Refused(
+                Sentence("a condition of this plan cannot be read"), hint="plansmith check"
+            )
         name, given = next(iter(condition.items()))
         items = given if isinstance(given, list) else [given]
         if name in ("all", "any"):

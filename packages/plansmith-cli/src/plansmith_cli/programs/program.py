@@ -15,7 +15,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.run_events import QuestionAsked
-from plansmith.plan.sentence import Sentence, language_of, sentence_texts
+from plansmith.plan.sentence import Sentence, language_of, template
 from plansmith.plan.steps import AskStep, MapStep, PlanStep
 from plansmith.text import clip, safe
 from plansmith_cli.programs import calling, runtime, values
@@ -153,7 +153,7 @@ class _Writer:
         if found:
             yield f"TOOLS.update({table(found)})"
         if language_of(self._around.locale or self._plan.locale) != "en":
-            yield f'WORDS["skipped"] = {quoted(sentence_texts()["reply.skipped"]["zh"])}'
+            yield f'WORDS["skipped"] = {quoted(template("reply.skipped", "zh"))}'
         if self._around.earlier:
             yield f"EARLIER.update({literal(dict(self._around.earlier))})"
 
@@ -171,24 +171,41 @@ class _Writer:
         """Yields what a person has to do, or should know."""
         yield from self._tool_notes()
         for name in self._callees.agents:
-            yield Sentence("export.fill_agent", function=self._names.of("agent", name), name=name)
+            yield Sentence(
+                "fill in {function}: it stands for the agent {name}",
+                function=self._names.of("agent", name),
+                name=name,
+            )
         if self._callees.words:
             steps = ", ".join(self._callees.words)
-            yield Sentence("export.fill_text", steps=steps)
+            yield Sentence(
+                "fill in write_text: no model words the text of {steps} in the program", steps=steps
+            )
         for name, variable in self._expressions.used.items():
-            yield Sentence("export.secret", name=name, variable=variable)
+            yield Sentence(
+                "the secret {name} is read from the environment: {variable}",
+                name=name,
+                variable=variable,
+            )
         if self._plan.schedule or self._plan.schedules:
-            yield Sentence("export.schedule")
+            yield Sentence("the schedule is not in the program: start it by cron or the like")
         if any(each.undo_with for each in self._plan.steps):
-            yield Sentence("export.undo")
+            yield Sentence("undo_with is not in the program: it takes nothing back")
 
     def _tool_notes(self) -> Iterator[str]:
         functions = self._around.functions
         for name in self._callees.tools:
             if name in functions.builtin:
-                yield Sentence("export.own_tool", name=name)
+                yield Sentence(
+                    "{name} is a tool of plansmith: the program needs it installed, as a library",
+                    name=name,
+                )
             elif name not in functions.in_files:
-                yield Sentence("export.fill_tool", function=self._names.of("tool", name), name=name)
+                yield Sentence(
+                    "fill in {function}: the code of {name} is not known",
+                    function=self._names.of("tool", name),
+                    name=name,
+                )
 
 
 def _function(name: str, about: str, body: str) -> str:

@@ -39,8 +39,8 @@ def read_file(name: str) -> bytes:
         return Path(name).read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
-        problem = Sentence("error.cannot_read", name=name, reason=reason)
-        raise Misconfigured(problem, hint=Sentence("error.check_path")) from None
+        problem = Sentence("cannot read {name}: {reason}", name=name, reason=reason)
+        raise Misconfigured(problem, hint=Sentence("check the path")) from None
 
 
 def load_plan(name: str) -> Plan:

@@ -50,10 +50,14 @@ def error_text(error: PlansmithError, locale: str) -> str:
     if problems and language_of(locale) != "en":
         shown = [each.line(locale) for each in problems[:_SHOWN]]
         left = len(problems) - len(shown)
-        more = [in_language(Sentence("error.more_problems", count=left), locale)] if left else []
-        unusable = Sentence("error.plan_unusable", problems="；".join([*shown, *more]))
+        more = [in_language(Sentence("and {count} more", count=left), locale)] if left else []
+        unusable = Sentence(
+            "the plan is not usable: {problems}", problems="；".join([*shown, *more])
+        )
         message = in_language(unusable, locale)
     unknown = any(getattr(each, "code", "") == _UNKNOWN_TOOL for each in problems)
-    given = error.hint or (Sentence("error.own_tool") if unknown else "")
+    given = error.hint or (
+        Sentence("if the tool is one of yours, name its file with --tools") if unknown else ""
+    )
     hint = _EXTRA.sub(_installing, in_language(given, locale))
     return in_language(with_hint(message, hint), locale)

@@ -44,7 +44,7 @@ CODER: Final = "coder"
 ANALYST: Final = "analyst"
 _TYPES: Final = {RESEARCHER: "research", CODER: "processing", ANALYST: "analysis"}
 _HINT: Final = Sentence(
-    "hint.give_form", form='{"has_enough_context", "thought", "title", "steps": [{"title", …}]}'
+    "give {form}", form='{"has_enough_context", "thought", "title", "steps": [{"title", …}]}'
 )
 _PLAN_FIELDS: Final = frozenset({"locale", "has_enough_context", "thought", "title", "steps"})
 _STEP_FIELDS: Final = frozenset(
@@ -149,12 +149,17 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
     ids, steps = Ids(), list[dict[str, Json]]()
     for place, each in enumerate(given, start=1):
         if isinstance(each, str) and each.strip():
-            notes.say(Sentence("shape.text_step", place=place))
+            notes.say(
+                Sentence("step {place} is a text: it is read as its description", place=place)
+            )
             each = {"description": each}  # noqa: PLW2901 - the same step, written out
         if not isinstance(each, dict):
-            hint = Sentence("hint.title_and_description")
+            hint = Sentence("write each step as an object with a title and a description")
             notes.drop(
-                Sentence("shape.entry_no_step", place=place, text=repr(str(each)[:80])), hint=hint
+                Sentence(
+                    "entry {place} is not a step: {text}", place=place, text=repr(str(each)[:80])
+                ),
+                hint=hint,
             )
             continue
         name = ids.make(f"s{place}", place)
@@ -162,11 +167,12 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
         title, words = raw_text(fields.get("title")), raw_text(fields.get("description"))
         if not (title or words):
             notes.drop(
-                Sentence("shape.nothing_to_do", place=place), hint=Sentence("hint.give_description")
+                Sentence("step {place} does not say what to do", place=place),
+                hint=Sentence("give its description"),
             )
             continue
         if fields.get("execution_res") is not None:
-            notes.say(Sentence("shape.result_left_out"), step=name)
+            notes.say(Sentence("its result belongs to a run: it is left out"), step=name)
         step: dict[str, Json] = {
             "id": name,
             "title": title,
@@ -194,15 +200,21 @@ def _agent(fields: Mapping[str, Json], step: str, manner: Manner, notes: Notes) 
     search = notes.flag(fields.get("need_web_search"), "need_web_search", step=step)
     if kind not in agents:
         guess = "research" if search else "processing"
-        message = Sentence("shape.no_step_type", known=guess)
+        message = Sentence("there is no step type: it is read as '{known}'", known=guess)
         if kind:
-            message = Sentence("shape.step_type_read_as", type=kind, known=guess)
+            message = Sentence(
+                "the step type '{type}' is read as '{known}'", type=kind, known=guess
+            )
         notes.say(message, step=step, path=("step_type",))
         return agents[guess]
     if kind == "analysis" and manner.analyst == CODER:
-        notes.say(Sentence("shape.analysis"), step=step, path=("step_type",))
+        notes.say(
+            Sentence("a step of analysis is done by the coder"), step=step, path=("step_type",)
+        )
     if search is not None and search is not (kind == "research"):
-        message = Sentence("shape.search_and_type", search=search, kind=kind)
+        message = Sentence(
+            "need_web_search is {search}, and the type '{kind}' decides", search=search, kind=kind
+        )
         notes.say(message, step=step, path=("need_web_search",))
     return agents[kind]
 
@@ -228,7 +240,10 @@ def write_research(plan: Plan, run: Run | None, manner: Manner, notes: Notes) ->
         elif not _is_report(step, plan, names):
             no_such_step(step, title=manner.title, notes=notes)
     if not any(_is_report(step, plan, names) for step in ordered):
-        notes.lose(Sentence("shape.own_report", title=manner.title), path=("steps",))
+        notes.lose(
+            Sentence("{title} ends every plan with a report of its own", title=manner.title),
+            path=("steps",),
+        )
     return {
         "locale": plan.locale,
         "has_enough_context": plan.enough_context,
@@ -257,7 +272,12 @@ def _written(
     step_losses(step, ("title", "agent", "task", "inputs"), title=manner.title, notes=notes)
     state = run.steps.get(step.id) if run else None
     if state is not None and state.status is StepStatus.FAILED:
-        notes.lose(Sentence("shape.no_error", title=manner.title, error=state.error), step=step.id)
+        notes.lose(
+            Sentence(
+                "{title} has no place for its error: {error}", title=manner.title, error=state.error
+            ),
+            step=step.id,
+        )
     return {
         "need_web_search": step.agent == RESEARCHER,
         "title": step.title,

@@ -25,8 +25,8 @@ from plansmith_compat.openmanus.dialect import NOT_STARTED, STATUSES, plan_steps
 
 ORIGIN: Final = Origin(kind="notes")
 _PREFIX: Final = "openmanus"
-_DELETED: Final = Sentence("end.deleted")
-AGENT_KEEPS: Final = Sentence("pause.kept_by_agent")
+_DELETED: Final = Sentence("the plan was deleted")
+AGENT_KEEPS: Final = Sentence("an agent keeps this plan and marks its steps by itself")
 AGENT: Final = e.Actor(kind="model", name="planning")
 _WANTED: Final = {
     "not_started": StepStatus.WAITING,

@@ -51,7 +51,7 @@ STATUSES: Final[Mapping[StepStatus, str]] = {
     StepStatus.CANCELLED: "blocked",
     StepStatus.UNKNOWN: "blocked",
 }
-_HINT: Final = Sentence("hint.give_form", form='{"title": …, "steps": ["[agent] what to do", …]}')
+_HINT: Final = Sentence("give {form}", form='{"title": …, "steps": ["[agent] what to do", …]}')
 _FIELDS: Final = frozenset(
     {"command", "plan_id", "title", "steps", "step_statuses", "step_notes", "name"}
 )
@@ -122,12 +122,19 @@ def read(value: Json) -> Reading:
         return Reading(None, not_a_plan(TITLE, _HINT))
     for name, each in fields.items():
         if name not in _FIELDS:
-            notes.leave_out(name, each, Sentence("shape.no_place", name=name))
+            notes.leave_out(
+                name,
+                each,
+                Sentence("the field '{name}' has no place in a plan: it is left out", name=name),
+            )
     calls = value.get("tool_calls") if isinstance(value, dict) else None
     if isinstance(calls, list) and len(calls) > 1:
-        notes.say(Sentence("shape.other_calls", count=len(calls)), path=("tool_calls",))
+        notes.say(
+            Sentence("only the first of {count} calls is read as the plan", count=len(calls)),
+            path=("tool_calls",),
+        )
     if any(each != NOT_STARTED for each in objects(fields.get("step_statuses")) or ()):
-        notes.say(Sentence("shape.statuses"))
+        notes.say(Sentence("'step_statuses' belong to a run and not to a plan: they are left out"))
     remarks = objects(fields.get("step_notes")) or []
     document: dict[str, Json] = {"goal": raw_text(fields.get("title")), "steps": []}
     if fields.get("plan_id"):
@@ -144,7 +151,7 @@ def _texts(fields: Mapping[str, Json], notes: Notes) -> dict[str, str] | None:
     if isinstance(steps, str) and any(fields.get(name) for name in _NAMES):
         lines = [_NUMBERED.sub("", line).strip() for line in steps.splitlines()]
         steps = [line for line in lines if line]
-        notes.say(Sentence("shape.one_text"), path=("steps",))
+        notes.say(Sentence("the steps are one text: a line is read as a step"), path=("steps",))
     if not isinstance(steps, list):
         return None
     found: dict[str, str] = {}
@@ -153,11 +160,15 @@ def _texts(fields: Mapping[str, Json], notes: Notes) -> dict[str, str] | None:
         if text.strip():
             found[place_id(place)] = text
         elif not isinstance(step, (str, dict)):
-            message = Sentence("shape.entry_no_step", place=place, text=repr(str(step)[:80]))
+            message = Sentence(
+                "entry {place} is not a step: {text}", place=place, text=repr(str(step)[:80])
+            )
             notes.drop(message, hint=_HINT, path=("steps", place - 1))
         else:
             notes.drop(
-                Sentence("shape.empty_step", place=place), hint=_HINT, path=("steps", place - 1)
+                Sentence("step {place} is empty", place=place),
+                hint=_HINT,
+                path=("steps", place - 1),
             )
     return found
 
@@ -167,9 +178,12 @@ def _text_in(step: Json, place: int, notes: Notes) -> str:
         return ""
     name = next((each for each in _TEXTS if text_of(step.get(each))), None)
     if name is not None:
-        notes.say(Sentence("shape.object_step", place=place, name=name), path=("steps", place - 1))
+        notes.say(
+            Sentence("step {place} is an object: its '{name}' is read", place=place, name=name),
+            path=("steps", place - 1),
+        )
     for field in (each for each in step if each not in (name, "agent", "agent_name")):
-        message = Sentence("shape.no_place", name=field)
+        message = Sentence("the field '{name}' has no place in a plan: it is left out", name=field)
         notes.leave_out(field, step[field], message, step=place_id(place))
     agent = text_of(step.get("agent") or step.get("agent_name"))
     return (f"[{agent}] " if agent else "") + text_of(step.get(name) if name else "")
@@ -261,7 +275,9 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
     """Returns the plan as the planning tool stores it; with a run, with statuses and results."""
     steps = [step for step in in_order(plan) if not step.disabled]
     off = [step.id for step in plan.steps if step.disabled]
-    lost = [left_behind(Sentence("shape.off_left_out"), step=name) for name in off]
+    lost = [
+        left_behind(Sentence("it is switched off: the step is left out"), step=name) for name in off
+    ]
     lost += order_losses(plan, steps, title=TITLE)
     lost += id_losses(steps, title=TITLE)
     head = {key: each for key, each in plan.to_json().items() if key != "steps"}
@@ -288,11 +304,18 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
     if step.title and _is_as_written(step):
         held = (*held, "title")
     if not isinstance(step, AgentStep):
-        yield left_behind(Sentence("shape.words_for_agent", kind=step.kind), step=step.id)
+        yield left_behind(
+            Sentence("a {kind} step becomes a task in words for an agent", kind=step.kind),
+            step=step.id,
+        )
         held = tuple(name for name in step.to_json() if name not in ("title", "timeout_s"))
     rules = [*rule_sentences(step), *(rule_sentences(step.each) if step.kind == "map" else ())]
     if rules:
-        message = Sentence("shape.rules_in_words", title=TITLE, rules=[*rules])
+        message = Sentence(
+            "{title} has no rules: they are words for the agent: {rules}",
+            title=TITLE,
+            rules=[*rules],
+        )
         yield left_behind(message, step=step.id)
     yield from field_losses(step.to_json(), {*held, *RULES}, title=TITLE, step=step.id)
     yield from reference_losses(step, title=TITLE)

@@ -37,7 +37,7 @@ from plansmith_planner.parse.habits import Notes, not_a_plan, text_of
 
 TITLE: Final = "SAGE"
 _HINT: Final = Sentence(
-    "hint.give_form",
+    "give {form}",
     form='[{"type": "tool", "name": …, "arguments": {…}}, …, {"type": "reply", "text": …}]',
 )
 _WRAPPERS: Final = ("steps", "plan")
@@ -87,9 +87,16 @@ def read(value: Json) -> Reading:
 def _note_head(value: dict[str, Json], notes: Notes) -> None:
     for name, each in value.items():
         if name in _OF_THE_RUN:
-            notes.say(Sentence("shape.of_run", name=name), path=(name,))
+            notes.say(
+                Sentence("'{name}' belongs to a run and not to a plan: it is left out", name=name),
+                path=(name,),
+            )
         elif name not in _WRAPPERS or each is not _steps(value):
-            notes.leave_out(name, each, Sentence("shape.no_place", name=name))
+            notes.leave_out(
+                name,
+                each,
+                Sentence("the field '{name}' has no place in a plan: it is left out", name=name),
+            )
 
 
 def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[str, Json] | None:
@@ -97,24 +104,37 @@ def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[st
     path = ("steps", place - 1)
     if not isinstance(raw, dict):
         notes.drop(
-            Sentence("shape.entry_no_step", place=place, text=repr(str(raw)[:80])),
+            Sentence("entry {place} is not a step: {text}", place=place, text=repr(str(raw)[:80])),
             hint=_HINT,
             path=path,
         )
         return None
     kind = raw.get("type") or ("reply" if "text" in raw else "tool")
     if "type" not in raw:
-        notes.say(Sentence("shape.no_type", place=place, kind=kind), path=path)
+        notes.say(
+            Sentence(
+                "step {place} does not say its type; it is read as '{kind}'", place=place, kind=kind
+            ),
+            path=path,
+        )
     held = ("type", "text") if kind == "reply" else ("type", "name", "arguments")
     for field in (each for each in raw if each not in held and raw[each] is not None):
-        message = Sentence("shape.no_place", name=field)
+        message = Sentence("the field '{name}' has no place in a plan: it is left out", name=field)
         notes.leave_out(field, raw[field], message, step=place_id(place))
     if kind == "reply" and text_of(raw.get("text")):
         return _reply(raw, place, before)
     name, arguments = text_of(raw.get("name")), _arguments(raw.get("arguments"))
     if kind != "tool" or not name or arguments is None:
-        why = Sentence("shape.arguments") if arguments is None else Sentence("shape.no_call")
-        notes.drop(Sentence("shape.unusable_step", place=place, why=why), hint=_HINT, path=path)
+        why = (
+            Sentence("its arguments are no object")
+            if arguments is None
+            else Sentence("it is neither call nor reply")
+        )
+        notes.drop(
+            Sentence("step {place} cannot be used: {why}", place=place, why=why),
+            hint=_HINT,
+            path=path,
+        )
         return None
     inputs = {key: data_of(each, before) for key, each in arguments.items()}
     return {"id": place_id(place), "kind": "tool", "tool": name, "inputs": inputs}
@@ -174,7 +194,7 @@ def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
         if isinstance(step, AskStep) or why:
             gone.add(step.id)
         if why:
-            lost.append(left_behind(Sentence("shape.why_left_out", why=why), step=step.id))
+            lost.append(left_behind(Sentence("{why}: the step is left out", why=why), step=step.id))
             continue
         kept.append(step)
         lost += _step_losses(step)
@@ -183,11 +203,11 @@ def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
 
 def _why_not(step: AnyStep, gone: set[str]) -> str:
     if step.disabled:
-        return Sentence("shape.is_off")
+        return Sentence("it is switched off")
     if refers_to(step, gone):
-        return Sentence("shape.sage_cannot")
+        return Sentence("it needs what SAGE cannot give it")
     if not isinstance(step, (ToolStep, ReplyStep, AskStep)):
-        return Sentence("shape.no_kind", title=TITLE, kind=step.kind)
+        return Sentence("{title} has no {kind} steps", title=TITLE, kind=step.kind)
     return ""
 
 
@@ -195,7 +215,9 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
     held = ("id", "kind", "after", "tool", "inputs", "instruction", "question")
     yield from field_losses(step.to_json(), held, title=TITLE, step=step.id)
     if isinstance(step, AskStep):
-        yield left_behind(Sentence("shape.question_is_reply", title=TITLE), step=step.id)
+        yield left_behind(
+            Sentence("{title} asks nothing: the question is a reply", title=TITLE), step=step.id
+        )
     elif not isinstance(step, ReplyStep):
         yield from reference_losses(step, title=TITLE)
 

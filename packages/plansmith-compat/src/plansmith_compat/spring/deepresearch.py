@@ -114,8 +114,10 @@ def _read(content: object) -> Reading:
     try:
         value = read_plan_value(content) if isinstance(content, str) else cast("Json", content)
     except UnreadableText as error:
-        message = Sentence("ps.not_plan_because", title=MANNER.title, reason=error.message)
-        hint = Sentence("hint.write_plan_again")
+        message = Sentence(
+            "no plan of {title} was found: {reason}", title=MANNER.title, reason=error.message
+        )
+        hint = Sentence("write the plan again")
         return Reading(None, (problem("PS001", message, hint=hint),))
     return read(value)
 

@@ -68,8 +68,10 @@ class PlanExecutorNode:
         try:
             value = _value(output)
         except UnreadableText as error:
-            message = Sentence("ps.not_plan_because", title=TITLE, reason=error.message)
-            hint = Sentence("hint.write_plan_again")
+            message = Sentence(
+                "no plan of {title} was found: {reason}", title=TITLE, reason=error.message
+            )
+            hint = Sentence("write the plan again")
             return Reading(None, (problem("PS001", message, hint=hint),))
         reading = read(value)
         if reading.plan is None:
@@ -91,7 +93,7 @@ def _value(output: object) -> Json:
 
 def _unsupported(step: ToolStep) -> Problem:
     message = Sentence("unknown.tool", name=step.tool)
-    hint = Sentence("hint.one_tool_of", tools=[*TOOLS])
+    hint = Sentence("use one of {tools}", tools=[*TOOLS])
     return problem("PS101", message, hint=hint, step=step.id, path=("tool_to_use",))
 
 

@@ -54,7 +54,7 @@ STATUSES: Final[Mapping[StepStatus, str]] = {
 }
 _UNCLEAR: Final = "The request is not clear enough to be carried out. What should be done?"
 _HINT: Final = Sentence(
-    "hint.give_form", form='{"tasks": [{"title", "query", "agent_name"}], "adequate", "reason"}'
+    "give {form}", form='{"tasks": [{"title", "query", "agent_name"}], "adequate", "reason"}'
 )
 _PLAN_FIELDS: Final = frozenset(
     {"tasks", "adequate", "reason", "guidance_message", "plan_id", "orig_query", "user_input"}
@@ -111,12 +111,17 @@ def read(value: Json) -> Reading:
     if head is None or (tasks is None and not _refuses(head)):
         return Reading(None, not_a_plan(TITLE, _HINT))
     if tasks is None and head.get("tasks"):
-        notes.refuse("PS005", Sentence("shape.no_tasks"), hint=_HINT, path=("tasks",))
+        notes.refuse(
+            "PS005", Sentence("the tasks are not a list of objects"), hint=_HINT, path=("tasks",)
+        )
     steps, schedules = _tasks(tasks or [], notes)
     adequate = notes.consent(head.get("adequate", True), "adequate")
     guidance = raw_text(head.get("guidance_message"))
     if guidance and adequate and steps:
-        notes.say(Sentence("shape.guidance_out"), path=("guidance_message",))
+        notes.say(
+            Sentence("the plan is adequate: its guidance_message is left out"),
+            path=("guidance_message",),
+        )
     if not steps and not notes.problems and not guidance:
         guidance = raw_text(head.get("reason"))
     if not adequate:
@@ -161,8 +166,14 @@ def _fields(value: Json, notes: Notes) -> list[dict[str, Json]]:
             step: dict[str, Json] = {"id": f"{_FIELD}{place}", "kind": "ask", "title": name}
             steps.append(step | {"question": escape_text(question)})
         elif each:
-            hint = Sentence("hint.give_its", missing="description")
-            notes.drop(Sentence("shape.no_field", place=place), hint=hint)
+            hint = Sentence("give its {missing}", missing="description")
+            notes.drop(
+                Sentence(
+                    "field {place} of user_input does not say what is wanted: it is left out",
+                    place=place,
+                ),
+                hint=hint,
+            )
     return steps
 
 
@@ -192,7 +203,12 @@ def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
     """Returns the object without the fields of a run; notes once what was removed."""
     of_run = [name for name, each in value.items() if snake(name) in _OF_THE_RUN and each]
     if of_run:
-        notes.say(Sentence("shape.run_fields", fields=", ".join(of_run)))
+        notes.say(
+            Sentence(
+                "left out, since it belongs to a run and not to a plan: {fields}",
+                fields=", ".join(of_run),
+            )
+        )
     return {name: each for name, each in value.items() if snake(name) not in _OF_THE_RUN}
 
 
@@ -203,8 +219,13 @@ def _tasks(
     ids, steps, schedules = Ids(), list[dict[str, Json]](), list[dict[str, Json]]()
     for place, task in enumerate(tasks, start=1):
         if not isinstance(task, dict):
-            hint = Sentence("hint.task_object")
-            notes.drop(Sentence("shape.no_task", place=place, text=repr(str(task)[:80])), hint=hint)
+            hint = Sentence("write each task as an object")
+            notes.drop(
+                Sentence(
+                    "task {place} is not a task: {text}", place=place, text=repr(str(task)[:80])
+                ),
+                hint=hint,
+            )
             continue
         fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
         title, query = raw_text(fields.get("title")), raw_text(fields.get("query"))
@@ -212,12 +233,14 @@ def _tasks(
         if not agent or not (query or title):
             missing = "agent_name" if not agent else "query"
             notes.drop(
-                Sentence("shape.task_lacks", place=place, missing=missing),
-                hint=Sentence("hint.give_its", missing=missing),
+                Sentence("task {place} has no '{missing}'", place=place, missing=missing),
+                hint=Sentence("give its {missing}", missing=missing),
             )
             continue
         if not query:
-            notes.say(Sentence("shape.no_query"), step=name, path=("query",))
+            notes.say(
+                Sentence("the task has no query: its title is taken"), step=name, path=("query",)
+            )
         steps.append(
             {"id": name, "title": title, "agent": agent, "task": escape_text(query or title)}
         )
@@ -231,16 +254,21 @@ def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, 
     scheduled = any(each is not None for each in times)
     if pattern == "once" or not (pattern or scheduled):
         if scheduled:
-            notes.say(Sentence("shape.once_no_schedule"), step=step)
+            notes.say(Sentence("a task that runs once has no schedule: it is left out"), step=step)
         return {}
     if pattern != "recurring":
-        message = Sentence("shape.no_pattern", pattern=pattern)
-        hint = Sentence("hint.give_pattern")
+        message = Sentence(
+            "the pattern '{pattern}' is neither 'once' nor 'recurring'", pattern=pattern
+        )
+        hint = Sentence('write "once", or "recurring" with a schedule_config')
         notes.refuse("PS005", message, hint=hint, step=step, path=("pattern",))
         return {}
     made = _timing_of(config, step, notes) if isinstance(config, dict) else {}
     if not made:
-        message, hint = Sentence("shape.no_schedule"), Sentence("hint.give_interval")
+        message, hint = (
+            Sentence("a recurring task has no schedule"),
+            Sentence("give interval_minutes or daily_time"),
+        )
         notes.refuse("PS004", message, hint=hint, step=step, path=("schedule_config",))
     return made
 
@@ -250,7 +278,11 @@ def _timing_of(config: Mapping[str, Json], step: str, notes: Notes) -> dict[str,
     known = ("interval_minutes", "daily_time", "timezone")
     for name, each in config.items():
         if each is not None and snake(name) not in known:
-            message = Sentence("shape.decisive", name=name)  # such as days on which it rests
+            message = Sentence(
+                "the field '{name}' cannot be read here, and without it the "
+                "plan would mean something else",
+                name=name,
+            )  # such as days on which it rests
             notes.refuse("PS003", message, step=step, path=("schedule_config", name))
     given = notes.fields({n: each for n, each in config.items() if snake(n) in known}, known)
     every = notes.whole(given.get("interval_minutes"), "interval_minutes", step=step)
@@ -292,7 +324,10 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
         else:
             no_such_step(step, title=TITLE, notes=notes)
     if tasks and plan.enough_context is bool(guidance):
-        notes.lose(Sentence("shape.adequate", title=TITLE), path=("enough_context",))
+        notes.lose(
+            Sentence("{title} calls a plan adequate when it has tasks", title=TITLE),
+            path=("enough_context",),
+        )
     if run is not None:
         return Writing(_execution_plan(plan, run, tasks, guidance), tuple(notes.problems))
     value: dict[str, Json] = {
@@ -351,7 +386,7 @@ def _timing(plan: Plan, step: str, notes: Notes) -> dict[str, Json]:
         timing = {"daily_time": schedule.daily_at}
     else:
         path = ("schedules", step) if step in plan.schedules else ("schedule",)
-        notes.lose(Sentence("shape.intervals_only", title=TITLE), path=path)
+        notes.lose(Sentence("{title} knows intervals and daily times only", title=TITLE), path=path)
         return {}
     return timing | ({"timezone": schedule.timezone} if schedule.timezone != "UTC" else {})
 

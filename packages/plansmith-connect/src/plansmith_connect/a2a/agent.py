@@ -55,7 +55,12 @@ class A2AAgent:
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Returns the task's result or raises the agent's question; never sends anything twice."""
         if call.reply is not None and gave_up(call.reply):
-            raise OutcomeUnknown(Sentence("a2a.given_up", name=self.spec.name), again=False)
+            raise OutcomeUnknown(
+                Sentence(
+                    "a person gave up on {name}: how far it got is unknown", name=self.spec.name
+                ),
+                again=False,
+            )
         headers, secrets = fill_headers(self._settings.headers, self._lookup)
         inner = Call(
             key=call.key,
@@ -98,11 +103,17 @@ class A2AAgent:
             return
         changes = list(card_changes(self._card, served))
         left = len(changes) - 3
-        more = Sentence("error.more_problems", count=left) if left > 0 else ""
+        more = Sentence("and {count} more", count=left) if left > 0 else ""
         what = joined([*changes[:3], more])
         raise ToolFailed(
-            Sentence("a2a.changed_since", name=self.spec.name, what=what),
-            hint=Sentence("a2a.approve_again", name=self._name),
+            Sentence(
+                "the card of {name} has changed since it was approved: {what}",
+                name=self.spec.name,
+                what=what,
+            ),
+            hint=Sentence(
+                "look at it and approve it again: plansmith agents approve {name}", name=self._name
+            ),
         )
 
 
@@ -127,8 +138,10 @@ def _part(name: str) -> Any:
     try:
         return import_module(f"plansmith_connect.a2a.{name}")
     except ImportError as error:
-        hint = Sentence("a2a.install")
-        raise Misconfigured(Sentence("a2a.needs_packages", error=error), hint=hint) from None
+        hint = Sentence("install plansmith with the extra a2a")
+        raise Misconfigured(
+            Sentence("A2A agents need more packages: {error}", error=error), hint=hint
+        ) from None
 
 
 def hide(text: str, secrets: Sequence[str]) -> str:

@@ -32,7 +32,9 @@ class AgentBook:
             self._folder.mkdir(parents=True, exist_ok=True)
             replace_file(path, text + "\n")
         except OSError as error:
-            raise Misconfigured(Sentence("error.file_unwritable", path=path, error=error)) from None
+            raise Misconfigured(
+                Sentence("{path} cannot be written: {error}", path=path, error=error)
+            ) from None
 
     def remove(self, name: str) -> None:
         """Removes an agent; does nothing if it is not stored."""
@@ -45,6 +47,6 @@ def _read(path: Path) -> AgentSettings:
     except (OSError, ValueError, ValidationError) as error:
         why = str(error).splitlines()[0]
         raise Misconfigured(
-            Sentence("error.file_unreadable", path=path, error=why),
-            hint=Sentence("error.correct_file"),
+            Sentence("{path} cannot be read: {error}", path=path, error=why),
+            hint=Sentence("correct or remove it"),
         ) from None

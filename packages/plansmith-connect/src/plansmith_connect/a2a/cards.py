@@ -51,15 +51,22 @@ def read_card(raw: bytes, place: str) -> Card:
     try:
         card = json.loads(raw, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise ToolFailed(Sentence("a2a.card_not_json", place=place, error=error)) from None
+        raise ToolFailed(
+            Sentence("the card at {place} is not JSON: {error}", place=place, error=error)
+        ) from None
     if not isinstance(card, dict):
-        raise ToolFailed(Sentence("a2a.card_no_object", place=place))
+        raise ToolFailed(Sentence("the card at {place} is not a JSON object", place=place))
     flaw = next(flaws(cast("object", card)), None)
     if flaw:
-        raise ToolFailed(Sentence("a2a.card_unusable", place=place, why=flaw.message))
+        raise ToolFailed(
+            Sentence("the card at {place} is not usable: {why}", place=place, why=flaw.message)
+        )
     card = cast("Card", card)
     if not isinstance(card.get("name"), str) or not str(card["name"]).strip():
-        raise ToolFailed(Sentence("a2a.card_nameless", place=place), hint=Sentence("a2a.is_it_a2a"))
+        raise ToolFailed(
+            Sentence("the card at {place} has no agent name", place=place),
+            hint=Sentence("is this an A2A agent?"),
+        )
     return card
 
 
@@ -105,32 +112,38 @@ def choose_interface(card: Card, settings: AgentSettings) -> Interface:
     if taken:
         # Protocol 0.3 cannot look for a lost task, so it comes last whatever the card's order.
         return min(taken, key=lambda each: each.version.startswith("0."))
-    why = joined([why for _, why in offered[:5]]) or Sentence("a2a.no_address")
-    hint = Sentence("a2a.add_host") if "another host" in why else ""
-    raise ToolFailed(Sentence("a2a.unusable", why=why), hint=hint)
+    why = joined([why for _, why in offered[:5]]) or Sentence("the card has no address")
+    hint = Sentence("add the host to the agent's hosts") if "another host" in why else ""
+    raise ToolFailed(Sentence("the agent cannot be used: {why}", why=why), hint=hint)
 
 
 def _refusal(offered: Interface, settings: AgentSettings) -> str:
     """Returns why an interface cannot be used, or an empty text."""
     if offered.binding not in BINDINGS:
         return (
-            Sentence("a2a.binding", name=offered.binding)
+            Sentence("{name} is not supported", name=offered.binding)
             if offered.binding
-            else Sentence("a2a.no_binding")
+            else Sentence("an unnamed binding is not supported")
         )
     home = urlsplit(settings.url)
     try:
         away = urlsplit(offered.url)
         same = authority(away) == authority(home)
     except ValueError:
-        return Sentence("a2a.not_address", url=offered.url[:200])
+        return Sentence("'{url}' is not an address", url=offered.url[:200])
     if away.scheme not in _PORTS or not away.hostname or away.username:
-        return Sentence("a2a.not_address", url=offered.url[:200])
+        return Sentence("'{url}' is not an address", url=offered.url[:200])
     if home.scheme == "https" and away.scheme == "http":
-        return Sentence("a2a.not_encrypted", url=offered.url[:200])
+        return Sentence(
+            "{url} is not encrypted, while the card's own address is", url=offered.url[:200]
+        )
     named = {host.lower() for host in settings.hosts}
     if not same and not named & {away.netloc.lower(), (away.hostname or "").lower()}:
-        return Sentence("a2a.other_host", url=offered.url[:200], host=home.netloc)
+        return Sentence(
+            "{url} is on another host than the card ({host})",
+            url=offered.url[:200],
+            host=home.netloc,
+        )
     return plain_refusal(offered.url, settings)
 
 
@@ -146,7 +159,7 @@ def plain_refusal(url: str, settings: AgentSettings) -> str:
         return ""
     if _LOOPBACK.fullmatch(parts.hostname or ""):
         return ""
-    return Sentence("a2a.plain_http", url=url[:200])
+    return Sentence("{url} is not encrypted (set plain_http to allow it)", url=url[:200])
 
 
 def agent_spec(name: str, card: Card, settings: AgentSettings) -> AgentSpec:

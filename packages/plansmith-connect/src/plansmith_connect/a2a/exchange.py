@@ -125,7 +125,7 @@ class Exchange:
         request = proto.GetTaskRequest(id=task, history_length=0)
         found = await self._request(self._client.get_task(request), read_task)
         if found.id != task:
-            raise Cut(Sentence("a2a.other_task"))
+            raise Cut(Sentence("the agent's answer is not A2A: it is about another task"))
         return found
 
     async def tasks(self, context: str) -> list[Task]:
@@ -144,7 +144,9 @@ class Exchange:
             async with asyncio.timeout(self._limits.request_s):
                 return read(await asked)
         except TimeoutError:
-            raise Cut(Sentence("a2a.no_answer", seconds=f"{self._limits.request_s:g}")) from None
+            raise Cut(
+                Sentence("no answer within {seconds} s", seconds=f"{self._limits.request_s:g}")
+            ) from None
         except _KNOWN as error:
             raise converted_error(error) from error
 
@@ -157,7 +159,9 @@ class Exchange:
                         event = await anext(stream, None)
                     update = None if event is None else read_news(event)
                 except TimeoutError:
-                    raise Cut(Sentence("a2a.sent_nothing", seconds=f"{patience:g}")) from None
+                    raise Cut(
+                        Sentence("the agent sent nothing for {seconds} s", seconds=f"{patience:g}")
+                    ) from None
                 except _KNOWN as error:
                     raise converted_error(error) from error
                 if update is None:
@@ -179,7 +183,9 @@ def _with_one_interface(card: Card, settings: AgentSettings) -> Any:
     try:
         return parse_agent_card(cast("dict[str, Any]", only))
     except _GARBLED as error:
-        raise ToolFailed(Sentence("a2a.not_a_card", error=_short(error))) from None
+        raise ToolFailed(
+            Sentence("the agent's card is not an A2A card: {error}", error=_short(error))
+        ) from None
 
 
 def converted_error(error: Exception) -> ToolFailed:
@@ -192,17 +198,19 @@ def converted_error(error: Exception) -> ToolFailed:
     if isinstance(error, NotImplementedError):
         return Unsupported(str(error))
     if isinstance(error, A2AClientError) and str(error).startswith("JSON-RPC Error"):
-        return ToolFailed(Sentence("a2a.refused", error=_short(error)))
-    return Cut(Sentence("a2a.not_a2a", error=_short(error)))
+        return ToolFailed(Sentence("the agent refused: {error}", error=_short(error)))
+    return Cut(Sentence("the agent's answer is not A2A: {error}", error=_short(error)))
 
 
 def _reported_error(error: A2AError) -> ToolFailed:
     """Converts an error that the agent itself reports."""
     if isinstance(error, TaskNotFoundError):
-        return Gone(Sentence("a2a.unknown_task", error=_short(error)))
+        return Gone(Sentence("the agent does not know the task: {error}", error=_short(error)))
     if isinstance(error, (MethodNotFoundError, UnsupportedOperationError)):
-        return Unsupported(Sentence("a2a.unsupported", error=_short(error)))
-    return ToolFailed(Sentence("a2a.refused", error=_short(error)))
+        return Unsupported(
+            Sentence("the agent does not support that: {error}", error=_short(error))
+        )
+    return ToolFailed(Sentence("the agent refused: {error}", error=_short(error)))
 
 
 def _short(error: Exception) -> str:
@@ -227,13 +235,13 @@ def read_news(event: Any) -> News:
         made = event.artifact_update
         found = _artifact(made.artifact)
         return ArtifactNews(_id(made.task_id), _id(made.context_id), found, made.append)
-    raise Cut(Sentence("a2a.empty_event"))
+    raise Cut(Sentence("the agent's answer is not A2A: an event is empty"))
 
 
 def read_task(given: Any) -> Task:
     """Converts a task; refuses ids that cannot be used in an address."""
     if not given.id:
-        raise Cut(Sentence("a2a.no_task_id"))
+        raise Cut(Sentence("the agent's answer is not A2A: its task has no id"))
     artifacts = [_artifact(each) for each in given.artifacts]
     return Task(
         _id(given.id),
@@ -272,7 +280,7 @@ def survives(value: Json) -> bool:
 
 def _id(text: str) -> str:
     if len(text) > 200 or not text.isprintable() or _ODD & set(text):
-        raise Cut(Sentence("a2a.bad_id"))
+        raise Cut(Sentence("the agent's answer is not A2A: it has an unusable id"))
     return text
 
 

@@ -295,7 +295,7 @@ def asked_by(reply: Reply) -> Asked:
     try:
         return Asked(**cast("dict[str, Any]", reply.state))
     except TypeError:
-        raise ToolFailed(Sentence("a2a.no_question")) from None
+        raise ToolFailed(Sentence("the answer belongs to no question of this agent")) from None
 
 
 def gave_up(reply: Reply) -> bool:

@@ -85,8 +85,13 @@ class AgentRegistry:
         added = self._book.agents()
         twice = sorted(added.keys() & self._fixed.keys())
         if twice:
-            why = Sentence("a2a.twice", name=twice[0])
-            raise Misconfigured(why, hint=Sentence("a2a.remove_or_rename", name=twice[0]))
+            why = Sentence(
+                "the agent '{name}' is in the settings and was also added by address", name=twice[0]
+            )
+            raise Misconfigured(
+                why,
+                hint=Sentence("run plansmith agents remove {name}, or rename one", name=twice[0]),
+            )
         return added | self._fixed
 
     def agents(self) -> list[Agent]:
@@ -110,8 +115,8 @@ class AgentRegistry:
         choose_interface(card, settings)
         name = check_name(name or _name_of(card))
         if name in self.entries():
-            hint = Sentence("a2a.other_name")
-            raise Refused(Sentence("a2a.taken", name=name), hint=hint)
+            hint = Sentence("give this one another name, or remove that one")
+            raise Refused(Sentence("there is another agent '{name}'", name=name), hint=hint)
         self._book.put(name, settings)
         return await self.look(name)
 
@@ -138,10 +143,16 @@ class AgentRegistry:
         """Approves the card that was shown; refuses if it has changed since."""
         standing = await self.look(name)
         if standing.card is None:
-            raise ToolFailed(Sentence("a2a.not_approvable", name=name, why=standing.why))
+            raise ToolFailed(
+                Sentence(
+                    "the card of '{name}' cannot be approved: {why}", name=name, why=standing.why
+                )
+            )
         if not digest or standing.hash != digest:
-            hint = Sentence("error.look_again")
-            raise StaleDecision(Sentence("a2a.card_changed", name=name), hint=hint)
+            hint = Sentence("look at it again and approve what is there now")
+            raise StaleDecision(
+                Sentence("the card of '{name}' is not the one that was shown", name=name), hint=hint
+            )
         definition = _definition(standing.settings, standing.card)
         now = self._clock.now()
         approval = Approval(hash=digest, definition=definition, by=by, at=now)
@@ -166,15 +177,15 @@ class AgentRegistry:
         """Returns an agent of the book; refuses others, which cannot be changed here."""
         added = self._book.agents()
         if name not in added and name in self._fixed:
-            hint = Sentence("a2a.change_settings", name=name)
-            raise Refused(Sentence("a2a.in_settings", name=name), hint=hint)
+            hint = Sentence("change [agents.{name}] in your settings file", name=name)
+            raise Refused(Sentence("'{name}' is defined in the settings", name=name), hint=hint)
         return added[name] if name in added else self._entry(name)
 
     def _entry(self, name: str) -> AgentSettings:
         known = self.entries()
         if name not in known:
-            hint = Sentence("error.known", names=sorted(known) or Sentence("error.none"))
-            raise Refused(Sentence("a2a.absent", name=name), hint=hint)
+            hint = Sentence("known: {names}", names=sorted(known) or Sentence("none"))
+            raise Refused(Sentence("there is no agent '{name}'", name=name), hint=hint)
         return known[name]
 
 
@@ -188,8 +199,12 @@ class _Unapproved:
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Raises an error."""
         del task, inputs, call
-        hint = Sentence("a2a.approve_it", name=self._name)
-        raise ToolFailed(Sentence("a2a.not_approved", name=self.spec.name), hint=hint)
+        hint = Sentence(
+            "look at it and approve it: plansmith agents approve {name}", name=self._name
+        )
+        raise ToolFailed(
+            Sentence("the card of {name} is not approved", name=self.spec.name), hint=hint
+        )
 
 
 def _environment(place: str, agent: str) -> str | None:
@@ -214,8 +229,10 @@ def _settings(url: str) -> AgentSettings:
         return AgentSettings(url=url)
     except ValidationError as error:
         why = broken_rule(error.errors()[0])
-        hint = Sentence("a2a.such_as")
-        raise Misconfigured(Sentence("a2a.no_agent_address", url=url, why=why), hint=hint) from None
+        hint = Sentence("such as https://example.com/agent")
+        raise Misconfigured(
+            Sentence("'{url}' is not the address of an agent: {why}", url=url, why=why), hint=hint
+        ) from None
 
 
 def _changed(settings: AgentSettings, choices: Choices | None) -> AgentSettings:

@@ -165,20 +165,24 @@ class RemoteTask:
             if self._updates == before:
                 raise
             return str(failed)
-        return Sentence("a2a.stream_ended")
+        return Sentence("the agent's stream ended early")
 
     def _apply(self, news: News) -> None:
         self._updates += 1
         if self._updates > self._limits.updates:
             raise TooMuch(
-                Sentence("a2a.too_many_updates", name=self._name, most=self._limits.updates)
+                Sentence(
+                    "{name} sent more than {most} updates",
+                    name=self._name,
+                    most=self._limits.updates,
+                )
             )
         if isinstance(news, Message):
             self._answer = news
             return
         task_id = news.id if isinstance(news, Task) else news.task
         if self._task.id and task_id and task_id != self._task.id:
-            raise Cut(Sentence("a2a.foreign_task"))
+            raise Cut(Sentence("the agent reported on a task that is not its own"))
         if isinstance(news, Task):
             self._task = news
         else:
@@ -275,7 +279,9 @@ class RemoteTask:
     def _take_state(self, task: Task) -> None:
         """Takes over the task's current state; fails if the protocol does not define it."""
         if task.state is State.UNKNOWN:
-            raise ToolFailed(Sentence("a2a.odd_state", name=self._name))
+            raise ToolFailed(
+                Sentence("{name} reports a task state that A2A does not define", name=self._name)
+            )
         moved = (task.state, question_of(task)) != (self._task.state, question_of(self._task))
         if moved:
             self._apply(task)
@@ -301,7 +307,7 @@ class RemoteTask:
         elif answer == SEND:
             await self._start(task, inputs, mark=f"again {asked.times}", is_first=False)
         else:
-            self._why = Sentence("a2a.not_found")
+            self._why = Sentence("it still cannot be found")
             await self._find_lost_task()
 
     async def _send_answer(self, asked: Asked, answer: Json) -> None:
@@ -316,7 +322,11 @@ class RemoteTask:
             return
         if self._task.state is State.AUTH and answer == CANNOT:
             await self._cancel()
-            raise ToolFailed(Sentence("a2a.no_sign_in", name=self._name))
+            raise ToolFailed(
+                Sentence(
+                    "{name} wanted a sign-in, and the person could not sign in", name=self._name
+                )
+            )
         self._answered = asked.question
         as_data = self._exchange.takes_data and survives(answer)
         parts = answer_parts(answer, as_data=as_data)
@@ -346,15 +356,19 @@ class RemoteTask:
                 self._task, who=self._name, times=self._times, links=self._links, note=note
             )
         text = self._task.message.text if self._task.message else ""
-        why = text[:2000] if text else Sentence("a2a.no_reason")
+        why = text[:2000] if text else Sentence("it does not say why")
         message = Sentence(_ENDINGS[self._task.state], name=self._name, why=why)
         raise (Rejected if self._task.state is State.REJECTED else ToolFailed)(message)
 
     def _check_times(self) -> None:
         if self._times >= self._limits.questions:
             raise ToolFailed(
-                Sentence("a2a.too_many_questions", name=self._name, most=self._limits.questions),
-                hint=Sentence("a2a.raise_questions"),
+                Sentence(
+                    "{name} asked more than {most} times",
+                    name=self._name,
+                    most=self._limits.questions,
+                ),
+                hint=Sentence("raise the agent's limit `questions` to allow more"),
             )
 
     async def _cancel(self) -> None:

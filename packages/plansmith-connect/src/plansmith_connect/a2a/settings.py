@@ -88,9 +88,16 @@ class AgentSettings(Record):
     def _is_web(cls, url: str) -> str:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(Sentence("must.url_with_host"))
+            raise ValueError(
+                Sentence("the url has to begin with http:// or https:// and name a host")
+            )
         if parts.username or parts.password:
-            raise ValueError(Sentence("must.url_without_password", example="${NAME}"))
+            raise ValueError(
+                Sentence(
+                    "a url must not contain a password: use headers with {example}",
+                    example="${NAME}",
+                )
+            )
         return url
 
 
@@ -98,8 +105,8 @@ def check_name(name: str) -> str:
     """Checks the name of an agent, which is also the name of its file."""
     if not NAME.fullmatch(name):
         raise Misconfigured(
-            Sentence("a2a.bad_name", name=name),
-            hint=Sentence("error.name_form"),
+            Sentence("'{name}' is not a valid name for an agent", name=name),
+            hint=Sentence("use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit"),
         )
     return name
 
@@ -111,13 +118,20 @@ def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, 
     def value(found: re.Match[str]) -> str:
         got = lookup(found[1])
         if not got:
-            hint = Sentence("a2a.set_value", name=found[1])
-            raise Misconfigured(Sentence("a2a.no_value", place=found[0]), hint=hint)
+            hint = Sentence("set {name}, or take it out of the agent's headers", name=found[1])
+            raise Misconfigured(
+                Sentence("there is no value for {place}", place=found[0]), hint=hint
+            )
         if not (got.isascii() and got.isprintable()):
-            raise Misconfigured(Sentence("a2a.bad_value", place=found[0]))
+            raise Misconfigured(
+                Sentence("the value of {place} cannot be used in a header", place=found[0])
+            )
         if len(got) < SHORTEST:
-            hint = Sentence("error.longer_value", least=SHORTEST)
-            raise Misconfigured(Sentence("a2a.short_value", place=found[0]), hint=hint)
+            hint = Sentence("use one of {least} characters or more", least=SHORTEST)
+            raise Misconfigured(
+                Sentence("the value of {place} is too short to be hidden", place=found[0]),
+                hint=hint,
+            )
         secrets.append(got)
         return got
 

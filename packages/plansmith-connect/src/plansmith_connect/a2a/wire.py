@@ -54,7 +54,11 @@ class _Bounded(httpx.AsyncByteStream):
         async for piece in self._stream:
             self._left -= len(piece)
             if self._left < 0:
-                raise TooMuch(Sentence("a2a.answer_too_large", most=self._limit))
+                raise TooMuch(
+                    Sentence(
+                        "the agent sent more than {most} bytes in one answer", most=self._limit
+                    )
+                )
             yield piece
 
     async def aclose(self) -> None:
@@ -74,7 +78,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         response = await self._plain.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            raise TooMuch(Sentence("a2a.compressed"))
+            raise TooMuch(Sentence("the agent sent a compressed answer, which was not requested"))
         response.stream = _Bounded(cast("httpx.AsyncByteStream", response.stream), self._limit)
         return response
 
@@ -88,7 +92,7 @@ def open_http(
     """Opens an HTTP client for one call: no redirects, no cookies, no proxy from environment."""
     why = plain_refusal(settings.url, settings)
     if why:
-        raise ToolFailed(Sentence("a2a.unusable", why=why))
+        raise ToolFailed(Sentence("the agent cannot be used: {why}", why=why))
     limits = settings.limits
     return httpx.AsyncClient(
         transport=BoundedTransport(limit=limit, verify=_trust(settings.ca_file)),
@@ -107,7 +111,11 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
-        raise ToolFailed(Sentence("a2a.bad_certificates", file=ca_file, error=error)) from None
+        raise ToolFailed(
+            Sentence(
+                "the certificates in {file} cannot be read: {error}", file=ca_file, error=error
+            )
+        ) from None
 
 
 async def fetch_card(settings: AgentSettings) -> Card:
@@ -120,14 +128,24 @@ async def fetch_card(settings: AgentSettings) -> Card:
             response = await _get(client, url)
     except TimeoutError:
         raise ToolBusy(
-            Sentence("a2a.card_late", url=url, seconds=f"{limits.request_s:g}")
+            Sentence(
+                "the card at {url} did not arrive within {seconds} s",
+                url=url,
+                seconds=f"{limits.request_s:g}",
+            )
         ) from None
     except httpx.HTTPError as error:
         raise _card_failure(error, url) from None
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         found = kind or "nothing"
-        raise ToolFailed(Sentence("a2a.card_type", url=url, type=found[:80]))
+        raise ToolFailed(
+            Sentence(
+                "the card at {url} has the type {type}, not application/json",
+                url=url,
+                type=found[:80],
+            )
+        )
     return read_card(response.content, url)
 
 
@@ -138,7 +156,9 @@ async def _get(client: httpx.AsyncClient, url: str) -> httpx.Response:
             response.raise_for_status()
             return response
         url = _next_hop(url, response.headers["location"])
-    raise ToolFailed(Sentence("a2a.card_redirects", url=url, most=_REDIRECTS))
+    raise ToolFailed(
+        Sentence("the card at {url} is redirected more than {most} times", url=url, most=_REDIRECTS)
+    )
 
 
 def _next_hop(url: str, location: str) -> str:
@@ -149,14 +169,17 @@ def _next_hop(url: str, location: str) -> str:
     except ValueError:
         same = False
     if not same:
-        hint = Sentence("a2a.add_there")
-        raise ToolFailed(Sentence("a2a.redirects", url=url, there=there[:200]), hint=hint)
+        hint = Sentence("if the agent is there, add it by that address")
+        raise ToolFailed(
+            Sentence("{url} redirects to another address, {there}", url=url, there=there[:200]),
+            hint=hint,
+        )
     return there
 
 
 def _card_failure(error: httpx.HTTPError, url: str) -> ToolFailed:
     failure = explain(error)
-    why = Sentence("a2a.card_not_fetched", url=url, why=failure.message)
+    why = Sentence("the card at {url} could not be fetched: {why}", url=url, why=failure.message)
     return type(failure)(why, hint=failure.hint)
 
 
@@ -165,10 +188,15 @@ def explain(error: httpx.HTTPError) -> ToolFailed:
     if isinstance(error, httpx.HTTPStatusError):
         return _status(error.response)
     if not isinstance(error, _UNSENT):
-        return Cut(Sentence("a2a.connection_lost", error=str(error) or type(error).__name__))
+        return Cut(
+            Sentence("the connection was lost: {error}", error=str(error) or type(error).__name__)
+        )
     if _is_about_certificates(error):
-        return Untrusted(Sentence("a2a.unsafe", error=error), hint=Sentence("a2a.fix_certificate"))
-    return NotSent(Sentence("a2a.no_connection", error=str(error) or type(error).__name__))
+        return Untrusted(
+            Sentence("the connection is not safe: {error}", error=error),
+            hint=Sentence("fix the certificate, or set the agent's ca_file to its issuer"),
+        )
+    return NotSent(Sentence("no connection: {error}", error=str(error) or type(error).__name__))
 
 
 def _is_about_certificates(error: BaseException | None) -> bool:
@@ -182,12 +210,20 @@ def _is_about_certificates(error: BaseException | None) -> bool:
 
 def _status(response: httpx.Response) -> ToolFailed:
     code = response.status_code
-    message = Sentence("a2a.http", status=code, reason=response.reason_phrase).rstrip()
+    message = Sentence(
+        "the agent answered with HTTP {status} {reason}", status=code, reason=response.reason_phrase
+    ).rstrip()
     if response.has_redirect_location:
         there = response.headers["location"][:200]
-        return ToolFailed(Sentence("a2a.not_followed", message=message, there=there))
+        return ToolFailed(
+            Sentence(
+                "{message}, a redirect to {there}, which is not followed",
+                message=message,
+                there=there,
+            )
+        )
     if code in (401, 403):
-        return ToolFailed(message, hint=Sentence("a2a.check_credentials"))
+        return ToolFailed(message, hint=Sentence("check the credentials in the agent's headers"))
     if code < 500 and code not in _PASSING:
         return ToolFailed(message)
     return Cut(message, retry_after=retry_after(response.headers.get("retry-after")))

@@ -118,7 +118,7 @@ class Connection:
         """Returns the raw tool definitions, and notes on those left out."""
         client = self._used()
         if client.server_capabilities.tools is None:
-            return [], [Sentence("mcp.no_tools")]
+            return [], [Sentence("it offers no tools")]
         raw, bad, most = list[Json](), list[Json](), self._limits.tools
         cursor: str | None = None
         async with self._listing, asyncio.timeout(self._limits.list_s):
@@ -132,7 +132,7 @@ class Connection:
                 if cursor is None or len(raw) + len(bad) > most:
                     break
         if cursor is not None or len(raw) + len(bad) > most:
-            raise ToolFailed(Sentence("mcp.too_many_tools", most=most))
+            raise ToolFailed(Sentence("it has more than {most} tools, or endless pages", most=most))
         return raw, _unreadable(bad)
 
     async def call(
@@ -162,11 +162,15 @@ class Connection:
     def last_words(self) -> str:
         """Returns the server's last output outside the protocol, for an error message."""
         text = safe(self._target.hush(self._output.last))
-        return Sentence("mcp.said", text=clip(text[-_MOST_OUTPUT:], _MOST_OUTPUT)) if text else ""
+        return (
+            Sentence("; it said: {text}", text=clip(text[-_MOST_OUTPUT:], _MOST_OUTPUT))
+            if text
+            else ""
+        )
 
     def _used(self) -> Client:
         if self._client is None:
-            raise ToolBusy(Sentence("mcp.not_connected"))
+            raise ToolBusy(Sentence("the server is not connected"))
         return self._client
 
     async def _run(self) -> None:
@@ -177,12 +181,16 @@ class Connection:
                 self._open.set()
                 await self._until_over(client)
         except TimeoutError:
-            late = Sentence("mcp.late", seconds=f"{self._limits.start_s:g}", more=self.last_words())
+            late = Sentence(
+                "it did not start within {seconds} s{more}",
+                seconds=f"{self._limits.start_s:g}",
+                more=self.last_words(),
+            )
             self._failure = ToolBusy(late)
         except Exception as error:  # noqa: BLE001 - any failure goes to the waiting caller
             self._failure = self._as_failure(error)
         finally:
-            self._failure = self._failure or ToolBusy(Sentence("mcp.over"))
+            self._failure = self._failure or ToolBusy(Sentence("the connection is over"))
             self._stop.set()
             self._open.set()
 
@@ -245,9 +253,9 @@ class Connection:
             return cause
         why = f"{self._target.hush(safe(str(cause)))}{self.last_words()}"
         if isinstance(cause, (FileNotFoundError, PermissionError)):
-            return ToolFailed(Sentence("mcp.cannot_start", why=why))
+            return ToolFailed(Sentence("its command cannot be started: {why}", why=why))
         if isinstance(cause, ValidationError):
-            return ToolFailed(Sentence("mcp.no_protocol"))
+            return ToolFailed(Sentence("it does not follow the protocol"))
         passing = isinstance(cause, (MCPError, OSError))
         return ToolBusy(why) if passing else ToolFailed(f"{type(cause).__name__}: {why}")
 
@@ -256,7 +264,11 @@ def _unreadable(bad: list[Json]) -> list[str]:
     if not bad:
         return []
     names = ", ".join(clip(repr(_name_of(each)), 80) for each in bad[:_MOST_NAMED])
-    return [Sentence("mcp.bad_tools", count=len(bad), names=names)]
+    return [
+        Sentence(
+            "{count} of its tools do not follow the protocol: {names}", count=len(bad), names=names
+        )
+    ]
 
 
 def _name_of(raw: Json) -> Json:

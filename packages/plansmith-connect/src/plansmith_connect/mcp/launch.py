@@ -89,44 +89,62 @@ def _is_secret(name: str, value: str) -> bool:
 def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
     """Returns a launch as a person reads it before approving, with the exact command."""
     if "url" in definition:
-        yield Sentence("mcp.reached_at", name=safe(name))
+        yield Sentence("MCP server {name}, reached at", name=safe(name))
         yield f"    {safe(str(definition['url']))}"
         yield from _values("mcp.header", definition["headers"])
         yield from _open_wire(str(definition["url"]))
     else:
         command, args = str(definition["command"]), definition["args"]
         started = [command, *map(str, args if isinstance(args, list) else [])]
-        yield Sentence("mcp.started_with", name=safe(name))
+        yield Sentence("MCP server {name}, started with the command", name=safe(name))
         yield f"    {safe(shlex.join(started))}"
         found, folder = shutil.which(command), str(definition["cwd"])
-        yield Sentence("mcp.that_is", file=safe(found)) if found else Sentence("mcp.no_command")
-        yield Sentence("mcp.in_folder", folder=safe(folder)) if folder else Sentence("mcp.here")
+        yield (
+            Sentence("    that is {file}", file=safe(found))
+            if found
+            else Sentence("    that is not found on this machine")
+        )
+        yield (
+            Sentence("    in {folder}", folder=safe(folder))
+            if folder
+            else Sentence("    in the folder Plansmith runs in")
+        )
         if definition["folder"]:
-            yield Sentence("mcp.copied", folder=safe(str(definition["folder"])))
+            yield Sentence(
+                "    in a copy of what you trusted in {folder}:",
+                folder=safe(str(definition["folder"])),
+            )
             yield from _values("mcp.copied_file", definition["files"])
         yield from _values("mcp.environment", definition["env"])
         passed = definition["pass_env"]
         if isinstance(passed, list) and passed:
-            yield Sentence("mcp.passes", names=[safe(str(each)) for each in passed])
+            yield Sentence(
+                "    gets from your environment: {names}",
+                names=[safe(str(each)) for each in passed],
+            )
         if os.path.basename(command) in _FETCHERS:  # noqa: PTH119 - a command is no path
-            yield Sentence("mcp.downloads")
-    yield Sentence("mcp.hints_believed" if definition["trusted"] else "mcp.hints_ignored")
+            yield Sentence("    It downloads what it starts: give an exact version.")
+    yield Sentence(
+        "    Its hints about its own tools are believed."
+        if definition["trusted"]
+        else "    Its hints about its own tools are ignored: every tool counts as a write."
+    )
     tools = definition["tools"]
     for tool, chosen in tools.items() if isinstance(tools, dict) else ():
-        yield Sentence("mcp.you_say", tool=safe(tool), what=safe(str(chosen)))
+        yield Sentence("    You say of {tool}: {what}", tool=safe(tool), what=safe(str(chosen)))
 
 
 def _values(code: str, values: Json) -> Iterator[str]:
     for key, value in values.items() if isinstance(values, dict) else ():
         secret = _HASHED.fullmatch(str(value))
-        shown = Sentence("mcp.secret_in_file") if secret else safe(str(value))
+        shown = Sentence("(a secret in the file)") if secret else safe(str(value))
         yield Sentence(code, name=safe(key), value=shown)
 
 
 def _open_wire(url: str) -> Iterator[str]:
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname not in _LOCAL:
-        yield Sentence("mcp.not_encrypted")
+        yield Sentence("    The connection is not encrypted.")
 
 
 def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
@@ -177,7 +195,9 @@ def expand(text: str, environment: Mapping[str, str]) -> str:
         if held:
             return held
         if default is None:
-            raise Misconfigured(Sentence("mcp.no_variable", name=name), hint=f"export {name}=…")
+            raise Misconfigured(
+                Sentence("the environment has no {name}", name=name), hint=f"export {name}=…"
+            )
         return default
 
     return _REFERENCE.sub(value, text)

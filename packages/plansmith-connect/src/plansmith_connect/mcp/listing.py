@@ -75,7 +75,14 @@ def read_listing(server: str, settings: ServerSettings, raw: Sequence[Json]) -> 
     counted = Counter(_wire_name(each) for each in raw)
     for wire, count in counted.items():
         if count > 1:
-            notes.append(Sentence("mcp.same_names", server=server, count=count, name=wire))
+            notes.append(
+                Sentence(
+                    "{server} has {count} tools called '{name}': none of them is used",
+                    server=server,
+                    count=count,
+                    name=wire,
+                )
+            )
     for each in raw:
         wire = _wire_name(each)
         if counted[wire] > 1:
@@ -85,7 +92,14 @@ def read_listing(server: str, settings: ServerSettings, raw: Sequence[Json]) -> 
             tools[listed.spec.name] = listed
             notes += _remarks(listed)
         else:
-            notes.append(Sentence("mcp.tool_unused", server=server, name=wire, why=listed))
+            notes.append(
+                Sentence(
+                    "{server}: the tool '{name}' is not used: {why}",
+                    server=server,
+                    name=wire,
+                    why=listed,
+                )
+            )
     notes += _unknown(server, settings, counted)
     return Listing(tools, tuple(notes))
 
@@ -100,21 +114,23 @@ def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
     wire = _wire_name(raw)
     name = full_name(server, wire)
     if not isinstance(raw, dict) or not wire:
-        return Sentence("mcp.nameless")
+        return Sentence("it has no name")
     if next(flaws(raw), None) is not None:
-        return Sentence("mcp.not_json")
+        return Sentence("its definition cannot be stored as JSON")
     if len(canonical_json(raw)) > settings.limits.definition_bytes:
-        return Sentence("mcp.too_long", most=settings.limits.definition_bytes)
+        return Sentence(
+            "its definition is longer than {most} bytes", most=settings.limits.definition_bytes
+        )
     if len(name) > MOST_LETTERS:
-        return Sentence("mcp.long_name")
+        return Sentence("its name is too long")
     schema, output = raw.get("inputSchema", {"type": "object"}), raw.get("outputSchema")
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-        return Sentence("mcp.no_object")
+        return Sentence("its arguments are not an object")
     if output is not None and not isinstance(output, dict):
-        return Sentence("mcp.no_schema")
+        return Sentence("its output schema is not a schema")
     own = settings.tools.get(wire, ToolSettings())
     if not own.enabled:
-        return Sentence("mcp.disabled")
+        return Sentence("your settings have it disabled")
     spec = ToolSpec(
         name=name,
         description=_description(raw),
@@ -151,13 +167,20 @@ def _effects(raw: Mapping[str, Json], own: ToolSettings, *, trusted: bool) -> di
 
 def _remarks(listed: Listed) -> Iterator[str]:
     if listed.definition.get("outputSchema") is not None and listed.spec.output_schema is None:
-        yield Sentence("mcp.unchecked", name=listed.spec.name)
+        yield Sentence(
+            "{name}: its output schema is not usable, so its results go unchecked",
+            name=listed.spec.name,
+        )
 
 
 def _unknown(server: str, settings: ServerSettings, counted: Mapping[str, int]) -> Iterator[str]:
     for name in settings.tools:
         if name not in counted:
-            yield Sentence("mcp.unknown_tool", server=server, name=name)
+            yield Sentence(
+                "{server} has no tool '{name}', which your settings mention",
+                server=server,
+                name=name,
+            )
 
 
 def _is_usable(schema: dict[str, Json]) -> bool:
@@ -186,6 +209,6 @@ def _is_inside(key: str, link: Json) -> bool:
 
 def effect_words(spec: ToolSpec) -> str:
     """Describes the effect of a tool, for a person."""
-    world = Sentence("mcp.open_world" if spec.open_world else "mcp.closed_world")
-    again = Sentence("mcp.repeatable") if spec.idempotent else ""
+    world = Sentence("open world" if spec.open_world else "closed world")
+    again = Sentence("may be repeated") if spec.idempotent else ""
     return joined([spec.effect.value, world, again], "text.listed")

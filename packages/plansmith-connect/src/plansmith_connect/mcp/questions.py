@@ -47,11 +47,15 @@ def need(server: str, asked: Asked, state: Json) -> InputNeeded:
     if asked.get("mode") == "url":
         link = str(asked.get("url", ""))
         if urlsplit(link).scheme not in ("http", "https"):
-            raise ToolFailed(Sentence("mcp.bad_link", link=clip(safe(link))))
+            raise ToolFailed(
+                Sentence(
+                    "it wants to open a page with an invalid address: {link}", link=clip(safe(link))
+                )
+            )
         return InputNeeded(question, options=(DONE, DECLINE), state=state, link=link)
     schema = _schema(asked)
     if leads_outside(schema) or len(str(schema)) > _MOST_SCHEMA:
-        raise ToolFailed(Sentence("mcp.bad_form"))
+        raise ToolFailed(Sentence("it asks for an answer in an unusable form"))
     if not schema.get("properties"):
         return InputNeeded(question, options=(ACCEPT, DECLINE), state=state)
     # The person may decline: then the answer is a word and not the form.
@@ -70,20 +74,26 @@ def elicited(asked: Asked, answer: Json) -> ElicitResult:
         return ElicitResult(action="decline")
     if asked.get("mode") == "url":
         if answer != DONE:
-            raise ToolFailed(Sentence("mcp.answer_is", first=DONE, second=DECLINE))
+            raise ToolFailed(
+                Sentence("the answer has to be '{first}' or '{second}'", first=DONE, second=DECLINE)
+            )
         return ElicitResult(action="accept")
     schema = _schema(asked)
     if not schema.get("properties"):
         if answer != ACCEPT:
-            raise ToolFailed(Sentence("mcp.answer_is", first=ACCEPT, second=DECLINE))
+            raise ToolFailed(
+                Sentence(
+                    "the answer has to be '{first}' or '{second}'", first=ACCEPT, second=DECLINE
+                )
+            )
         return ElicitResult(action="accept", content={})
     validator, _ = compiled(schema)
     if not isinstance(answer, dict) or (validator is not None and not validator.is_valid(answer)):
-        raise ToolFailed(Sentence("mcp.answer_misfit"))
+        raise ToolFailed(Sentence("the answer does not fit what was asked"))
     try:
         return ElicitResult.model_validate({"action": "accept", "content": answer})
     except ValidationError:
-        raise ToolFailed(Sentence("mcp.answer_misfit")) from None
+        raise ToolFailed(Sentence("the answer does not fit what was asked")) from None
 
 
 class Question:
@@ -117,7 +127,9 @@ class Exchange:
         """Waits for the person's answer; too many questions end the call."""
         self._asked += 1
         if self._asked > self._most:
-            self.fault = Sentence("mcp.many_questions", most=self._most)
+            self.fault = Sentence(
+                "it asked more than {most} questions in one call", most=self._most
+            )
             if self.task is not None:
                 self.task.cancel()
             return refusal(self.fault)
@@ -144,7 +156,7 @@ class Exchange:
     async def next(self, seconds: float) -> CallToolResult | InputRequiredResult | Question:
         """Returns the result, or a question that must be answered first."""
         if self.task is None:
-            raise ToolFailed(Sentence("mcp.never_made"))
+            raise ToolFailed(Sentence("the call was never made"))
         news = asyncio.ensure_future(self._news.wait())
         try:
             await asyncio.wait(
@@ -153,7 +165,7 @@ class Exchange:
         finally:
             news.cancel()
         if self.task.cancelled():
-            raise ToolFailed(self.fault or Sentence("mcp.given_up"))
+            raise ToolFailed(self.fault or Sentence("the call was given up"))
         if self.task.done():
             self._refuse_rest()
             return self.task.result()
@@ -197,7 +209,9 @@ def questions_of(
     asked = dict[str, Any]()
     for key, each in (result.input_requests or {}).items():
         if not isinstance(each, ElicitRequest):
-            raise ToolFailed(Sentence("mcp.unsupported", method=each.method))
+            raise ToolFailed(
+                Sentence("it asks for {method}, which is not supported here", method=each.method)
+            )
         asked[key] = asked_of(each.params)
     return _ask(server, asked, rounds=rounds, most=most, more={"state": result.request_state})
 
@@ -209,7 +223,7 @@ def pages_of(server: str, error: MCPError, *, rounds: int, most: int) -> InputNe
     except (ValidationError, AttributeError):
         pages = []
     if not pages:
-        raise ToolFailed(Sentence("mcp.no_pages"))
+        raise ToolFailed(Sentence("it asks for pages to be opened, and names none"))
     asked = {f"page {number}": asked_of(each) for number, each in enumerate(pages, start=1)}
     return _ask(server, asked, rounds=rounds, most=most, more={"pages": True})
 
@@ -219,7 +233,7 @@ def _ask(
 ) -> InputNeeded:
     state = {"asked": asked, "answers": {}, "rounds": rounds, **more}
     if len(asked) > most or len(str(state)) > _MOST_STATE:
-        raise ToolFailed(Sentence("mcp.question_large"))
+        raise ToolFailed(Sentence("its question is too large to be stored"))
     return need(server, next(iter(asked.values())), state)
 
 
@@ -238,10 +252,10 @@ def take_answer(server: str, state: Json, answer: Json) -> Again:
         responses = {key: ElicitResult.model_validate(each) for key, each in answers.items()}
         return Again(responses, held["state"], int(held["rounds"]))
     except (KeyError, IndexError, TypeError, ValidationError):
-        raise ToolFailed(Sentence("mcp.no_question")) from None
+        raise ToolFailed(Sentence("the answer belongs to no open question")) from None
 
 
 def _opened(answers: dict[str, Any], rounds: int) -> Again:
     if any(each["action"] != "accept" for each in answers.values()):
-        raise ToolFailed(Sentence("mcp.declined", answer=DECLINE))
+        raise ToolFailed(Sentence("you answered {answer}", answer=DECLINE))
     return Again(None, None, rounds)

@@ -51,14 +51,16 @@ def call_failure(error: MCPError, name: str, delivery: Delivery, *, message: str
     """Makes the failure for an error reply or a missing reply; busy if another try may help."""
     text = clip(safe(message), _MOST_LETTERS)
     if not delivery.sent:
-        return ToolBusy(Sentence("mcp.not_called", name=name, why=text))
-    why = Sentence("mcp.no_result", name=name, why=text)
+        return ToolBusy(Sentence("{name} was not called: {why}", name=name, why=text))
+    why = Sentence("{name} gave no result: {why}", name=name, why=text)
     if error.code in (CONNECTION_CLOSED, HEADER_MISMATCH) or delivery.status in _PASSING:
         return ToolBusy(why, retry_after=delivery.retry_after)
     if delivery.status in _NOT_ALLOWED:
-        return ToolFailed(why, hint=Sentence("mcp.check_headers"))
+        return ToolFailed(why, hint=Sentence("check the headers of the server"))
     if error.code == PARSE_ERROR:
-        return ToolFailed(Sentence("mcp.unread_reply", name=name, why=text))
+        return ToolFailed(
+            Sentence("{name} was called, and its reply cannot be read: {why}", name=name, why=text)
+        )
     return ToolFailed(f"{name}: {text}")
 
 
@@ -74,7 +76,9 @@ def result_json(
     Text alone is a text. With images, sounds or resources it is `{"text", "parts"}`.
     """
     if result.is_error:
-        raise ToolFailed(clip(safe(_text(result)), _MOST_WORDS) or Sentence("mcp.no_message"))
+        raise ToolFailed(
+            clip(safe(_text(result)), _MOST_WORDS) or Sentence("it failed without a message")
+        )
     structured = cast("Json", result.structured_content)
     has_structured = structured is not None or "structured_content" in result.model_fields_set
     if schema is not None:
@@ -91,17 +95,19 @@ def result_json(
         value = _text(result)
     flaw = next(flaws(value), None)
     if flaw is not None:
-        raise ToolFailed(Sentence("mcp.result_not_json", why=flaw.message))
+        raise ToolFailed(Sentence("its result cannot be stored as JSON: {why}", why=flaw.message))
     return value
 
 
 def _check(value: Json, schema: dict[str, Json], *, given: bool) -> None:
     if not given:
-        raise ToolFailed(Sentence("mcp.no_structure"))
+        raise ToolFailed(Sentence("it declares a structured result and returned none"))
     validator, _ = compiled(schema)
     error = next(validator.iter_errors(value), None) if validator is not None else None
     if error is not None:
-        raise ToolFailed(Sentence("mcp.result_misfit", why=clip(safe(error.message))))
+        raise ToolFailed(
+            Sentence("its result does not fit its own schema: {why}", why=clip(safe(error.message)))
+        )
 
 
 def _text(result: CallToolResult) -> str:

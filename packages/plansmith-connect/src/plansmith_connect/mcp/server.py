@@ -138,7 +138,7 @@ class McpServer:
             await connection.ready()
         except ToolFailed as failure:
             raise type(failure)(
-                Sentence("mcp.not_started", name=safe(self.name), why=failure.message)
+                Sentence("{name} did not start: {why}", name=safe(self.name), why=failure.message)
             ) from None
         return connection
 
@@ -151,16 +151,22 @@ class McpServer:
             raw, notes = await connection.tools()
         except TimeoutError:
             late = Sentence(
-                "mcp.list_late", name=safe(self.name), seconds=f"{self._limits.list_s:g}"
+                "{name} did not list its tools within {seconds} s",
+                name=safe(self.name),
+                seconds=f"{self._limits.list_s:g}",
             )
             raise ToolBusy(late) from None
         except ValidationError:
-            raise ToolFailed(Sentence("mcp.list_unreadable", name=safe(self.name))) from None
+            raise ToolFailed(
+                Sentence("the tool list of {name} is not readable", name=safe(self.name))
+            ) from None
         except ToolFailed as failure:
             raise type(failure)(f"{safe(self.name)}: {failure.message}") from None
         except MCPError as error:
             why = self._reason(connection, error.message)
-            raise ToolBusy(Sentence("mcp.not_listed", name=safe(self.name), why=why)) from None
+            raise ToolBusy(
+                Sentence("{name} did not list its tools: {why}", name=safe(self.name), why=why)
+            ) from None
         listing = read_listing(self.name, self._settings, raw)
         own_notes = (f"{self.name}: {note}" for note in notes)
         return Listing(listing.tools, (*own_notes, *listing.notes))
@@ -252,10 +258,16 @@ class McpServer:
             outcome = await exchange.next(seconds)
             over = not isinstance(outcome, Question)
         except TimeoutError:
-            why = Sentence("mcp.silent", seconds=f"{seconds:g}")
-            raise ToolBusy(Sentence("mcp.no_result", name=spec.name, why=why)) from None
+            why = Sentence("no answer from its server for {seconds} s", seconds=f"{seconds:g}")
+            raise ToolBusy(
+                Sentence("{name} gave no result: {why}", name=spec.name, why=why)
+            ) from None
         except ValidationError:
-            raise ToolFailed(Sentence("mcp.bad_reply", name=spec.name)) from None
+            raise ToolFailed(
+                Sentence(
+                    "{name} was called, and its reply does not follow the protocol", name=spec.name
+                )
+            ) from None
         except MCPError as error:
             raise await self._failed(request, connection, error) from None
         finally:
@@ -287,7 +299,7 @@ class McpServer:
         if error.code == URL_ELICITATION_REQUIRED:
             rounds, most = request.rounds + 1, self._limits.questions
             if rounds > most:
-                return ToolFailed(Sentence("mcp.asks_often", most=most))
+                return ToolFailed(Sentence("it asked more than {most} times", most=most))
             return pages_of(self.name, error, rounds=rounds, most=most)
         if request.delivery.status == HTTPStatus.NOT_FOUND:  # the server has ended our session
             await connection.close()
@@ -340,7 +352,7 @@ class McpServer:
         """Handles a question of a server of 2026: raises it, or retries a little later."""
         rounds, most = request.rounds + 1, self._limits.questions
         if rounds > most:
-            raise ToolFailed(Sentence("mcp.asks_often", most=most))
+            raise ToolFailed(Sentence("it asked more than {most} times", most=most))
         if result.input_requests:
             raise questions_of(self.name, result, rounds=rounds, most=most)
         await asyncio.sleep(_STATE_WAIT_S)

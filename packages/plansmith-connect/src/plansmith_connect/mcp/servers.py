@@ -73,7 +73,7 @@ def pending(
         return None
     shown = [*lines]
     if approval is not None:
-        shown += [Sentence("mcp.changed_by", by=safe(approval.by))]
+        shown += [Sentence("    It changed since {by} approved it:", by=safe(approval.by))]
         shown += [f"      {line}" for line in changes(approval.definition, definition)]
     text = joined(shown, "text.lines")
     return Pending(name, kind, pinned_hash(definition), text, definition, approval is not None)
@@ -93,9 +93,9 @@ def _lines(definition: Mapping[str, Json]) -> list[str]:
 
 def tool_lines(name: str, definition: Mapping[str, Json], effect: str) -> Iterator[str]:
     """Returns a tool as a person reads it before approving: its whole definition."""
-    yield Sentence("mcp.tool_counts", name=safe(name), effect=effect)
+    yield Sentence("tool {name}, which counts as: {effect}", name=safe(name), effect=effect)
     if not definition.get("description"):
-        yield Sentence("mcp.undescribed")
+        yield Sentence("    (no description)")
     for line in str(definition.get("description") or "").splitlines():
         yield f"    {safe(line)}"
     rest = {key: value for key, value in definition.items() if key != "description"}
@@ -155,7 +155,13 @@ class McpServers:
         for name, listing in zip(names, found, strict=True):
             waiting = [each.name for each in self._tools_pending(listing)]
             if waiting:
-                self._report_once(Sentence("mcp.tools_wait", name=safe(name), names=[*waiting]))
+                self._report_once(
+                    Sentence(
+                        "tools of {name} wait for your approval: {names}",
+                        name=safe(name),
+                        names=[*waiting],
+                    )
+                )
         return [
             each.spec
             for listing in found
@@ -206,13 +212,18 @@ class McpServers:
     def approve(self, name: str, digest: str, *, by: str) -> None:
         """Approves a server's start or a tool; the hash must be that of what was shown."""
         if not by.strip():
-            raise Refused(Sentence("mcp.approver_needed"))
+            raise Refused(Sentence("an approval needs the name of who gives it"))
         waiting = self._waiting(name)
         if waiting is None:
-            raise Refused(Sentence("mcp.none_waits", name=name), hint=Sentence("mcp.see_pending"))
+            raise Refused(
+                Sentence("nothing called '{name}' waits for approval", name=name),
+                hint=Sentence("see what is pending"),
+            )
         if waiting.hash != digest:
-            hint = Sentence("error.look_again")
-            raise StaleDecision(Sentence("mcp.changed_since", name=name), hint=hint)
+            hint = Sentence("look at it again and approve what is there now")
+            raise StaleDecision(
+                Sentence("{name} has changed since it was shown", name=name), hint=hint
+            )
         definition = dict(waiting.definition)
         approval = Approval(hash=digest, definition=definition, by=by, at=self._now())
         self._approvals.put(name, approval)
@@ -220,15 +231,23 @@ class McpServers:
     def revoke(self, name: str) -> None:
         """Removes the approval of a server or a tool; it is no longer used, even if it runs."""
         if self._approvals.get(name) is None:
-            raise NotFound(Sentence("mcp.none_approved", name=name))
+            raise NotFound(Sentence("nothing called '{name}' is approved", name=name))
         self._approvals.remove(name)
 
     def leave_out(self, tool: str) -> None:
         """Tells the person that a tool is not used, since another one has its name."""
         server, name = wire_names(tool)
-        why = Sentence("mcp.name_taken", tool=tool)
+        why = Sentence(
+            "there is another tool '{tool}'; give the server another name in your settings",
+            tool=tool,
+        )
         self._report_once(
-            Sentence("mcp.tool_unused", server=safe(server), name=safe(name), why=why)
+            Sentence(
+                "{server}: the tool '{name}' is not used: {why}",
+                server=safe(server),
+                name=safe(name),
+                why=why,
+            )
         )
 
     def statuses(self) -> list[ServerStatus]:
@@ -279,12 +298,16 @@ class McpServers:
         except Misconfigured as failure:
             self._fail(name, failure)
             return False
-        self._report_once(Sentence("mcp.server_waits", name=safe(name)))
+        self._report_once(
+            Sentence("the MCP server {name} waits for your approval", name=safe(name))
+        )
         return False
 
     def _fail(self, name: str, failure: PlansmithError) -> None:
         self._failures[name] = failure.message
-        self._report_once(Sentence("mcp.server_unusable", name=safe(name), why=failure))
+        self._report_once(
+            Sentence("the MCP server {name} is not usable now: {why}", name=safe(name), why=failure)
+        )
 
     def _note(self, name: str, listing: Listing) -> None:
         self._failures.pop(name, None)
@@ -332,8 +355,13 @@ class McpServers:
 
     def _blocked(self, name: str) -> ToolFailed:
         changed = self._approvals.get(name) is not None
-        why = Sentence("mcp.blocked_changed" if changed else "mcp.blocked_new", name=name)
-        return ToolFailed(why, hint=Sentence("mcp.approve_it", name=name))
+        why = Sentence(
+            "{name} changed since it was approved" if changed else "{name} has not been approved",
+            name=name,
+        )
+        return ToolFailed(
+            why, hint=Sentence("see and approve it: plansmith tools approve {name}", name=name)
+        )
 
 
 def _load() -> Any:
@@ -342,4 +370,6 @@ def _load() -> Any:
         return import_module("plansmith_connect.mcp.server")
     except ModuleNotFoundError as error:
         hint = "pip install 'plansmith[mcp]'"
-        raise Misconfigured(Sentence("mcp.needs_package", name=error.name), hint=hint) from None
+        raise Misconfigured(
+            Sentence("MCP servers need the package {name}", name=error.name), hint=hint
+        ) from None

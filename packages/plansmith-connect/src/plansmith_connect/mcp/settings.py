@@ -119,18 +119,20 @@ class ServerSettings(Record):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if bool(self.command) == bool(self.url):
-            raise ValueError(Sentence("must.command_or_url"))
+            raise ValueError(Sentence("give a command or a url, and not both"))
         if self.command and self.headers:
-            raise ValueError(Sentence("must.headers_of_url"))
+            raise ValueError(Sentence("headers belong to a url, not to a command"))
         if self.url and (self.args or self.env or self.pass_env or self.cwd):
-            raise ValueError(Sentence("must.args_of_command"))
+            raise ValueError(
+                Sentence("args, env, pass_env and cwd belong to a command, not to a url")
+            )
         return self
 
     @field_validator("url")
     @classmethod
     def _is_web(cls, url: str) -> str:
         if url and not url.startswith("${") and urlsplit(url).scheme not in ("http", "https"):
-            raise ValueError(Sentence("must.url"))
+            raise ValueError(Sentence("the url has to begin with http:// or https://"))
         return url
 
 
@@ -152,7 +154,12 @@ class McpSettings(Record):
     def _names(cls, servers: dict[str, ServerSettings]) -> dict[str, ServerSettings]:
         bad = [name for name in servers if not is_server_name(name)]
         if bad:
-            raise ValueError(Sentence("must.server_name", name=bad[0]))
+            raise ValueError(
+                Sentence(
+                    "'{name}' is not a valid name for a server: use 1-64 printable letters",
+                    name=bad[0],
+                )
+            )
         return servers
 
 
@@ -176,8 +183,11 @@ def all_servers(settings: McpSettings) -> Found:
         found = read_servers(path.expanduser())
         twice = sorted(set(found.servers) & set(servers))
         if twice:
-            hint = Sentence("trust.rename_one")
-            raise Misconfigured(Sentence("mcp.other_server", path=path, name=twice[0]), hint=hint)
+            hint = Sentence("rename one of the two")
+            raise Misconfigured(
+                Sentence("{path}: there is another server '{name}'", path=path, name=twice[0]),
+                hint=hint,
+            )
         servers.update(found.servers)
         notes += found.notes
     return Found(servers, tuple(notes))
@@ -189,8 +199,8 @@ def read_servers(path: Path) -> Found:
         return parse_servers(path.read_bytes(), path)
     except OSError as error:
         raise Misconfigured(
-            Sentence("error.file_unreadable", path=path, error=error),
-            hint=Sentence("error.correct_file"),
+            Sentence("{path} cannot be read: {error}", path=path, error=error),
+            hint=Sentence("correct or remove it"),
         ) from None
 
 
@@ -200,14 +210,14 @@ def parse_servers(data: bytes, path: Path) -> Found:
         value = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise Misconfigured(
-            Sentence("error.file_unreadable", path=path, error=error),
-            hint=Sentence("error.correct_file"),
+            Sentence("{path} cannot be read: {error}", path=path, error=error),
+            hint=Sentence("correct or remove it"),
         ) from None
     whole = cast("dict[str, object]", value if isinstance(value, dict) else {})
     table = whole.get("mcpServers", whole.get("servers"))
     if not isinstance(table, dict):
         hint = 'it has to look like {"mcpServers": {"NAME": {"command": …, "args": […]}}}'
-        raise Misconfigured(Sentence("mcp.no_servers", file=path), hint=hint)
+        raise Misconfigured(Sentence("{file} names no servers", file=path), hint=hint)
     servers, notes = dict[str, ServerSettings](), list[str]()
     for name, entry in cast("dict[str, object]", table).items():
         made = _server(path, name, entry, notes)
@@ -220,23 +230,32 @@ def _server(path: Path, name: str, entry: object, notes: list[str]) -> ServerSet
     where = f"{path}: {name}"
     if not isinstance(entry, dict) or not is_server_name(name):
         raise Misconfigured(
-            Sentence("mcp.not_server", place=where), hint=Sentence("mcp.give_table")
+            Sentence("{place} is not a server", place=where),
+            hint=Sentence("give a table with command or url"),
         )
     given = cast("dict[str, object]", entry)
     kind = given.get("type", given.get("transport", "http" if "url" in given else "stdio"))
     if kind not in _KINDS:
-        notes.append(Sentence("mcp.transport", place=where, kind=kind))
+        notes.append(
+            Sentence(
+                "{place} is left out: its transport '{kind}' is not supported",
+                place=where,
+                kind=kind,
+            )
+        )
         return None
     if given.get("disabled") is True:
-        notes.append(Sentence("mcp.file_disables", place=where))
+        notes.append(Sentence("{place} is left out: the file has it disabled", place=where))
         return None
     odd = sorted(set(given) - {*_KNOWN, "type", "transport", "disabled"})
     if odd:
-        notes.append(Sentence("mcp.odd_fields", place=where, names=[*odd]))
+        notes.append(
+            Sentence("{place}: {names} is unknown here and ignored", place=where, names=[*odd])
+        )
     try:
         return ServerSettings.model_validate({key: given[key] for key in _KNOWN if key in given})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        told = Sentence("must.at", place=place, rule=broken_rule(first), given="")
-        raise Misconfigured(Sentence("text.with_reason", text=where, reason=told)) from None
+        told = Sentence("{place} {rule}{given}", place=place, rule=broken_rule(first), given="")
+        raise Misconfigured(Sentence("{text}: {reason}", text=where, reason=told)) from None

@@ -60,7 +60,7 @@ class Tap:
         elif isinstance(message, JSONRPCRequest):
             self._unanswered.add(message.id)
             if len(self._unanswered) > self._most:
-                self.ended(Sentence("mcp.asks_at_once", most=self._most))
+                self.ended(Sentence("it asked more than {most} things at once", most=self._most))
                 raise anyio.EndOfStream
 
     def _keep_page(self, result: dict[str, Any]) -> None:

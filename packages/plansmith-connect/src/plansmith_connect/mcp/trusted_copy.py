@@ -28,14 +28,26 @@ def read_regular_file(path: Path, *, links: bool = True, most: int = MOST_TEXT) 
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        why = Sentence("trust.symlink") if not links and path.is_symlink() else error.strerror
-        raise Misconfigured(Sentence("trust.not_read", path=safe(str(path)), why=why)) from None
+        why = (
+            Sentence("it is a symbolic link") if not links and path.is_symlink() else error.strerror
+        )
+        raise Misconfigured(
+            Sentence("{path} was not read: {why}", path=safe(str(path)), why=why)
+        ) from None
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise Misconfigured(Sentence("trust.not_regular", path=safe(str(path))))
+            raise Misconfigured(
+                Sentence("{path} was not read: it is not a regular file", path=safe(str(path)))
+            )
         data = file.read(most + 1)
     if len(data) > most:
-        raise Misconfigured(Sentence("trust.too_large", path=safe(str(path)), most=most))
+        raise Misconfigured(
+            Sentence(
+                "{path} was not read: it has more than {most} bytes",
+                path=safe(str(path)),
+                most=most,
+            )
+        )
     return data
 
 
@@ -49,8 +61,13 @@ def trusted_copy(folder: Path, files: Mapping[str, str]) -> Generator[Path]:
         for name, trusted in files.items():
             data = read_regular_file(folder / name, most=MOST_PROGRAM) or b""
             if sha256(data).hexdigest() != trusted:
-                hint = Sentence("mcp.trust_again", folder=safe(str(folder)))
-                raise ToolFailed(Sentence("mcp.file_changed", name=safe(name)), hint=hint)
+                hint = Sentence(
+                    "look at it and trust it again: plansmith trust {folder}",
+                    folder=safe(str(folder)),
+                )
+                raise ToolFailed(
+                    Sentence("{name} is not as you trusted it", name=safe(name)), hint=hint
+                )
             if not name.startswith("/"):
                 copy = Path(made, name)
                 copy.parent.mkdir(parents=True, exist_ok=True)
@@ -72,5 +89,15 @@ def refuse_folder(folder: Path, texts: Iterable[str]) -> None:
         paths = [Path(each) for each in word_forms(text)]
         inside = any(each.is_absolute() and each.resolve().is_relative_to(folder) for each in paths)
         if inside or any(".." in each.parts for each in paths) or str(folder) in text:
-            hint = Sentence("mcp.name_inside")
-            raise Misconfigured(Sentence("mcp.names_folder", text=safe(text)), hint=hint)
+            hint = Sentence(
+                "name files relative to the folder, such as server.py, or "
+                "move the server to your own config.toml"
+            )
+            raise Misconfigured(
+                Sentence(
+                    "a server of a folder starts in a copy of what you trusted, "
+                    "but its settings lead past it: {text}",
+                    text=safe(text),
+                ),
+                hint=hint,
+            )

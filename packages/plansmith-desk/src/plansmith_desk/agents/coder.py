@@ -65,7 +65,9 @@ class Coder:
         for entry in named if isinstance(named, list) else [named] if named else []:
             name, content = self._file(entry)
             if name in given:
-                raise ToolFailed(Sentence("coder.same_files", name=name))
+                raise ToolFailed(
+                    Sentence("two of the coder's files are called '{name}'", name=name)
+                )
             given[name] = content
         data = {name: value for name, value in inputs.items() if name != "files"}
         return {**given, INPUTS: json.dumps(data, ensure_ascii=False).encode()}
@@ -74,8 +76,8 @@ class Coder:
         """Reads a file by its path in the folder, or takes the content that another agent made."""
         if isinstance(entry, str):
             if self.folder is None:
-                hint = Sentence("coder.give_folder")
-                raise ToolFailed(Sentence("coder.cannot_read", name=entry), hint=hint)
+                hint = Sentence("give the coder a folder to read from")
+                raise ToolFailed(Sentence("the coder cannot read {name}", name=entry), hint=hint)
             return entry, self.folder.read(entry, most=self.sandbox.limits.given_bytes)
         if isinstance(entry, dict):
             name, text, coded = (entry.get(key) for key in ("name", "text", "base64"))
@@ -85,9 +87,11 @@ class Coder:
                 try:
                     return name, base64.b64decode(coded, validate=True)
                 except binascii.Error:
-                    raise ToolFailed(Sentence("coder.no_base64", name=name)) from None
+                    raise ToolFailed(
+                        Sentence("the content of {name} is not base64", name=name)
+                    ) from None
         raise ToolFailed(
-            Sentence("coder.bad_entry"),
+            Sentence("an entry of the coder's files is neither a path nor a file"),
             hint='write "a.csv" or {"name": "a.csv", "text": "…"}',
         )
 

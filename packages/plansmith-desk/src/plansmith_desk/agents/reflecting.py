@@ -73,8 +73,8 @@ class Reflecting:
         prompt_of(PROMPT, self.prompts)
         if self.agent.spec.effect is not Effect.READ:
             name = self.agent.spec.name
-            hint = Sentence("agents.only_read")
-            raise Misconfigured(Sentence("agents.changes", name=name), hint=hint)
+            hint = Sentence("only an agent with the effect read can be asked to do a task twice")
+            raise Misconfigured(Sentence("{name} changes things", name=name), hint=hint)
 
     @property
     def spec(self) -> AgentSpec:

@@ -83,7 +83,10 @@ class SqlWriter:
                 error = f'"database" must be one of {", ".join(self.kinds)}'
             elif (plain := _plain(written)) in refused:
                 error = refused[plain]
-                raise ToolFailed(Sentence("sql.same_again", error=error), hint=HINT)
+                raise ToolFailed(
+                    Sentence("the same statement came back after it failed: {error}", error=error),
+                    hint=HINT,
+                )
             else:
                 try:
                     return {**await self._try(written, call), "tries": tries}
@@ -93,7 +96,12 @@ class SqlWriter:
                     error = refused[plain] = str(failure)
             call.progress(f"try {tries} of {self.most_tries}: {error}")
             messages += [Message("assistant", answer), Message("user", _retry_message(error))]
-        raise ToolFailed(Sentence("sql.none_worked", count=self.most_tries, error=error), hint=HINT)
+        raise ToolFailed(
+            Sentence(
+                "no statement worked in {count} tries: {error}", count=self.most_tries, error=error
+            ),
+            hint=HINT,
+        )
 
     @property
     def _has_many(self) -> bool:
@@ -129,9 +137,11 @@ class SqlWriter:
         try:
             answer = await read_answer(self.model.stream(Prompt(messages, schema=self._form())))
         except ModelBusy as busy:
-            raise ToolBusy(Sentence("sql.model_busy", why=busy.message)) from None
+            raise ToolBusy(
+                Sentence("the model that writes SQL is busy: {why}", why=busy.message)
+            ) from None
         except ModelFailed as failure:
-            raise ToolFailed(Sentence("sql.no_sql", why=failure)) from None
+            raise ToolFailed(Sentence("the model wrote no SQL: {why}", why=failure)) from None
         call.spend(answer.usage)
         return answer.text
 
@@ -217,8 +227,10 @@ def _statement(answer: str) -> Statement | None:
         return None
     sql = written.sql.strip().rstrip(";").strip()
     if not sql:
-        why = " ".join(written.reason.split())[:500] or Sentence("sql.no_statement")
-        raise ToolFailed(Sentence("sql.cannot_answer", why=why), hint=HINT)
+        why = " ".join(written.reason.split())[:500] or Sentence(
+            "the model gave no statement and no reason"
+        )
+        raise ToolFailed(Sentence("the database cannot answer this: {why}", why=why), hint=HINT)
     return Statement(sql, written.database)
 
 

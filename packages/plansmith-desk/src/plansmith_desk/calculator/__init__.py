@@ -113,7 +113,7 @@ def _convert(given: Arguments, job: Job) -> Json:
     amount, source, target = _amount(given["value"]), unit(given["from"]), unit(given["to"])
     if source.dimension != target.dimension:
         message = f"{given['from']} is {source.kind} and {given['to']} is {target.kind}"
-        raise ToolFailed(message, hint=Sentence("calc.one_kind"))
+        raise ToolFailed(message, hint=Sentence("convert between units of one kind"))
     found = numbers.kept(_converted(amount.value, source, target), amount)
     answer = _answer(found, given.get("digits", _DIGITS))
     return answer | {"unit": given["to"], "kind": target.kind}
@@ -122,15 +122,17 @@ def _convert(given: Arguments, job: Job) -> Json:
 def _converted(amount: Fraction, source: Unit, target: Unit) -> Fraction:
     absolute = amount * source.factor + source.offset
     if source.dimension == target.dimension == unit("K").dimension and absolute < 0:
-        raise ToolFailed(Sentence("calc.too_cold"), hint=Sentence("calc.check_amount"))
+        raise ToolFailed(
+            Sentence("that is colder than absolute zero"), hint=Sentence("check the amount")
+        )
     return (absolute - target.offset) / target.factor
 
 
 def _values(given: Mapping[str, Any]) -> dict[str, Value]:
     for name in given:
         if not name.isidentifier() or not name.isascii():
-            hint = Sentence("calc.name_form")
-            raise ToolFailed(Sentence("calc.bad_name", name=name[:40]), hint=hint)
+            hint = Sentence("use letters, digits and _")
+            raise ToolFailed(Sentence("'{name}' cannot name a value", name=name[:40]), hint=hint)
     return {name: _value(each) for name, each in given.items()}
 
 
@@ -146,8 +148,8 @@ def _amount(given: object) -> Num:
     try:
         return numbers.literal(text)
     except ValueError:
-        hint = Sentence("calc.digits")
-        raise ToolFailed(Sentence("calc.not_number", text=text[:40]), hint=hint) from None
+        hint = Sentence("give digits with a point, without a unit")
+        raise ToolFailed(Sentence("'{text}' is not a number", text=text[:40]), hint=hint) from None
 
 
 def _answer(found: Num, digits: int) -> dict[str, Json]:
@@ -159,6 +161,8 @@ def _answer(found: Num, digits: int) -> dict[str, Json]:
         return {"value": value.numerator, "text": text, "exact": exact}
     near = float(text)
     if math.isinf(near):
-        hint = Sentence("calc.round_or_log")
-        raise ToolFailed(Sentence("calc.too_large", text=text[:30]), hint=hint)
+        hint = Sentence("round it to a whole number, or compute its logarithm")
+        raise ToolFailed(
+            Sentence("{text} is too large for a number with decimals", text=text[:30]), hint=hint
+        )
     return {"value": near, "text": text, "exact": exact}

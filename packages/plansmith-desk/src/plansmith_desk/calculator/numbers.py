@@ -39,7 +39,8 @@ def literal(text: str) -> Num:
     exponent = plain.lower().partition("e")[2]
     if len(plain) > _LONGEST_LITERAL or (exponent and abs(int(exponent)) > _LARGEST_EXPONENT):
         raise ToolFailed(
-            Sentence("calc.long_number", text=text[:20]), hint=Sentence("calc.shorter")
+            Sentence("the number {text}… is too long", text=text[:20]),
+            hint=Sentence("use a shorter one"),
         )
     return Num(Fraction(plain))
 
@@ -54,20 +55,27 @@ def kept(value: Fraction, *terms: Num) -> Num:
 
 def too_large() -> ToolFailed:
     """Returns the error for numbers out of bounds."""
-    return ToolFailed(Sentence("calc.many_digits", most=MOST_DIGITS), hint=Sentence("calc.smaller"))
+    return ToolFailed(
+        Sentence("the result has more than {most} digits", most=MOST_DIGITS),
+        hint=Sentence("use smaller numbers"),
+    )
 
 
 def divide(left: Num, right: Num) -> Num:
     """Returns the quotient."""
     if not right.value:
-        raise ToolFailed(Sentence("calc.by_zero"), hint=Sentence("calc.check_divisor"))
+        raise ToolFailed(
+            Sentence("something is divided by zero"), hint=Sentence("check the divisor")
+        )
     return kept(left.value / right.value, left, right)
 
 
 def modulo(left: Num, right: Num) -> Num:
     """Returns the remainder, with the sign of the divisor."""
     if not right.value:
-        raise ToolFailed(Sentence("calc.by_zero"), hint=Sentence("calc.check_divisor"))
+        raise ToolFailed(
+            Sentence("something is divided by zero"), hint=Sentence("check the divisor")
+        )
     return kept(left.value % right.value, left, right)
 
 
@@ -75,7 +83,7 @@ def power(base: Num, exponent: Num) -> Num:
     """Returns a power; exact for whole exponents and exact roots."""
     number, times = base.value, exponent.value
     if not number and times < 0:
-        raise ToolFailed(Sentence("calc.zero_power"))
+        raise ToolFailed(Sentence("zero to a negative power is a division by zero"))
     if times.denominator == 1:
         bits = max(number.numerator.bit_length(), number.denominator.bit_length())
         is_unit = abs(number.numerator) <= 1 and number.denominator == 1
@@ -84,7 +92,7 @@ def power(base: Num, exponent: Num) -> Num:
         whole = times.numerator % 2 if is_unit and number else times.numerator
         return kept(number**whole, base, exponent)
     if number < 0:
-        raise ToolFailed(Sentence("calc.negative_root"))
+        raise ToolFailed(Sentence("a root of a negative number is not a real number"))
     root = _root(number, times.denominator) if base.is_exact and exponent.is_exact else None
     if root is not None:
         return power(Num(root), Num(Fraction(times.numerator)))
@@ -130,7 +138,9 @@ def near(function: Callable[[Decimal], Decimal], number: Num) -> Num:
     try:
         found = function(decimal(number))
     except (InvalidOperation, Overflow):
-        raise ToolFailed(Sentence("calc.no_value"), hint=Sentence("calc.check_arguments")) from None
+        raise ToolFailed(
+            Sentence("a function has no value there"), hint=Sentence("check its arguments")
+        ) from None
     if not found.is_finite():
         raise too_large()
     if abs(found.adjusted()) > MOST_DIGITS * 3:
@@ -146,7 +156,7 @@ def exponential(number: Num) -> Num:
 def logarithm(number: Num, base: Num | None = None) -> Num:
     """Returns a logarithm; the natural one without a base."""
     if number.value <= 0 or (base is not None and (base.value <= 0 or base.value == 1)):
-        raise ToolFailed(Sentence("calc.logarithm"))
+        raise ToolFailed(Sentence("a logarithm needs positive numbers and a base other than 1"))
     if base is None:
         return near(_EXACT.ln, number)
     exact = _exact_logarithm(number, base)
@@ -167,7 +177,9 @@ def by_float(function: Callable[[float], float], number: Num) -> Num:
     try:
         found = function(float(number.value))
     except (OverflowError, ValueError):
-        raise ToolFailed(Sentence("calc.no_value"), hint=Sentence("calc.check_arguments")) from None
+        raise ToolFailed(
+            Sentence("a function has no value there"), hint=Sentence("check its arguments")
+        ) from None
     return kept(Fraction(found), number, Num(Fraction(0), _FLOAT_SURE))
 
 
@@ -237,21 +249,32 @@ class Function:
         if len(flat) < self.least or (self.most is not None and len(flat) > self.most):
             many = f"{self.least}" if self.least == self.most else f"{self.least} or more"
             many = f"{self.least} to {self.most}" if self.most not in (None, self.least) else many
-            raise ToolFailed(Sentence("calc.takes", name=name, many=many, count=len(flat)))
+            raise ToolFailed(
+                Sentence(
+                    "{name} takes {many} numbers, not {count}",
+                    name=name,
+                    many=many,
+                    count=len(flat),
+                )
+            )
         return self.work(flat)
 
 
 def factorial(number: Num) -> Num:
     """Returns the product of all whole numbers up to one."""
-    value = _whole(number, Sentence("calc.a_factorial"))
+    value = _whole(number, Sentence("a factorial"))
     if not 0 <= value <= _LARGEST_FACTORIAL:
-        raise ToolFailed(Sentence("calc.factorial", most=_LARGEST_FACTORIAL))
+        raise ToolFailed(
+            Sentence("a factorial is of a number from 0 to {most}", most=_LARGEST_FACTORIAL)
+        )
     return kept(Fraction(math.factorial(value)))
 
 
 def _whole(number: Num, what: str) -> int:
     if number.value.denominator != 1:
-        raise ToolFailed(Sentence("calc.whole", what=what), hint=Sentence("calc.round_first"))
+        raise ToolFailed(
+            Sentence("{what} needs whole numbers", what=what), hint=Sentence("round them first")
+        )
     return number.value.numerator
 
 
@@ -269,7 +292,7 @@ def _wholes(function: Callable[..., int], what: str) -> Function:
 def _round(given: list[Num]) -> Num:
     places = _whole(given[1], "round") if len(given) > 1 else 0
     if abs(places) > _MOST_PLACES:
-        raise ToolFailed(Sentence("calc.places", most=_MOST_PLACES))
+        raise ToolFailed(Sentence("round takes up to {most} places", most=_MOST_PLACES))
     return kept(rounded(given[0].value, places), given[0])
 
 

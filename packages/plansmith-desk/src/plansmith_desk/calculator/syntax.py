@@ -67,7 +67,9 @@ class _Reader:
 
     def result(self) -> Num:
         if self._token.kind == "end":
-            raise ToolFailed(Sentence("calc.nothing"), hint=Sentence("calc.give_expression"))
+            raise ToolFailed(
+                Sentence("there is nothing to compute"), hint=Sentence("give an expression")
+            )
         found = self._sum()
         if self._token.kind != "end":
             raise self._unexpected()
@@ -89,7 +91,10 @@ class _Reader:
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise ToolFailed(Sentence("calc.deep", most=_DEEPEST), hint=Sentence("calc.split"))
+            raise ToolFailed(
+                Sentence("it is nested more than {most} deep", most=_DEEPEST),
+                hint=Sentence("split it up"),
+            )
 
     def _sum(self) -> _Operand:
         self._deeper()
@@ -146,8 +151,8 @@ class _Reader:
             if sign == "!":
                 found = _Operand(factorial(number))
                 if self._token.text == "!":
-                    hint = Sentence("calc.double_hint")
-                    raise ToolFailed(Sentence("calc.double"), hint=hint)
+                    hint = Sentence("write (3!)! for the factorial of one")
+                    raise ToolFailed(Sentence("!! could mean two things"), hint=hint)
                 continue
             found = _Operand(numbers.kept(number.value / 100, number), percent=True)
             self._refuse_remainder()
@@ -157,8 +162,8 @@ class _Reader:
         token = self._token
         follows = token.kind in ("number", "name") and token.text not in _WORDS
         if follows or token.text in ("(", "√"):
-            hint = Sentence("calc.percent_hint")
-            raise ToolFailed(Sentence("calc.percent"), hint=hint)
+            hint = Sentence("write 10 mod 3 for a remainder, 15% of 80 for a share")
+            raise ToolFailed(Sentence("% means percent, and nothing can follow it here"), hint=hint)
 
     def _primary(self) -> Value:
         token = self._token
@@ -192,7 +197,8 @@ class _Reader:
             return CONSTANTS[name]
         if name in FUNCTIONS:
             raise ToolFailed(
-                Sentence("calc.is_function", name=name), hint=Sentence("calc.write_call", name=name)
+                Sentence("{name} is a function", name=name),
+                hint=Sentence("write {name}(…)", name=name),
             )
         raise _unknown("calc.absent_value", token.text, {**CONSTANTS, **self._values})
 
@@ -210,20 +216,24 @@ class _Reader:
     def _close(self) -> None:
         if not self._take(")"):
             if self._token.kind == "end":
-                raise ToolFailed(Sentence("calc.bracket"), hint=Sentence("calc.add_bracket"))
+                raise ToolFailed(Sentence("a bracket is not closed"), hint=Sentence("add )"))
             raise self._unexpected()
 
     def _unexpected(self) -> ToolFailed:
         token = self._token
         if token.kind == "end":
-            return ToolFailed(Sentence("calc.ends_early"), hint=Sentence("calc.complete"))
+            return ToolFailed(
+                Sentence("the expression ends too early"), hint=Sentence("complete it")
+            )
         hints = {
             ",": "calc.decimals",
             ")": "calc.closes_none",
         }
         near = self._text[max(0, token.place - 20) : token.place + 20].strip()
         hint = Sentence(hints.get(token.text, "calc.operator"))
-        return ToolFailed(Sentence("calc.unexpected", text=token.text, near=near), hint=hint)
+        return ToolFailed(
+            Sentence("'{text}' is not expected in '{near}'", text=token.text, near=near), hint=hint
+        )
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -237,8 +247,10 @@ def _tokens(text: str) -> list[_Token]:
         # In the brackets of a function a comma stands between two numbers.
         match = _TOKEN.match(text, at) if not any(calls) else _UNGROUPED.match(text, at)
         if match is None:
-            hint = Sentence("calc.allowed")
-            raise ToolFailed(Sentence("calc.not_understood", text=text[at]), hint=hint)
+            hint = Sentence(
+                "numbers, + - * / // ^ %, mod, of, brackets, functions and names of values"
+            )
+            raise ToolFailed(Sentence("'{text}' is not understood", text=text[at]), hint=hint)
         token = _Token(str(match.lastgroup), match.group(), at)
         if token.kind == "grouped":
             token = _Token("number", token.text.replace(",", ""), at)
@@ -284,13 +296,16 @@ def plain(text: str) -> str:
     text = text.translate(_SIGNS)
     marks = {"¥" if mark in ("￥", "元", "块", "块钱") else mark for mark in _MONEY.findall(text)}
     if len(marks) > 1:
-        raise ToolFailed(Sentence("calc.currencies"), hint=Sentence("calc.convert_first"))
+        raise ToolFailed(
+            Sentence("two currencies are in one expression"),
+            hint=Sentence("convert one of them first"),
+        )
     text = _MONEY.sub("", text)
     for pattern, instead in _SPOKEN:
         text = pattern.sub(instead, text)
     if "除" in text:
-        hint = Sentence("calc.chu_hint")
-        raise ToolFailed(Sentence("calc.chu"), hint=hint)
+        hint = Sentence("write 除以: 100 除以 4 is 25")
+        raise ToolFailed(Sentence("除 alone could be read both ways"), hint=hint)
     return text
 
 
@@ -301,11 +316,14 @@ def ungrouped(text: str) -> str:
 
 def _single(value: Value) -> Num:
     if isinstance(value, list):
-        raise ToolFailed(Sentence("calc.list_given"), hint=Sentence("calc.sum_or_mean"))
+        raise ToolFailed(
+            Sentence("a list is given where a number is needed"),
+            hint=Sentence("sum(…) or mean(…) of it"),
+        )
     return value
 
 
 def _unknown(code: str, name: str, known: Mapping[str, object]) -> ToolFailed:
-    listed = Sentence("error.known", names=", ".join(sorted(known))[:300])
+    listed = Sentence("known: {names}", names=", ".join(sorted(known))[:300])
     hint = did_you_mean(name, known, otherwise=listed)
     return ToolFailed(Sentence(code, name=name), hint=hint)

@@ -139,7 +139,7 @@ class Unit(NamedTuple):
 def unit(text: str) -> Unit:
     """Parses a unit such as `km`, `kg*m/s^2` or `square feet`."""
     if len(text) > _LONGEST:
-        raise ToolFailed(Sentence("calc.long_unit"), hint=Sentence("calc.unit_short"))
+        raise ToolFailed(Sentence("the unit is too long"), hint=Sentence("such as km, kg or m/s"))
     plain = text.strip().translate(_SIGNS)
     plain = re.sub(r"(?<!\s)\s*+(?:\bper\b|/)\s*", "/", plain)
     divided = plain.split("/")
@@ -163,7 +163,10 @@ def _single(text: str) -> Unit:
         return _to(known[name], raised)
     match = _FACTOR.fullmatch(name)
     if match is None:
-        raise ToolFailed(Sentence("calc.not_unit", text=text), hint=Sentence("calc.unit_such"))
+        raise ToolFailed(
+            Sentence("'{text}' is not a unit", text=text),
+            hint=Sentence("such as km, lb, m^2, km/h or °C"),
+        )
     return _to(_named(match["name"]), raised * int(match["power"] or 1))
 
 
@@ -173,16 +176,22 @@ def _named(name: str) -> Unit:
         return known[name]
     singular = name.lower().removesuffix("s")
     if singular in _UNCERTAIN:
-        raise ToolFailed(Sentence("calc.unsure_unit", name=name), hint=_UNCERTAIN[singular])
+        raise ToolFailed(
+            Sentence("'{name}' is not one certain unit", name=name), hint=_UNCERTAIN[singular]
+        )
     alike = {each: known[each] for each in known if each.lower() == name.lower()}
     if len(set(alike.values())) == 1:
         return next(iter(alike.values()))
     if alike:
-        hint = Sentence("calc.exactly", alike=" or ".join(sorted(alike)))
-        raise ToolFailed(Sentence("calc.several_units", name=name), hint=hint)
+        hint = Sentence("write it exactly: {alike}", alike=" or ".join(sorted(alike)))
+        raise ToolFailed(Sentence("'{name}' could be several units", name=name), hint=hint)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
-    hint = Sentence("hint.mean", names=[*near]) if near else Sentence("calc.unit_such")
-    raise ToolFailed(Sentence("calc.no_unit", name=name), hint=hint)
+    hint = (
+        Sentence("did you mean {names}?", names=[*near])
+        if near
+        else Sentence("such as km, lb, m^2, km/h or °C")
+    )
+    raise ToolFailed(Sentence("there is no unit called '{name}'", name=name), hint=hint)
 
 
 def _to(one: Unit, power: int) -> Unit:
@@ -194,8 +203,8 @@ def _to(one: Unit, power: int) -> Unit:
 
 def _refuse_degrees(one: Unit) -> None:
     if one.offset:
-        hint = Sentence("calc.kelvin")
-        raise ToolFailed(Sentence("calc.degrees"), hint=hint)
+        hint = Sentence("a difference of temperatures is in K")
+        raise ToolFailed(Sentence("degrees cannot be part of a product"), hint=hint)
 
 
 def _times(several: list[Unit]) -> Unit:

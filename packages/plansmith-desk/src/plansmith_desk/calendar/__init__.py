@@ -262,7 +262,9 @@ class CalendarTools(PureTools):
         del job
         amounts = {unit: int(given[unit]) for unit in (*CALENDAR, *CLOCK) if unit in given}
         if not amounts:
-            raise ToolFailed(Sentence("date.nothing_added"), hint=Sentence("date.give_unit"))
+            raise ToolFailed(
+                Sentence("nothing is added"), hint=Sentence("give days, hours or another unit")
+            )
         return _result(plus(self._read(given), amounts))
 
     def _difference(self, given: Arguments, job: Job) -> Json:

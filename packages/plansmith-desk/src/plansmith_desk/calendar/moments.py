@@ -48,14 +48,18 @@ def zone_of(name: str) -> tzinfo:
 def _no_zone(name: str) -> ToolFailed:
     known = sorted(available_timezones())
     if not known:
-        hint = Sentence("error.no_tzdata")
+        hint = Sentence("this machine has no time zones: pip install tzdata")
     else:
         last = {each.rpartition("/")[2].lower(): each for each in known}
         wanted = name.strip().replace(" ", "_")
         near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.7)
         found = last.get(wanted.lower()) or (near[0] if near else "")
-        hint = Sentence("hint.mean", names=found) if found else Sentence("date.iana")
-    return ToolFailed(Sentence("error.no_zone", name=name[:60]), hint=hint)
+        hint = (
+            Sentence("did you mean {names}?", names=found)
+            if found
+            else Sentence("give an IANA name such as Europe/Oslo")
+        )
+    return ToolFailed(Sentence("there is no time zone '{name}'", name=name[:60]), hint=hint)
 
 
 def moment(text: str, zone: str) -> Moment:
@@ -65,7 +69,7 @@ def moment(text: str, zone: str) -> Moment:
     if inner is not None:
         text, zone = inner["time"].strip(), inner["zone"]
     if len(text) > _LONGEST:
-        raise ToolFailed(Sentence("date.long_text"), hint=_ISO)
+        raise ToolFailed(Sentence("the time is too long a text"), hint=_ISO)
     try:
         day = _day(text)
         found = datetime.fromisoformat(text) if day is None else datetime.combine(day, _MIDNIGHT)
@@ -73,15 +77,20 @@ def moment(text: str, zone: str) -> Moment:
         if found.tzinfo is not None:
             found.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise ToolFailed(Sentence("error.no_time", text=text, error=error), hint=_ISO) from None
+        raise ToolFailed(
+            Sentence("'{text}' is not a time: {error}", text=text, error=error), hint=_ISO
+        ) from None
     if found.tzinfo is None:
         return placed(found, zone, is_day=day is not None)
     if inner is None:
         return Moment(found, _offset_name(found))
     local = in_zone(found, zone)
     if found.utcoffset() not in (local.at.utcoffset(), timedelta(0)):
-        hint = Sentence("date.local", zone=zone, time=local.at.isoformat())
-        raise ToolFailed(Sentence("date.offset", text=text, zone=zone), hint=hint)
+        hint = Sentence("in {zone} it is {time}", zone=zone, time=local.at.isoformat())
+        raise ToolFailed(
+            Sentence("{text} has an offset that {zone} has not then", text=text, zone=zone),
+            hint=hint,
+        )
     return local
 
 
@@ -141,7 +150,9 @@ def in_zone(at: datetime, zone: str) -> Moment:
 
 def out_of_range() -> ToolFailed:
     """Returns the error for times before the year 1 and after the year 9999."""
-    return ToolFailed(Sentence("date.outside"), hint=Sentence("calc.smaller"))
+    return ToolFailed(
+        Sentence("that is outside the years 1 to 9999"), hint=Sentence("use smaller numbers")
+    )
 
 
 def plus(start: Moment, amounts: Mapping[str, int]) -> Moment:

@@ -69,8 +69,8 @@ def _of_region(city: str, region: str) -> str:
 def _zone(name: str) -> str:
     places = _places()
     if name in places.several:
-        hint = Sentence("date.name_city", names=places.several[name])
-        raise ToolFailed(Sentence("date.several_zones", name=name), hint=hint)
+        hint = Sentence("name a city, such as {names}", names=places.several[name])
+        raise ToolFailed(Sentence("{name} has several time zones", name=name), hint=hint)
     return places.zones.get(name) or _by_last_part().get(name, "")
 
 

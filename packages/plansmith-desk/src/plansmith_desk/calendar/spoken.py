@@ -95,7 +95,10 @@ def _split_clock(text: str) -> tuple[str, time | None]:
 
 def _time(text: str, hour: int, minute: int) -> time:
     if hour > 23 or minute > 59:
-        raise ToolFailed(Sentence("date.no_hour", text=text), hint=Sentence("date.hour_such"))
+        raise ToolFailed(
+            Sentence("'{text}' has no such time of day", text=text),
+            hint=Sentence("such as 14:30 or 2:30 pm"),
+        )
     return time(hour, minute)
 
 
@@ -117,7 +120,7 @@ def number(text: str) -> int:
         return (_DIGITS[tens] if tens else 1) * 10 + (_DIGITS[ones] if ones else 0)
     except KeyError:
         raise ToolFailed(
-            Sentence("calc.not_number", text=text), hint=Sentence("date.figures")
+            Sentence("'{text}' is not a number", text=text), hint=Sentence("write it in figures")
         ) from None
 
 
@@ -172,7 +175,9 @@ def _months(text: str, today: date, after: date) -> Spoken | None:
     at = today.year * 12 + today.month - 1 + (-months if found["past"] else months)
     year, month = divmod(at, 12)
     if not 1 <= year <= 9998:
-        raise ToolFailed(Sentence("date.far", text=text), hint=Sentence("calc.smaller"))
+        raise ToolFailed(
+            Sentence("'{text}' is too far away", text=text), hint=Sentence("use smaller numbers")
+        )
     return Spoken(date(year, month + 1, min(today.day, monthrange(year, month + 1)[1])))
 
 
@@ -230,7 +235,10 @@ def _holiday(text: str, today: date, after: date) -> Spoken | None:
         days = (rule(each) for each in (after.year, after.year + 1))
         day = next((each for each in days if each is not None and each >= after), None)
     if day is None:
-        raise ToolFailed(Sentence("date.day_unknown", text=text), hint=Sentence("date.itself"))
+        raise ToolFailed(
+            Sentence("the day of '{text}' is not known here", text=text),
+            hint=Sentence("give the date itself"),
+        )
     return Spoken(day)
 
 
@@ -266,8 +274,8 @@ def _numeric(text: str, today: date, after: date) -> Spoken | None:
         days = [_dated(text, *pair, said, after) for pair in ((second, first), (first, second))]
         read = " or ".join(f"{day.day} {_MONTHS[day.month - 1].title()}" for day in days)
         raise ToolFailed(
-            Sentence("date.could_be", text=text, read=read),
-            hint=Sentence("date.write_either", first=days[0], second=days[1]),
+            Sentence("'{text}' could be {read}", text=text, read=read),
+            hint=Sentence("write {first} or {second}", first=days[0], second=days[1]),
         )
     month, day = (second, first) if first > 12 else (first, second)
     return Spoken(_dated(text, month, day, said, after))
@@ -351,7 +359,10 @@ def _month(word: str) -> int:
 def _dated(text: str, month: int, day: int, year: int | None, after: date) -> date:
     """Returns the date; without a year the next one, as 29 February has it."""
     if not 1 <= month <= 12:
-        raise ToolFailed(Sentence("date.no_month", text=text), hint=Sentence("date.months"))
+        raise ToolFailed(
+            Sentence("'{text}' has no such month", text=text),
+            hint=Sentence("months go from 1 to 12"),
+        )
     years = [year] if year is not None else range(after.year, after.year + 9)
     for each in years:
         try:
@@ -360,8 +371,8 @@ def _dated(text: str, month: int, day: int, year: int | None, after: date) -> da
             continue
         if year is not None or found >= after:
             return found
-    hint = Sentence("date.day_of_month")
-    raise ToolFailed(Sentence("date.no_day", text=text), hint=hint)
+    hint = Sentence("give a day that its month has")
+    raise ToolFailed(Sentence("there is no day '{text}'", text=text), hint=hint)
 
 
 def _next_day(text: str, day: int, today: date) -> date:
@@ -370,7 +381,9 @@ def _next_day(text: str, day: int, today: date) -> date:
         found = today + timedelta(days=ahead)
         if found.day == day:
             return found
-    raise ToolFailed(Sentence("date.no_day", text=text), hint=Sentence("date.days"))
+    raise ToolFailed(
+        Sentence("there is no day '{text}'", text=text), hint=Sentence("months have 28 to 31 days")
+    )
 
 
 def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:

@@ -141,18 +141,25 @@ def _chart(given: Arguments, notes: list[str]) -> Chart:
         for name in columns
     ]
     if all(value is None for each in series for value in each.values):
-        raise ToolFailed(Sentence("chart.no_values"), hint=Sentence("chart.other_y"))
+        raise ToolFailed(
+            Sentence("there are no values to draw"), hint=Sentence("choose another column for y")
+        )
     labels = tuple(_label(row.get(given["x"])) for row in rows)
     kind = given["kind"]
     if kind in ("pie", "donut"):
         labels, series = _slices(labels, series, notes)
     if kind == "bar" and len(labels) * len(series) > _MOST_BARS:
-        hint = Sentence("chart.fewer_rows")
-        raise ToolFailed(Sentence("chart.many_bars", count=len(labels) * len(series)), hint=hint)
+        hint = Sentence("group or limit the rows, or draw a line")
+        raise ToolFailed(
+            Sentence("{count} bars are too many to be read", count=len(labels) * len(series)),
+            hint=hint,
+        )
     numeric = _numeric([row.get(given["x"]) for row in rows])
     if kind == "scatter" and numeric is None:
-        hint = Sentence("chart.scatter")
-        raise ToolFailed(Sentence("chart.not_numbers", name=given["x"]), hint=hint)
+        hint = Sentence("a scatter chart has numbers on both sides: draw bars or a line")
+        raise ToolFailed(
+            Sentence("'{name}' is not a column of numbers", name=given["x"]), hint=hint
+        )
     return Chart(kind, given["title"], given["x"], labels, tuple(series), numeric)
 
 
@@ -206,23 +213,25 @@ def _value(value: Any, name: str, row: int) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ToolFailed(
-            Sentence("chart.not_number", row=row, name=clip(name, 40)),
-            hint=Sentence("chart.choose_other"),
+            Sentence("row {row}: '{name}' is not a number", row=row, name=clip(name, 40)),
+            hint=Sentence("choose another"),
         )
     try:
         found = float(value)
     except (ValueError, OverflowError):
         raise ToolFailed(
             Sentence(
-                "chart.cell_not_number",
+                "row {row}: '{name}' is '{value}', not a number",
                 row=row,
                 name=clip(name, 40),
                 value=clip(str(value), 40),
             ),
-            hint=Sentence("chart.number_y"),
+            hint=Sentence("choose a column of numbers for y"),
         ) from None
     if not abs(found) < float("inf"):
-        raise ToolFailed(Sentence("chart.too_large", row=row, name=clip(name, 40)))
+        raise ToolFailed(
+            Sentence("row {row}: '{name}' is too large to be drawn", row=row, name=clip(name, 40))
+        )
     return found
 
 
@@ -241,11 +250,15 @@ def _slices(
 ) -> tuple[tuple[str, ...], list[Series]]:
     """Returns the shares of one column; joins small ones if there are too many."""
     if len(series) > 1:
-        raise ToolFailed(Sentence("chart.one_column"), hint=Sentence("chart.one_y"))
+        raise ToolFailed(
+            Sentence("a pie shows one column"), hint=Sentence("give one column for y, or draw bars")
+        )
     pairs = [(name, value or 0.0) for name, value in zip(labels, series[0].values, strict=True)]
     if any(value < 0 for _, value in pairs) or not any(value for _, value in pairs):
-        hint = Sentence("chart.bars")
-        raise ToolFailed(Sentence("chart.shares"), hint=hint)
+        hint = Sentence("draw bars instead")
+        raise ToolFailed(
+            Sentence("shares need values that are not negative, and not all zero"), hint=hint
+        )
     if len(pairs) > _MOST_SLICES:
         pairs.sort(key=lambda pair: -pair[1])
         rest = pairs[_MOST_SLICES - 1 :]
@@ -259,6 +272,8 @@ def _png(svg: str) -> bytes:
     try:
         resvg = import_module("resvg_py")
     except ImportError:
-        hint = Sentence("chart.install_png")
-        raise ToolFailed(Sentence("chart.png"), hint=hint) from None
+        hint = Sentence("run pip install resvg_py, or end the path with .svg")
+        raise ToolFailed(
+            Sentence("PNG needs resvg_py, which is not installed"), hint=hint
+        ) from None
     return bytes(resvg.svg_to_bytes(svg_string=svg, zoom=2.0))

@@ -119,7 +119,9 @@ def scale(values: Sequence[float], start: float, end: float, *, zero: bool) -> S
     """Returns a scale with room for all values, and with zero if `zero`."""
     low, high = min(values), max(values)
     if max(abs(low), abs(high)) > _LARGEST:
-        raise ToolFailed(Sentence("chart.values_large"), hint=Sentence("chart.larger_unit"))
+        raise ToolFailed(
+            Sentence("the values are too large to be drawn"), hint=Sentence("use a larger unit")
+        )
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
     if low == high:

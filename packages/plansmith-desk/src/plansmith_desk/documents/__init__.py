@@ -70,7 +70,8 @@ class DocumentTools(ToolSet):
         documents, notes = self._read(names, job)
         if not documents:
             raise ToolFailed(
-                Sentence("file.no_readable_text", name=given["pattern"]), hint=_joined(notes)
+                Sentence("{name} has no text that can be read", name=given["pattern"]),
+                hint=_joined(notes),
             )
         shares = _shares([len(each.text) for each in documents], self._limits.letters)
         for each, share in zip(documents, shares, strict=True):
@@ -142,14 +143,14 @@ class DocumentTools(ToolSet):
             return found
         with self._files.folder.opened(name) as file:
             if b"\0" in file.read(8192):
-                raise ToolFailed(Sentence("file.not_text", name=name))
+                raise ToolFailed(Sentence("{name} is not a text file", name=name))
             file.seek(0)
             with io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as lines:
                 # In pieces: a file may be one line of any length.
                 while piece := lines.readline(_LINE):
                     found.add(piece.rstrip("\n"), forms, ends=piece.endswith("\n"))
                     if job.given_up:
-                        raise ToolFailed(Sentence("file.count_stopped"))
+                        raise ToolFailed(Sentence("the count was given up"))
         found.end()
         return found
 
@@ -161,9 +162,12 @@ class DocumentTools(ToolSet):
             found = compare_files(first, second)
             return self._difference(found, told(found, names, unit="file"), same=first == second)
         if any(folders):
-            hint = Sentence("file.two_alike")
+            hint = Sentence("give two files, or two folders")
             raise ToolFailed(
-                Sentence("file.file_and_folder", first=names[0], second=names[1]), hint=hint
+                Sentence(
+                    "{first} and {second} are a file and a folder", first=names[0], second=names[1]
+                ),
+                hint=hint,
             )
         digests = [self._digest(name) for name in names]
         same = digests[0] == digests[1]
@@ -217,7 +221,8 @@ class DocumentTools(ToolSet):
                 made.update(piece)
             if stamp(before) != stamp(os.fstat(file.fileno())):
                 raise ToolFailed(
-                    Sentence("file.changed_reading", name=name), hint=Sentence("error.once_more")
+                    Sentence("{name} changed while it was read", name=name),
+                    hint=Sentence("try it again"),
                 )
         return made.digest()
 

@@ -74,11 +74,11 @@ class Selection:
     def _missing(self, path: str, every: list[str]) -> ToolFailed:
         near = _nearest(path, every)
         if is_pattern(path):
-            return ToolFailed(Sentence("file.none_fits", path=path), hint=near)
+            return ToolFailed(Sentence("no file fits {path}", path=path), hint=near)
         try:
             with self.folder.opened(path):
                 return ToolFailed(
-                    Sentence("file.changed", name=path), hint=Sentence("error.once_more")
+                    Sentence("{name} changed meanwhile", name=path), hint=Sentence("try it again")
                 )
         except ToolFailed as error:
             return ToolFailed(error.message, hint=error.hint or near)

@@ -53,7 +53,7 @@ _HEAD: Final = 4_096
 def _in_child(name: str, data: bytes, *, head: bool, seconds: float) -> dict[str, Any]:
     if kind(name) == ".pdf" and find_spec("pypdf") is None:
         hint = 'pip install "plansmith[documents]"'
-        raise ToolFailed(Sentence("file.needs_pypdf"), hint=hint)
+        raise ToolFailed(Sentence("PDF needs pypdf, which is not installed"), hint=hint)
     arguments = {"name": name, "data": b64encode(data).decode("ascii"), "head": head}
     limits = ProcessLimits(seconds=seconds, memory_bytes=_MEMORY, grace_s=_GRACE_S)
     try:
@@ -61,7 +61,7 @@ def _in_child(name: str, data: bytes, *, head: bool, seconds: float) -> dict[str
     except ToolBusy:
         raise
     except ToolFailed:
-        hint = Sentence("file.harmful")
+        hint = Sentence("it is damaged, or made to do harm: use another version of it")
         message = f"{name} takes too much time or memory to be read"
         raise ToolFailed(message, hint=hint) from None
     if "failed" in found:
@@ -110,7 +110,7 @@ def _decoded(name: str, data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace").removeprefix("\ufeff")
     if b"\0" in data:
-        raise ToolFailed(Sentence("file.not_text", name=name))
+        raise ToolFailed(Sentence("{name} is not a text file", name=name))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -119,7 +119,9 @@ def _decoded(name: str, data: bytes) -> str:
     # Chinese text of older programs. Other bytes read so give rare signs between Latin letters.
     if len(_USUAL_CHINESE.findall(text)) > 0.3 * len(text) and "\ufffd" not in text:
         return text
-    raise ToolFailed(Sentence("file.not_utf8", name=name), hint=Sentence("file.save_utf8"))
+    raise ToolFailed(
+        Sentence("{name} is not a text file in UTF-8", name=name), hint=Sentence("save it as UTF-8")
+    )
 
 
 _MOST_PAGES: Final = 500
@@ -139,8 +141,10 @@ def _pdf_text(name: str, data: bytes) -> tuple[str, list[str]]:
         raise _damaged_pdf(name)
     filled = [text.strip() for text in texts if text and text.strip()]
     if not filled:
-        hint = Sentence("file.pictures")
-        raise ToolFailed(Sentence("file.no_text", name=name), hint=hint)
+        hint = Sentence(
+            "its pages are pictures: use a version with text, or one made by text recognition"
+        )
+        raise ToolFailed(Sentence("{name} has no text", name=name), hint=hint)
     notes: list[str] = []
     if len(texts) < count:
         notes.append(f"only the first {len(texts)} of {count} pages of {name} were read")
@@ -168,7 +172,10 @@ def _pdf_reader(name: str, data: bytes) -> Any:
     except Exception:  # noqa: BLE001 - a broken file ends in whatever error the library meets
         raise _damaged_pdf(name) from None
     if locked:
-        raise ToolFailed(Sentence("file.password", name=name), hint=Sentence("file.no_password"))
+        raise ToolFailed(
+            Sentence("{name} is protected by a password", name=name),
+            hint=Sentence("save it without a password"),
+        )
     return reader
 
 
@@ -197,8 +204,8 @@ def _pdf_pages(reader: Any, count: int) -> Iterator[str | None]:
 
 
 def _damaged_pdf(name: str) -> ToolFailed:
-    hint = Sentence("file.damaged_hint")
-    return ToolFailed(Sentence("file.not_pdf", name=name), hint=hint)
+    hint = Sentence("the file is damaged: make it again, or open it in a viewer")
+    return ToolFailed(Sentence("{name} is not a PDF that can be read", name=name), hint=hint)
 
 
 _DOCX_PART: Final = "word/document.xml"
@@ -221,16 +228,21 @@ def _docx_text(name: str, data: bytes) -> tuple[str, list[str]]:
                 read += len(piece)
                 if read > _MOST_UNPACKED:
                     message = f"{name} unpacks to more than {_MOST_UNPACKED:,} bytes"
-                    raise ToolFailed(message, hint=Sentence("file.smaller"))
+                    raise ToolFailed(message, hint=Sentence("use a smaller file"))
                 body.feed(piece, last=False)
             if not body.is_full:
                 body.feed(b"", last=True)
     except _BROKEN_DOCX:
-        hint = Sentence("file.docx_hint")
-        raise ToolFailed(Sentence("file.not_docx", name=name), hint=hint) from None
+        hint = Sentence("it is damaged, or protected by a password: save it again as .docx")
+        raise ToolFailed(
+            Sentence("{name} is not a DOCX file that can be read", name=name), hint=hint
+        ) from None
     text = body.text()
     if not text.strip():
-        raise ToolFailed(Sentence("file.no_text", name=name), hint=Sentence("file.only_pictures"))
+        raise ToolFailed(
+            Sentence("{name} has no text", name=name),
+            hint=Sentence("perhaps it holds only pictures"),
+        )
     notes = [f"only the first {_MOST_LETTERS:,} characters of {name} were read"]
     return text, notes if body.is_full else []
 
@@ -326,7 +338,10 @@ class _Body:
     def _refuse(self, *declared: object) -> None:
         # No real document declares entities; one that does wants to read or to explode.
         del declared
-        raise ToolFailed(Sentence("file.doctype", name=self._name), hint=Sentence("file.save_docx"))
+        raise ToolFailed(
+            Sentence("{name} declares a document type", name=self._name),
+            hint=Sentence("save it again as .docx"),
+        )
 
 
 def _local(tag: str) -> str:

@@ -148,7 +148,7 @@ def _moved(folder: _UnwrittenFolder, spec: ToolSpec, values: Mapping[str, Json])
         return Preview(moved=(old, target))  # its files are not shown one by one
     content = folder.content(old)
     if content is None:
-        raise ToolFailed(Sentence("file.absent", name=old))
+        raise ToolFailed(Sentence("there is no {name}", name=old))
     gone = FileChange(old, content, None)
     if spec == moving.DELETE:
         return Preview((gone,), moved=(old,))
@@ -186,6 +186,8 @@ class SeenFiles:
             is_done = now is not None and now.is_done and call.attempt > 1
             if now is not None and now.seen != call.seen and not is_done:
                 names = ", ".join(each.path for each in now.changes) or tool
-                hint = Sentence("file.look_again")
-                raise ToolFailed(Sentence("file.changed_after", names=names), hint=hint)
+                hint = Sentence("continue the run from here to look at it again")
+                raise ToolFailed(
+                    Sentence("{names} changed after you allowed this", names=names), hint=hint
+                )
         return await self._source.call(tool, arguments, call)

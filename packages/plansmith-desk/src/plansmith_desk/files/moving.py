@@ -33,7 +33,7 @@ _MOST_BYTES: Final = 2_000_000_000
 _YES: Final = {"type": "boolean"}
 _TO: Final = string("The new path, or the folder that it goes into.", minLength=1)
 _OVERWRITE: Final = flag("Replace a file that is there.")
-_THERE: Final = Sentence("file.overwrite")
+_THERE: Final = Sentence("choose another name, or set overwrite to true")
 
 MOVE: Final = ToolSpec(
     name="files.move",
@@ -118,7 +118,8 @@ class MovingTools(ToolSet):
         with self._turn, self._there(given["path"]) as old:
             if old.is_folder:
                 raise ToolFailed(
-                    Sentence("file.is_folder", name=old.name), hint=Sentence("file.one_by_one")
+                    Sentence("{name} is a folder", name=old.name),
+                    hint=Sentence("copy its files one by one"),
                 )
             to = new_path(self._folder, old.name, given["to"])
             with (
@@ -127,7 +128,11 @@ class MovingTools(ToolSet):
             ):
                 size = os.fstat(source.fileno()).st_size
                 if size > self._most:
-                    raise ToolFailed(Sentence("file.large", name=old.name, most=self._most))
+                    raise ToolFailed(
+                        Sentence(
+                            "{name} is larger than {most} bytes", name=old.name, most=self._most
+                        )
+                    )
                 changed = self._copied(source, new, job, overwrite=given.get("overwrite", False))
             return {"path": new.name, "from": old.name, "bytes": size, "changed": changed}
 
@@ -145,11 +150,13 @@ class MovingTools(ToolSet):
         with replacing(new.place, new.last, new.name, old=new.state) as file:
             while piece := source.read(_PIECE):
                 if job.given_up:
-                    raise ToolFailed(Sentence("file.copy_stopped"))
+                    raise ToolFailed(Sentence("the copy was given up"))
                 file.write(piece)
             os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode) & 0o777)
             if stamp(before) != stamp(os.fstat(source.fileno())):
-                raise ToolFailed(Sentence("file.changed_copying"), hint=Sentence("error.once_more"))
+                raise ToolFailed(
+                    Sentence("the file changed while it was copied"), hint=Sentence("try it again")
+                )
         return True
 
     def _delete(self, given: Arguments, job: Job) -> Json:
@@ -162,8 +169,10 @@ class MovingTools(ToolSet):
                     os.unlink(old.last, dir_fd=old.place)
             except OSError as error:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                    hint = Sentence("file.empty_only")
-                    raise ToolFailed(Sentence("file.not_empty", name=old.name), hint=hint) from None
+                    hint = Sentence("only an empty folder is deleted: delete its files first")
+                    raise ToolFailed(
+                        Sentence("{name} is not empty", name=old.name), hint=hint
+                    ) from None
                 raise failed(old.name, error) from None
             flush(old.place, old.name)
             return {"path": old.name, "deleted": True}
@@ -176,9 +185,11 @@ class MovingTools(ToolSet):
                 # Whether that is our own doing cannot be told: a person has to look.
                 gone = to and self._folder.is_file(to)
                 hint = (
-                    Sentence("file.moved_already", name=to) if gone else Sentence("file.list_first")
+                    Sentence("{name} is there: was it moved already?", name=to)
+                    if gone
+                    else Sentence("list the folder first")
                 )
-                raise ToolFailed(Sentence("file.absent", name=entry.name), hint=hint)
+                raise ToolFailed(Sentence("there is no {name}", name=entry.name), hint=hint)
             if not entry.is_folder:
                 _check_file(entry)
             elif is_protected_below(entry.state):
@@ -204,9 +215,15 @@ def new_path(folder: Folder, old: str, to: str) -> str:
     if into != old and (to.endswith("/") or folder.is_folder(to)):
         into = f"{into}/{last}" if into else last
     if into == old:
-        raise ToolFailed(Sentence("file.same_name", name=into), hint=Sentence("file.other_place"))
+        raise ToolFailed(
+            Sentence("{name} is its name already", name=into),
+            hint=Sentence("give another name or folder"),
+        )
     if into.startswith(f"{old}/"):
-        raise ToolFailed(Sentence("file.into_itself", name=old), hint=Sentence("file.other_folder"))
+        raise ToolFailed(
+            Sentence("{name} cannot go into itself", name=old),
+            hint=Sentence("choose another folder"),
+        )
     return into
 
 
@@ -225,8 +242,10 @@ def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
         raise ToolFailed(Sentence("file.exists", name=new.name), hint=_THERE) from None
     except OSError as error:
         if error.errno == errno.EXDEV:
-            hint = Sentence("file.copy_delete")
-            raise ToolFailed(Sentence("file.other_disk", name=new.name), hint=hint) from None
+            hint = Sentence("copy it, and delete it then")
+            raise ToolFailed(
+                Sentence("{name} is on another disk", name=new.name), hint=hint
+            ) from None
         raise failed(old.name, error) from None
     flush(new.place, new.name)
     flush(old.place, old.name)
@@ -247,7 +266,9 @@ def _link(old: _Entry, new: _Entry) -> None:
     states = (os.stat(each.last, dir_fd=each.place, follow_symlinks=False) for each in (old, new))
     if not all(_is_same(old, state) for state in states):
         os.unlink(new.last, dir_fd=new.place)
-        raise ToolFailed(Sentence("file.changed", name=old.name), hint=Sentence("error.once_more"))
+        raise ToolFailed(
+            Sentence("{name} changed meanwhile", name=old.name), hint=Sentence("try it again")
+        )
     try:
         os.unlink(old.last, dir_fd=old.place)
     except OSError:
@@ -261,7 +282,7 @@ def _rename(old: _Entry, new: _Entry) -> None:
 
 def _replace(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
     if old.is_folder or not overwrite:
-        hint = Sentence("error.other_name") if old.is_folder else _THERE
+        hint = Sentence("choose another name") if old.is_folder else _THERE
         raise ToolFailed(Sentence("file.exists", name=new.name), hint=hint)
     _check_file(new)
     _rename(old, new)

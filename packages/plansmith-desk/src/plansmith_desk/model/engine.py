@@ -133,7 +133,13 @@ class Engine:
         except _CallerLeft:
             return
         except NotPrepared as reason:
-            handler({"preparing": Sentence("model.only_slower", reason=reason.args[0])})
+            handler(
+                {
+                    "preparing": Sentence(
+                        "the model works, only slower: {reason}", reason=reason.args[0]
+                    )
+                }
+            )
             return
         self.adapter = self._preparation = None
 
@@ -176,10 +182,15 @@ class Engine:
         try:
             return library.Server(params)
         except RuntimeError:
-            hint = Sentence("model.check_tells")
-            over = Sentence("model.over_adapter", adapter=self.adapter) if self.adapter else ""
+            hint = Sentence("`plansmith model check` tells whether the file is damaged")
+            over = (
+                Sentence(" with the adapter {adapter}", adapter=self.adapter)
+                if self.adapter
+                else ""
+            )
             raise ModelFailed(
-                Sentence("model.not_loaded", path=self.path, over=over), hint=hint
+                Sentence("{path}{over} cannot be loaded as a model", path=self.path, over=over),
+                hint=hint,
             ) from None
 
 
@@ -226,8 +237,10 @@ def _library() -> Any:
     try:
         return importlib.import_module("xllamacpp")
     except ImportError:
-        hint = Sentence("model.install_local")
-        raise Misconfigured(Sentence("model.runtime_gone"), hint=hint) from None
+        hint = Sentence("install plansmith[local]")
+        raise Misconfigured(
+            Sentence("the runtime for embedded models is missing"), hint=hint
+        ) from None
     finally:
         if before is None:
             del os.environ[_WAITING]

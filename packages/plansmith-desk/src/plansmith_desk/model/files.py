@@ -44,11 +44,14 @@ class Adapter:
     def find(self) -> Path:
         """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
         path = self.path
-        hint = Sentence("model.install_again")
+        hint = Sentence("install plansmith again")
         if not path.is_file():
-            raise Misconfigured(Sentence("model.adapter_missing", path=path), hint=hint)
+            raise Misconfigured(Sentence("the adapter {path} is missing", path=path), hint=hint)
         if digest_of(path) != self.sha256:
-            raise Misconfigured(Sentence("model.adapter_damaged", path=path), hint=hint)
+            raise Misconfigured(
+                Sentence("{path} is damaged: its hash is not that of the adapter", path=path),
+                hint=hint,
+            )
         return path
 
 
@@ -78,7 +81,9 @@ KNOWN: Final = {
     for each in (
         KnownModel(
             name=DEFAULT,
-            about=Sentence("model.about_planner"),
+            about=Sentence(
+                "plans in English and Chinese, with an adapter of our own; about 1 GB of memory"
+            ),
             size=491_400_064,
             sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
             licence="Apache-2.0",
@@ -98,7 +103,7 @@ KNOWN: Final = {
         ),
         KnownModel(
             name="smollm2-135m",
-            about=Sentence("model.about_trial"),
+            about=Sentence("to try out the runtime; too small to plan"),
             size=98_362_432,
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             licence="Apache-2.0",
@@ -113,8 +118,8 @@ def known_model(name: str) -> KnownModel:
     """Returns the model of a name; the default one for an empty name."""
     found = KNOWN.get(name or DEFAULT)
     if found is None:
-        hint = Sentence("model.known_are", names=[*KNOWN])
-        raise Misconfigured(Sentence("model.not_known", name=name), hint=hint)
+        hint = Sentence("known: {names}; any other GGUF file is used by its path", names=[*KNOWN])
+        raise Misconfigured(Sentence("there is no known model '{name}'", name=name), hint=hint)
     return found
 
 
@@ -213,11 +218,22 @@ class ModelFolder:
         """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
         path = self.path(model)
         if not path.is_file():
-            hint = Sentence("model.pull_it", name=model.name, size=f"{model.size / 1e9:.2f}")
-            raise Misconfigured(Sentence("model.not_on_machine", name=model.name), hint=hint)
+            hint = Sentence(
+                "plansmith model pull {name} ({size} GB)",
+                name=model.name,
+                size=f"{model.size / 1e9:.2f}",
+            )
+            raise Misconfigured(
+                Sentence("the model {name} is not on this machine", name=model.name), hint=hint
+            )
         if not self.is_right(model):
-            hint = Sentence("model.pull_again", name=model.name)
-            raise Misconfigured(Sentence("model.file_damaged", path=path), hint=hint)
+            hint = Sentence(
+                "plansmith model remove {name}, then plansmith model pull {name}", name=model.name
+            )
+            raise Misconfigured(
+                Sentence("{path} is damaged: its hash is not that of the model", path=path),
+                hint=hint,
+            )
         return path
 
     def remove(self, name: str) -> int:
@@ -306,7 +322,7 @@ def _existing(name: str) -> Path:
     path = Path(name).expanduser()
     if not path.is_file():
         raise Misconfigured(
-            Sentence("error.no_file_there", file=path), hint=Sentence("error.check_path")
+            Sentence("there is no file {file}", file=path), hint=Sentence("check the path")
         )
     return path
 

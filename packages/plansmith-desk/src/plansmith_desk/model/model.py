@@ -69,8 +69,13 @@ class LocalModel:
                 if progress := _reading(piece) or (said and pace.writing()):
                     yield TextDelta("", progress)
         if reason == "length":
-            hint = Sentence("model.ask_less")
-            raise ModelFailed(Sentence("model.unfinished", name=self._name, limit=limit), hint=hint)
+            hint = Sentence("ask for less, or give the model a larger context")
+            raise ModelFailed(
+                Sentence(
+                    "{name} stopped after {limit} tokens, unfinished", name=self._name, limit=limit
+                ),
+                hint=hint,
+            )
         yield ModelDone(_usage(timings), self._name)
 
     async def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
@@ -94,14 +99,14 @@ def _reading(piece: Mapping[str, Any]) -> str:
     Before the first prompt the model itself may be prepared, which says so in its own words.
     """
     if "loading" in piece:
-        return Sentence("planning.loading", size=f"{piece['loading'] / 1e6:,.0f}")
+        return Sentence("loading the model, {size} MB", size=f"{piece['loading'] / 1e6:,.0f}")
     if "preparing" in piece:
         return str(piece["preparing"])
     told = cast("Mapping[str, int]", piece.get("prompt_progress") or {})
     known, done, whole = (int(told.get(name, 0)) for name in ("cache", "processed", "total"))
     if whole <= known:
         return ""
-    return Sentence("planning.reading", done=done - known, whole=whole - known)
+    return Sentence("reading, {done} of {whole} tokens", done=done - known, whole=whole - known)
 
 
 class _Pace:
@@ -121,7 +126,7 @@ class _Pace:
             return ""
         self._told = now
         pace = f"{self._tokens / (now - self._start):.0f}"
-        return Sentence("planning.writing", count=self._tokens, pace=pace)
+        return Sentence("writing, {count} tokens, {pace} a second", count=self._tokens, pace=pace)
 
 
 async def _pieces(
@@ -175,17 +180,17 @@ def _usage(timings: Mapping[str, Any]) -> Usage:
 
 
 def _failure(error: Mapping[str, Any]) -> ModelFailed:
-    message = error.get("message") or Sentence("model.no_reason")
+    message = error.get("message") or Sentence("no reason was given")
     if error.get("type") == "exceed_context_size_error":
         return PromptTooLong(
             Sentence(
-                "model.context_full",
+                "the prompt has {count} tokens, and the context of the embedded model {most}",
                 count=error.get("n_prompt_tokens"),
                 most=error.get("n_ctx"),
             ),
-            hint=Sentence("model.fewer"),
+            hint=Sentence("give it fewer tools, documents or messages, or raise context_tokens"),
         )
-    return ModelFailed(Sentence("model.gave_none", why=message))
+    return ModelFailed(Sentence("the embedded model gave no answer: {why}", why=message))
 
 
 _ASKED = "Is water wet? Answer yes or no."

@@ -69,18 +69,24 @@ class Preparation:
                         self._make(tell, threads)
             except FolderBusy:
                 if not waited:
-                    tell(Sentence("model.waits_preparing", name=self.model.name))
+                    tell(
+                        Sentence(
+                            "waiting for another process that prepares {name}", name=self.model.name
+                        )
+                    )
                 waited = True
             except OSError as error:
                 raise NotPrepared(
-                    Sentence("error.file_unwritable", path=self.path, error=error)
+                    Sentence("{path} cannot be written: {error}", path=self.path, error=error)
                 ) from None
         return self.path
 
     def _make(self, tell: Tell, threads: int) -> None:
         self._check()
         models, fresh = ModelFolder(self.folder), self.path.with_name(f"{self.path.name}.new")
-        told = _Percent(Sentence("model.preparing", name=self.model.name), tell)
+        told = _Percent(
+            Sentence("preparing {name} for this machine, once", name=self.model.name), tell
+        )
         # numpy takes long to load, and only this needs it.
         merge: Any = import_module("plansmith_desk.model.gguf.merge").merge
         try:
@@ -97,14 +103,18 @@ class Preparation:
 
     def _check(self) -> None:
         if find_spec("numpy") is None:
-            raise NotPrepared(Sentence("model.no_numpy"))
+            raise NotPrepared(Sentence("numpy is missing: install plansmith[local]"))
         # The prepared file is never larger than the one that it is made from.
         free, need = shutil.disk_usage(self.folder).free, self.model.size + _SPARE
         if free < need:
             short = Sentence(
-                "model.short_of_mb", need=f"{need / 1e6:.0f}", free=f"{free / 1e6:.0f}"
+                "{need} MB are needed and {free} MB are free",
+                need=f"{need / 1e6:.0f}",
+                free=f"{free / 1e6:.0f}",
             )
-            raise NotPrepared(Sentence("model.little_space", folder=self.folder, why=short))
+            raise NotPrepared(
+                Sentence("{folder} has too little space: {why}", folder=self.folder, why=short)
+            )
 
     def _remove_others(self, models: ModelFolder) -> None:
         """Removes files of earlier adapters; keeps the shipped one's beside that of a trial."""
@@ -144,4 +154,4 @@ class _Percent:
         percent = int(share * 100)
         if percent >= self._next:
             self._next = percent // _STEP * _STEP + _STEP
-            self._tell(Sentence("text.with_reason", text=self._work, reason=f"{percent} %"))
+            self._tell(Sentence("{text}: {reason}", text=self._work, reason=f"{percent} %"))

@@ -343,7 +343,7 @@ _NOTHING: Final = {
     "zh": "还没有语言模型，而只按词语看，这里没有适合这个请求的工具。"
     "`plansmith model pull` 获取模型，`--model` 指定模型。",
 }
-_HINT: Final = Sentence("model.get_one")
+_HINT: Final = Sentence("plansmith model pull gets a model, --model names one")
 
 
 class RulesModel:
@@ -369,16 +369,18 @@ def _answer_text(prompt: Prompt) -> str:
         case ReplyBrief(style="results") as brief:
             return worded(Task.of(brief), "")
         case _ if prompt.schema is not None:
-            raise ModelRefused(Sentence("model.needed"), hint=_HINT)
+            raise ModelRefused(
+                Sentence("this needs a language model, and none is set up"), hint=_HINT
+            )
         case _:
-            raise ModelRefused(Sentence("model.none_to_word"), hint=_HINT)
+            raise ModelRefused(Sentence("no language model is set up to word it"), hint=_HINT)
 
 
 def _plan(brief: PlanBrief) -> dict[str, Json]:
     task = DraftTask.of(brief)
     if task.remark:
-        hint = Sentence("model.edit_by_hand", hint=_HINT)
-        raise ModelRefused(Sentence("model.rules_cannot"), hint=hint)
+        hint = Sentence("plansmith runs edit changes a plan by hand; {hint}", hint=_HINT)
+        raise ModelRefused(Sentence("rules cannot make another plan"), hint=hint)
     language = language_of(brief.locale)
     calls = calls_for(task.request, task.tools)
     tools = {tool.name: tool for tool in task.tools}
@@ -391,6 +393,10 @@ def _plan(brief: PlanBrief) -> dict[str, Json]:
 def rules_model(name: str) -> RulesModel:
     """Returns the rules as a model; there is one only, without a name."""
     if name:
-        hint = Sentence("model.names_are")
-        raise Misconfigured(Sentence("model.no_name", name=f"rules:{name}"), hint=hint)
+        hint = Sentence(
+            "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
+        )
+        raise Misconfigured(
+            Sentence("'{name}' is not the name of a model", name=f"rules:{name}"), hint=hint
+        )
     return RulesModel()

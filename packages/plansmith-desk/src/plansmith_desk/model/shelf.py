@@ -32,11 +32,17 @@ class EmbeddedShelf(ModelFolder):
         known = KNOWN.get(name)
         here = self.has(known) if known else Path(name).expanduser().is_file()
         if not here:
-            flaw = Sentence("model.no_file", how=self.pull_hint)
+            flaw = Sentence("its file is not here ({how})", how=self.pull_hint)
             return Tried("embedded", f"local:{name}", flaw)
         if not self.has_runtime:
-            return Tried("embedded", f"local:{name}", Sentence("model.no_runtime"))
-        return Choice("embedded", f"local:{name}", Sentence("model.embedded"))
+            return Tried(
+                "embedded", f"local:{name}", Sentence("its runtime is missing (plansmith[local])")
+            )
+        return Choice(
+            "embedded",
+            f"local:{name}",
+            Sentence("embedded: no key in the environment, no server on this machine"),
+        )
 
     def models(self) -> Sequence[KeptModel]:
         """Returns the models that are good at plans."""

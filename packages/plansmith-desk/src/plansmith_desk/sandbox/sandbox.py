@@ -91,8 +91,8 @@ class Sandbox:
     async def run(self, code: str, files: Mapping[str, bytes] | None = None) -> Outcome:
         """Runs code with files in its working folder; returns its output and the files it made."""
         if sys.platform != "linux":
-            hint = Sentence("sandbox.elsewhere")
-            raise Misconfigured(Sentence("sandbox.linux_only"), hint=hint)
+            hint = Sentence("use an agent on another machine, or leave the coder out")
+            raise Misconfigured(Sentence("the sandbox works only on Linux"), hint=hint)
         given = {**(files or {}), "main.py": code.encode(errors="replace")}
         self._check(given)
         folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="plansmith-box-"))
@@ -107,12 +107,14 @@ class Sandbox:
             parts = PurePosixPath(name).parts
             plain = parts and not name.startswith("/") and "\0" not in name
             if not plain or any(part == ".." or part.startswith(".") for part in parts):
-                raise ToolFailed(Sentence("sandbox.bad_name", name=name))
+                raise ToolFailed(
+                    Sentence("'{name}' is not a valid name for a file in the sandbox", name=name)
+                )
         size = sum(map(len, files.values()))
         if size > self.limits.given_bytes:
             raise ToolFailed(
-                Sentence("sandbox.files_large", count=size),
-                hint=Sentence("sandbox.limit", most=self.limits.given_bytes),
+                Sentence("the files for the sandbox have {count} bytes", count=size),
+                hint=Sentence("the limit is {most} bytes", most=self.limits.given_bytes),
             )
 
     async def _launch(self, folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -135,7 +137,7 @@ class Sandbox:
                 line = json.dumps(job).encode() + b"\n"
                 return _parsed(*await _exchange(process, line))
         except TimeoutError:
-            raise ToolFailed(Sentence("sandbox.silent")) from None
+            raise ToolFailed(Sentence("the sandbox did not answer")) from None
         finally:
             await asyncio.shield(_stop(process))
 
@@ -170,16 +172,23 @@ def _parsed(result: bytes, trouble: bytes) -> dict[str, Any]:
         parsed: dict[str, Any] = json.loads(result)
     except ValueError:
         last = trouble.decode(errors="replace").strip().splitlines()[-1:] or [
-            Sentence("sandbox.said_nothing")
+            Sentence("it said nothing")
         ]
-        raise ToolFailed(Sentence("sandbox.not_set_up", why=last[0][:500])) from None
+        raise ToolFailed(
+            Sentence("the sandbox could not be set up: {why}", why=last[0][:500])
+        ) from None
     if "refused" in parsed:
         raise Misconfigured(
-            Sentence("sandbox.not_confined", why="; ".join(parsed["refused"])),
-            hint=Sentence("sandbox.allow"),
+            Sentence(
+                "code is not run, because it cannot be confined here: {why}",
+                why="; ".join(parsed["refused"]),
+            ),
+            hint=Sentence(
+                "allow user namespaces on this machine, or accept a weak sandbox (allow_weak)"
+            ),
         )
     if "broken" in parsed:
-        raise ToolFailed(Sentence("sandbox.not_set_up", why=parsed["broken"]))
+        raise ToolFailed(Sentence("the sandbox could not be set up: {why}", why=parsed["broken"]))
     return parsed
 
 
@@ -229,7 +238,11 @@ async def wall_findings() -> list[WallFinding]:
     try:
         outcome = await Sandbox(allow_weak=True).run("")
     except PlansmithError as error:
-        return [WallFinding("warning", Sentence("sandbox.no_code", why=error.message), error.hint)]
+        return [
+            WallFinding(
+                "warning", Sentence("no code is run here: {why}", why=error.message), error.hint
+            )
+        ]
     standing = joined(
         [
             Sentence(f"sandbox.wall_{name.replace(' ', '_')}")
@@ -237,12 +250,17 @@ async def wall_findings() -> list[WallFinding]:
             if name in outcome.standing
         ]
     )
-    found = [WallFinding("ok", Sentence("sandbox.walls", walls=standing))] if standing else []
+    found = (
+        [WallFinding("ok", Sentence("code runs with {walls}", walls=standing))] if standing else []
+    )
     if "namespaces" not in outcome.standing:
-        message = Sentence("sandbox.weak")
-        found.append(WallFinding("warning", message, Sentence("sandbox.namespaces")))
+        message = Sentence("code is not run here unless a weak sandbox is accepted (allow_weak)")
+        found.append(
+            WallFinding("warning", message, Sentence("allow user namespaces on this machine"))
+        )
     found += [
-        WallFinding("warning", Sentence("sandbox.open", what=each)) for each in outcome.missing
+        WallFinding("warning", Sentence("not confined: {what}", what=each))
+        for each in outcome.missing
     ]
     lacking = [
         Sentence(f"sandbox.lacks_{name}")
@@ -250,8 +268,17 @@ async def wall_findings() -> list[WallFinding]:
         if f"cgroup {name}" not in outcome.standing
     ]
     if lacking:
-        hint = Sentence("sandbox.cgroup")
+        hint = Sentence("run Plansmith in a cgroup that is delegated to it (systemd: Delegate=yes)")
         found.append(
-            WallFinding("note", Sentence("sandbox.counted", what=joined(lacking, "text.and")), hint)
+            WallFinding(
+                "note",
+                Sentence(
+                    "the kernel keeps no limit on {what} for all processes of "
+                    "the code together: each one is limited, and their sum is "
+                    "checked 20 times a second",
+                    what=joined(lacking, "text.and"),
+                ),
+                hint,
+            )
         )
     return found

@@ -93,7 +93,9 @@ class Subprocesses:
             slots = self._slots.setdefault(SHARE.get(), threading.Semaphore(_MOST))
         while not slots.acquire(timeout=_LOOK_S):
             if time.monotonic() > end or (job is not None and job.given_up):
-                raise ToolBusy(Sentence("sql.too_many"), hint=Sentence("sql.later"))
+                raise ToolBusy(
+                    Sentence("too many queries are running"), hint=Sentence("try it again later")
+                )
         try:
             yield
         finally:
@@ -222,7 +224,9 @@ def _complete_reply(found: bytearray) -> bytes | None:
         return None
     end = HEAD.size + int(HEAD.unpack_from(found)[0])
     if end > _LONGEST:
-        raise ToolFailed(Sentence("sql.result_large"), hint=Sentence("sql.fewer_columns"))
+        raise ToolFailed(
+            Sentence("the result is too large"), hint=Sentence("ask for fewer columns")
+        )
     return bytes(found[HEAD.size : end]) if len(found) >= end else None
 
 
@@ -255,19 +259,27 @@ def _value(reply: dict[str, Any], limits: ProcessLimits) -> Json:
 def too_much(memory_bytes: int) -> ToolFailed:
     """Returns the message for a query that needs too much memory."""
     size = f"{memory_bytes / 2**30:g} GB" if memory_bytes >= 2**30 else f"{memory_bytes >> 20} MB"
-    hint = Sentence("sql.narrow")
-    return ToolFailed(Sentence("sql.memory", size=size), hint=hint)
+    hint = Sentence("narrow it: fewer rows or columns, a filter, a smaller join")
+    return ToolFailed(Sentence("the query needed more than {size} of memory", size=size), hint=hint)
 
 
 def _child_died(child: _Child, limits: ProcessLimits) -> PlansmithError:
     """Makes the failure for a child that died; a write may have been done before."""
     if limits.writes:
-        return OutcomeUnknown(Sentence("sql.lost"))
+        return OutcomeUnknown(
+            Sentence("the process that changed the database ended before it could answer")
+        )
     if child.late or child.ended == -signal.SIGXCPU:
-        hint = Sentence("sql.ask_less")
-        return ToolFailed(Sentence("sql.query_slow", seconds=f"{limits.seconds:g}"), hint=hint)
+        hint = Sentence("ask for less: fewer rows, a filter, a LIMIT")
+        return ToolFailed(
+            Sentence("the query took longer than {seconds} s", seconds=f"{limits.seconds:g}"),
+            hint=hint,
+        )
     why = too_much(limits.memory_bytes)
-    return ToolFailed(Sentence("sql.crashed", why=why.message, code=child.ended), hint=why.hint)
+    return ToolFailed(
+        Sentence("{why}, or crashed its process (code {code})", why=why.message, code=child.ended),
+        hint=why.hint,
+    )
 
 
 SUBPROCESSES: Final = Subprocesses()

@@ -69,11 +69,12 @@ class SqlTools(ToolSet):
     ) -> None:
         self._limits = limits or RowLimits()
         if not databases:
-            raise Misconfigured(Sentence("sql.no_database"), hint=HINT)
+            raise Misconfigured(Sentence("there is no database"), hint=HINT)
         strange = [name for name in writable if name not in databases]
         if strange:
             raise Misconfigured(
-                Sentence("error.no_database", name=strange[0]), hint=Sentence("sql.name_yours")
+                Sentence("there is no database '{name}'", name=strange[0]),
+                hint=Sentence("name one of yours"),
             )
         self._engines = {name: Database(url, self._limits) for name, url in databases.items()}
         self._writable = {name: self._engines[name] for name in writable}
@@ -114,9 +115,9 @@ class SqlTools(ToolSet):
             (each for name, each in tables.items() if name.lower() == wanted.lower()), None
         )
         if found is None:
-            there = Sentence("table.there_are", names=", ".join(tables)[:200])
+            there = Sentence("there are {names}", names=", ".join(tables)[:200])
             hint = did_you_mean(str(wanted), tables, otherwise=there)
-            raise ToolFailed(Sentence("sql.no_table", name=wanted[:80]), hint=hint)
+            raise ToolFailed(Sentence("there is no table '{name}'", name=wanted[:80]), hint=hint)
         return _described(found)
 
     def _query(self, given: Arguments, job: Job) -> Json:

@@ -57,8 +57,8 @@ class SqliteEngine:
     def _opened(self, mode: str, job: Job) -> Generator[sqlite3.Connection]:
         if not self._path.is_file():
             raise ToolFailed(
-                Sentence("sql.database_absent", name=self._path.name),
-                hint=Sentence("error.check_path"),
+                Sentence("there is no database {name}", name=self._path.name),
+                hint=Sentence("check the path"),
             )
         address = f"file:{quote(str(self._path.resolve()))}?mode={mode}"
         with converting_errors(self._limits, writing=mode == "rw"):
@@ -136,8 +136,8 @@ class DuckEngine:
         duckdb = _driver()
         if not self._path.is_file():
             raise ToolFailed(
-                Sentence("sql.database_absent", name=self._path.name),
-                hint=Sentence("error.check_path"),
+                Sentence("there is no database {name}", name=self._path.name),
+                hint=Sentence("check the path"),
             )
         with _converting_errors(duckdb, self._limits):
             # The engine keeps to this as well as it can; the process it runs in has to.
@@ -156,12 +156,15 @@ def _single_statement(database: Any, sql: str, allowed: frozenset[str]) -> Any:
     statements = database.extract_statements(sql)
     if len(statements) != 1:
         raise ToolFailed(
-            Sentence("sql.statements", count=len(statements)), hint=Sentence("sql.one_at_a_time")
+            Sentence("there are {count} statements", count=len(statements)),
+            hint=Sentence("give one at a time"),
         )
     kind = str(statements[0].type).rpartition(".")[2]
     if kind not in allowed:
-        hint = Sentence("sql.takes", names=[*sorted(allowed)])
-        raise ToolFailed(Sentence("sql.kind_refused", kind=kind), hint=hint)
+        hint = Sentence("this tool takes {names}", names=[*sorted(allowed)])
+        raise ToolFailed(
+            Sentence("a statement of the kind {kind} is not allowed", kind=kind), hint=hint
+        )
     return statements[0]
 
 
@@ -180,18 +183,24 @@ def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
     except duckdb.Error as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         if isinstance(error, duckdb.InterruptException):
-            hint = Sentence("sql.ask_less")
-            message = Sentence("sql.slow", seconds=f"{limits.seconds:g}")
+            hint = Sentence("ask for less: fewer rows, a filter, a LIMIT")
+            message = Sentence(
+                "the statement took longer than {seconds} s", seconds=f"{limits.seconds:g}"
+            )
             raise ToolFailed(message, hint=hint) from None
         if isinstance(error, duckdb.OutOfMemoryException):
             raise MemoryError from None  # noqa: TRY004 - that is what it is
         if "lock" in first.lower() and isinstance(error, duckdb.IOException):
-            raise ToolBusy(Sentence("sql.in_use", why=first)) from None
-        names = Sentence("sql.check_names") if "does not exist" in first else ""
-        raise ToolFailed(Sentence("sql.says", why=first), hint=names) from None
+            raise ToolBusy(Sentence("the database is in use: {why}", why=first)) from None
+        names = (
+            Sentence("check the names of tables and columns") if "does not exist" in first else ""
+        )
+        raise ToolFailed(Sentence("the database says: {why}", why=first), hint=names) from None
 
 
-HINT: Final = Sentence("sql.address_hint")
+HINT: Final = Sentence(
+    "sqlite:///file.db, duckdb:///file.duckdb or postgresql://user@host/database"
+)
 _HERE: Final = "plansmith_desk.sql.engines"
 
 
@@ -265,7 +274,9 @@ def engine(url: str, limits: RowLimits) -> Engine:
 def _path(url: str) -> Path:
     scheme = url.partition(":")[0]
     if scheme not in ("sqlite", "duckdb") or not url.startswith(f"{scheme}:///"):
-        raise Misconfigured(Sentence("sql.no_address", text=scheme), hint=HINT)
+        raise Misconfigured(
+            Sentence("'{text}' is not the address of a database", text=scheme), hint=HINT
+        )
     # Three slashes and a path relative to here; a fourth one makes it absolute.
     return Path(unquote(urlsplit(url).path)[1:]).expanduser()
 

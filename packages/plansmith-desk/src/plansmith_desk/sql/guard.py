@@ -93,7 +93,7 @@ def select(database: sqlite3.Connection, sql: str, parameters: Parameters, rows:
             database.create_function(name, -1, _format, deterministic=True)
     cursor = database.execute(sql, parameters)
     if cursor.description is None:
-        raise ToolFailed(Sentence("sql.no_rows"), hint="give a SELECT")
+        raise ToolFailed(Sentence("the statement gives no rows"), hint="give a SELECT")
     fetched = cursor.fetchmany(rows + 1)
     names = [str(column[0]) for column in cursor.description]
     kinds = [_kind([row[place] for row in fetched[:rows]]) for place in range(len(names))]
@@ -155,25 +155,36 @@ def converting_errors(limits: RowLimits, *, writing: bool = False) -> Generator[
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise _worded(str(error), limits, writing=writing) from None
     except (OverflowError, ValueError) as error:
-        raise ToolFailed(Sentence("sql.not_accepted", error=error)) from None
+        raise ToolFailed(
+            Sentence("the database does not accept that: {error}", error=error)
+        ) from None
 
 
 def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
     if "interrupted" in text:
-        hint = Sentence("sql.ask_indexed")
-        return ToolFailed(Sentence("sql.slow", seconds=f"{limits.seconds:g}"), hint=hint)
+        hint = Sentence("ask for less: fewer rows, an indexed column, a LIMIT")
+        return ToolFailed(
+            Sentence("the statement took longer than {seconds} s", seconds=f"{limits.seconds:g}"),
+            hint=hint,
+        )
     if any(each in text for each in ("not authorized", "denied", "prohibited", "readonly")):
-        hint = Sentence("sql.only_tables" if writing else "sql.only_reads")
-        return ToolFailed(Sentence("sql.refused", why=text), hint=hint)
+        hint = Sentence(
+            "this tool changes tables and rows, and nothing else"
+            if writing
+            else "this tool only reads: give one SELECT over the tables"
+        )
+        return ToolFailed(Sentence("the statement is not allowed: {why}", why=text), hint=hint)
     if "one statement" in text:
-        return ToolFailed(Sentence("sql.several"), hint=Sentence("sql.one_at_a_time"))
+        return ToolFailed(
+            Sentence("there is more than one statement"), hint=Sentence("give one at a time")
+        )
     if "locked" in text or "busy" in text:
-        return ToolBusy(Sentence("sql.in_use", why=text))
+        return ToolBusy(Sentence("the database is in use: {why}", why=text))
     if "too big" in text:
-        hint = Sentence("sql.leave_column")
-        return ToolFailed(Sentence("sql.large_value", most=_LONGEST), hint=hint)
-    names = Sentence("sql.check_names") if "no such" in text else ""
-    return ToolFailed(Sentence("sql.says", why=text), hint=names)
+        hint = Sentence("leave its column out, or take its length()")
+        return ToolFailed(Sentence("a value is larger than {most} bytes", most=_LONGEST), hint=hint)
+    names = Sentence("check the names of tables and columns") if "no such" in text else ""
+    return ToolFailed(Sentence("the database says: {why}", why=text), hint=names)
 
 
 _EXACT: Final = Context(prec=400)

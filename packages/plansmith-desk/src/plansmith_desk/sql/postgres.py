@@ -102,8 +102,8 @@ class PostgresEngine:
         _refuse(sql)
         first = _FIRST.match(sql)
         if first is not None and first[1].lower() not in _READING:
-            hint = Sentence("sql.only_reads")
-            raise ToolFailed(Sentence("sql.word_refused", word=first[1].upper()), hint=hint)
+            hint = Sentence("this tool only reads: give one SELECT over the tables")
+            raise ToolFailed(Sentence("{word} is not allowed", word=first[1].upper()), hint=hint)
         text = sql.strip().removesuffix(";")
         with self._opened(job, read_only=True) as connection:
             cursor = connection.cursor()
@@ -132,8 +132,8 @@ class PostgresEngine:
         _refuse(sql)
         first = _FIRST.match(sql)
         if first is None or first[1].lower() not in _WRITING:
-            hint = Sentence("sql.one_of", names=[*_WRITING])
-            raise ToolFailed(Sentence("sql.not_writing"), hint=hint)
+            hint = Sentence("one of {names}", names=[*_WRITING])
+            raise ToolFailed(Sentence("the statement is not one that writes to tables"), hint=hint)
         with self._opened(job, read_only=False) as connection:
             cursor = connection.cursor()
             cursor.execute(sql, _listed(parameters), binary=True)
@@ -143,7 +143,9 @@ class PostgresEngine:
                 if (error.sqlstate or "08")[:2] not in ("08", "57"):
                     raise  # the server itself says that it did not commit
                 # The connection broke: the server may have committed before.
-                raise OutcomeUnknown(Sentence("sql.lost")) from None
+                raise OutcomeUnknown(
+                    Sentence("the process that changed the database ended before it could answer")
+                ) from None
             return max(0, int(cursor.rowcount))
 
     def schema(self) -> list[Table]:
@@ -186,7 +188,10 @@ class PostgresEngine:
         if rights:
             role = connection.info.user
             raise Misconfigured(
-                Sentence("sql.too_many_rights", role=role, rights=[*rights]), hint=_ROLE
+                Sentence(
+                    "the role '{role}' has too many rights: {rights}", role=role, rights=[*rights]
+                ),
+                hint=_ROLE,
             )
 
 
@@ -220,18 +225,20 @@ def _driver() -> Any:
 def _refuse(sql: str) -> None:
     found = _REACHING_OUT.search(sql)
     if found is not None:
-        hint = Sentence("sql.acts_outside")
-        raise ToolFailed(Sentence("sql.word_refused", word=found[0]), hint=hint)
+        hint = Sentence("leave it out: it acts outside of the statement")
+        raise ToolFailed(Sentence("{word} is not allowed", word=found[0]), hint=hint)
     if re.search(r"u&[\"']", sql, re.IGNORECASE):
-        raise ToolFailed(Sentence("sql.no_escapes"), hint=Sentence("sql.write_letters"))
+        raise ToolFailed(
+            Sentence("U& escapes are not allowed"), hint=Sentence("write the letters themselves")
+        )
     if "\0" in sql:
-        raise ToolFailed(Sentence("sql.zero_byte"), hint=Sentence("sql.leave_out"))
+        raise ToolFailed(Sentence("the statement has a zero byte"), hint=Sentence("leave it out"))
 
 
 def _listed(parameters: Parameters) -> list[Any]:
     if isinstance(parameters, Mapping):
-        hint = Sentence("sql.by_place_hint")
-        raise ToolFailed(Sentence("sql.by_place"), hint=hint)
+        hint = Sentence("give a list, and write $1, $2 in the statement")
+        raise ToolFailed(Sentence("PostgreSQL takes parameters by their place"), hint=hint)
     return list(parameters)
 
 
@@ -258,15 +265,18 @@ def _converting_errors(psycopg: Any, limits: RowLimits) -> Generator[None]:
 def _worded(error: Any, psycopg: Any, limits: RowLimits) -> Exception:
     first = (str(error).splitlines() or [type(error).__name__])[0]
     if isinstance(error, psycopg.errors.QueryCanceled):
-        hint = Sentence("sql.ask_indexed")
-        return ToolFailed(Sentence("sql.slow", seconds=f"{limits.seconds:g}"), hint=hint)
+        hint = Sentence("ask for less: fewer rows, an indexed column, a LIMIT")
+        return ToolFailed(
+            Sentence("the statement took longer than {seconds} s", seconds=f"{limits.seconds:g}"),
+            hint=hint,
+        )
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        hint = Sentence("sql.only_reads")
-        return ToolFailed(Sentence("sql.refused", why=first), hint=hint)
+        hint = Sentence("this tool only reads: give one SELECT over the tables")
+        return ToolFailed(Sentence("the statement is not allowed: {why}", why=first), hint=hint)
     if error.sqlstate is None and ("allocate memory" in first or "out of memory" in first):
         # Of this process and not of the server, whose errors have a number.
         return MemoryError()
     if isinstance(error, psycopg.OperationalError):
-        return ToolBusy(Sentence("sql.away", why=first))
-    names = Sentence("sql.check_names") if "does not exist" in first else ""
-    return ToolFailed(Sentence("sql.says", why=first), hint=names)
+        return ToolBusy(Sentence("the database cannot be reached or is in use: {why}", why=first))
+    names = Sentence("check the names of tables and columns") if "does not exist" in first else ""
+    return ToolFailed(Sentence("the database says: {why}", why=first), hint=names)

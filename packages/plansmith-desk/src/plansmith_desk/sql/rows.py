@@ -158,7 +158,12 @@ def parameters_of(given: Any) -> Parameters:
     values = list(cast("dict[str, Any]", given).values()) if isinstance(given, dict) else given
     for each in cast("list[object]", values):
         if isinstance(each, dict | list):
-            raise ToolFailed(Sentence("sql.list_parameter"), hint=Sentence("sql.single_values"))
+            raise ToolFailed(
+                Sentence("a parameter is a list or an object"), hint=Sentence("give single values")
+            )
         if isinstance(each, int) and each.bit_length() > 63:
-            raise ToolFailed(Sentence("sql.many_digits"), hint=Sentence("sql.as_text"))
+            raise ToolFailed(
+                Sentence("a parameter has too many digits for a database"),
+                hint=Sentence("as text?"),
+            )
     return cast("Parameters", given)

@@ -105,7 +105,9 @@ class TableTools(ToolSet):
             if unclear is None or job is None:
                 return cast("Json", found["done"])
             question = Sentence(
-                "table.which", name=clip(unclear["name"], 60), listed=unclear["listed"]
+                "There are several tables called {name}:\n{listed}\nWhich one is meant?",
+                name=clip(unclear["name"], 60),
+                listed=unclear["listed"],
             )
             meant[unclear["name"]] = job.call.ask(question, options=unclear["options"])
 
@@ -223,7 +225,7 @@ class _Reader:
         query = self._mended(query, tables, given)
         if not tables:
             hint = self.catalogue.unknown("").hint
-            raise ToolFailed(Sentence("table.none_named"), hint=hint)
+            raise ToolFailed(Sentence("the query names no table of this folder"), hint=hint)
         return query, tables
 
     def _mended(self, query: str, tables: dict[str, Data], given: Arguments) -> str:

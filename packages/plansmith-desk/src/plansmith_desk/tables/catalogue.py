@@ -176,7 +176,7 @@ class Catalogue:
             raise failed
         if len(fitting) > 1:
             raise TableUnclear(name, fitting)
-        chosen = Sentence("table.chosen", name=clip(name, 60), place=fitting[0].source)
+        chosen = Sentence("{name} is {place}", name=clip(name, 60), place=fitting[0].source)
         fitting[0].notes.append(str(chosen))
         return fitting[0]
 
@@ -204,7 +204,8 @@ class Catalogue:
         )
         listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables here"
         return ToolFailed(
-            Sentence("table.absent", name=clip(name, 60)), hint=f"there are {listed}{more}"
+            Sentence("there is no table {name}", name=clip(name, 60)),
+            hint=f"there are {listed}{more}",
         )
 
     def _inside(self, name: str) -> Place | None:
@@ -220,11 +221,11 @@ class Catalogue:
         listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables"
         if name.casefold() == path.casefold():
             raise ToolFailed(
-                f"{path} has {len(tables)} tables", hint=Sentence("error.name_one", names=listed)
+                f"{path} has {len(tables)} tables", hint=Sentence("name one: {names}", names=listed)
             )
         raise ToolFailed(
-            Sentence("table.absent", name=clip(name, 60)),
-            hint=Sentence("table.there_are", names=listed),
+            Sentence("there is no table {name}", name=clip(name, 60)),
+            hint=Sentence("there are {names}", names=listed),
         )
 
     def _copy(self, path: str) -> DatabaseCopy:
@@ -318,4 +319,4 @@ def no_column(name: str, tables: Mapping[str, Data]) -> ToolFailed:
     near = difflib.get_close_matches(name.rpartition(".")[2], names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     hint += clip("; ".join(shown), 400)
-    return ToolFailed(Sentence("table.column_absent", name=clip(name, 60)), hint=hint)
+    return ToolFailed(Sentence("there is no column {name}", name=clip(name, 60)), hint=hint)

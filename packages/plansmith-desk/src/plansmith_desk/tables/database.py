@@ -75,22 +75,23 @@ class DatabaseCopy:
     def _bytes(self) -> tuple[bytes, bytes]:
         log, journal = (self._beside(ending) for ending in ("-wal", "-journal"))
         if journal.startswith(_JOURNAL):
-            hint = Sentence("table.close_program")
-            raise ToolBusy(Sentence("table.unfinished", name=self._path), hint=hint)
+            hint = Sentence("close the program that changes it, or open it there once")
+            raise ToolBusy(Sentence("{name} has an unfinished change", name=self._path), hint=hint)
         try:
             data = self._folder.read(self._path, most=_MOST_BYTES)
         except ToolFailed as error:
             if "larger" in error.message:
-                hint = Sentence("table.use_sql")
+                hint = Sentence("name it under databases in the settings and ask it with sql.query")
                 raise ToolFailed(error.message, hint=hint) from None
             raise
         if not data.startswith(_HEAD):
             raise ToolFailed(
-                Sentence("table.no_sqlite", name=self._path), hint=Sentence("table.other_file")
+                Sentence("{name} is not a SQLite file", name=self._path),
+                hint=Sentence("give another file"),
             )
         if log != self._beside("-wal"):
             raise ToolBusy(
-                Sentence("table.changing", name=self._path), hint=Sentence("error.once_more")
+                Sentence("{name} is being changed", name=self._path), hint=Sentence("try it again")
             )
         return data, log
 
@@ -149,5 +150,5 @@ class DatabaseCopy:
 def quoted(name: str) -> str:
     """Quotes any name for SQL."""
     if "\0" in name:
-        raise ToolFailed(Sentence("table.zero_byte"), hint=Sentence("table.rename"))
+        raise ToolFailed(Sentence("a column's name has a zero byte"), hint=Sentence("rename it"))
     return '"' + name.replace('"', '""') + '"'

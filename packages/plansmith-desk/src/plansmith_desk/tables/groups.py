@@ -67,8 +67,8 @@ def grouped(data: Data, by: str, value: str | None, how: str | None) -> str:
     if value is None and how != "count":
         numbers = ", ".join(name for name, kind in data.columns if kind in _NUMBERS)
         raise ToolFailed(
-            Sentence("table.which_column", how=how),
-            hint=Sentence("table.give_value", names=numbers or Sentence("error.none")),
+            Sentence("{how} of which column?", how=how),
+            hint=Sentence("give value: one of {names}", names=numbers or Sentence("none")),
         )
     column = column_of(value, data) if value else ""
     if column and how in ("sum", "average"):
@@ -112,6 +112,10 @@ def _check_numbers(data: Data, column: str) -> None:
         return
     numbers = [name for name, each in data.columns if each in _NUMBERS]
     hint = (
-        Sentence("table.number_columns", names=numbers) if numbers else Sentence("table.count_rows")
+        Sentence("columns of numbers: {names}", names=numbers)
+        if numbers
+        else Sentence("count the rows instead")
     )
-    raise ToolFailed(Sentence("table.not_numbers", column=column, kind=kind), hint=hint)
+    raise ToolFailed(
+        Sentence("{column} holds {kind}, not numbers", column=column, kind=kind), hint=hint
+    )

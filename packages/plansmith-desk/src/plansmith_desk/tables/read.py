@@ -87,11 +87,14 @@ def decoded(data: bytes, name: str, encoding: str | None, notes: list[str]) -> s
     except UnicodeDecodeError:
         if encoding is not None:
             raise ToolFailed(
-                Sentence("table.encoding", name=name, encoding=encoding),
-                hint=Sentence("table.other_encoding"),
+                Sentence("{name} is not a text in {encoding}", name=name, encoding=encoding),
+                hint=Sentence("name another encoding"),
             ) from None
     if b"\0" in data:
-        raise ToolFailed(Sentence("file.not_text", name=name), hint=Sentence("table.csv_or_json"))
+        raise ToolFailed(
+            Sentence("{name} is not a text file", name=name),
+            hint=Sentence("give a CSV or JSON file"),
+        )
     notes.append(f"{name} is not in UTF-8: read as Windows-1252; set encoding if that is wrong")
     return data.decode("windows-1252", "replace")
 
@@ -102,7 +105,9 @@ def _json(text: str, name: str) -> Any:
             return [_parsed(line) for line in text.splitlines() if line.strip()]
         return _parsed(text)
     except (ValueError, RecursionError) as error:
-        raise ToolFailed(Sentence("table.not_json", name=name, error=clip(str(error)))) from None
+        raise ToolFailed(
+            Sentence("{name} is not JSON: {error}", name=name, error=clip(str(error)))
+        ) from None
 
 
 _parsed: Final = partial(json.loads, parse_float=written_number)
@@ -115,7 +120,10 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
         lists = [each for each in table.values() if _is_list_of_rows(each)]
         return from_values(lists[0] if len(lists) == 1 else [table], name, limits=limits)
     if not isinstance(value, list):
-        raise ToolFailed(Sentence("table.no_rows", name=name), hint=Sentence("table.objects"))
+        raise ToolFailed(
+            Sentence("{name} is not a list of rows", name=name),
+            hint=Sentence("give a list of objects"),
+        )
     listed: list[Any] = [*cast("list[object]", value)]
     if listed and all(isinstance(each, list) for each in listed):
         width = max(len(each) for each in listed)
@@ -124,9 +132,12 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
         return typed([f"column_{place + 1}" for place in range(width)], rows, limits)
     strange = next((each for each in listed if not isinstance(each, dict)), None)
     if strange is not None:
-        hint = Sentence("table.row_object")
+        hint = Sentence("every row has to be an object of columns")
         raise ToolFailed(
-            Sentence("table.strange_row", name=name, row=clip(json.dumps(strange), 40)), hint=hint
+            Sentence(
+                "{name} has a row that is {row}", name=name, row=clip(json.dumps(strange), 40)
+            ),
+            hint=hint,
         )
     names = list(dict.fromkeys(str(key) for each in listed for key in each))
     check_size(len(names), len(listed), limits)
@@ -150,10 +161,13 @@ def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
             if len(rows) > limits.rows + 1:
                 raise _too_large(limits)
     except csv.Error as error:
-        hint = Sentence("table.quote")
+        hint = Sentence("a quote may be missing before that line")
         raise ToolFailed(f"{name}, line {reader.line_num}: {error}", hint=hint) from None
     if not rows:
-        raise ToolFailed(Sentence("table.empty", name=name), hint=Sentence("table.header"))
+        raise ToolFailed(
+            Sentence("{name} is empty", name=name),
+            hint=Sentence("give a file with a header and rows"),
+        )
     notes: list[str] = []
     head = [str(each) for each in rows.pop(0)] if header else []
     check_size(max([len(head), *map(len, rows)]), len(rows), limits)
@@ -207,7 +221,9 @@ def typed(
     With `texts` all cells are texts of a file; with `comma` their decimals may have a comma.
     """
     if not names:
-        raise ToolFailed(Sentence("table.no_columns"), hint=Sentence("table.with_columns"))
+        raise ToolFailed(
+            Sentence("the table has no columns"), hint=Sentence("give rows with columns")
+        )
     columns: list[tuple[str, str]] = []
     notes: list[str] = []
     for place, name in enumerate(names):
@@ -226,7 +242,11 @@ def typed(
             row[place] = convert(row[place])
             if isinstance(row[place], str) and len(row[place]) > limits.letters_each:
                 most = f"{limits.letters_each:,} letters"
-                raise ToolFailed(Sentence("table.long_cell", name=clip(name, 40), most=most))
+                raise ToolFailed(
+                    Sentence(
+                        "a cell of '{name}' is longer than {most}", name=clip(name, 40), most=most
+                    )
+                )
         columns.append((name, kind))
     return Data(columns, rows, notes)
 
@@ -237,13 +257,16 @@ def check_size(columns: int, rows: int, limits: TableLimits) -> None:
         raise _too_large(limits)
     if columns > limits.columns:
         raise ToolFailed(
-            Sentence("table.many_columns", most=limits.columns), hint=Sentence("table.choose_some")
+            Sentence("a table has at most {most} columns", most=limits.columns),
+            hint=Sentence("choose some"),
         )
 
 
 def _too_large(limits: TableLimits) -> ToolFailed:
     most = f"{limits.rows:,} rows or {limits.cells:,} cells"
-    return ToolFailed(Sentence("table.too_large", most=most), hint=Sentence("table.smaller"))
+    return ToolFailed(
+        Sentence("the table has more than {most}", most=most), hint=Sentence("use a smaller one")
+    )
 
 
 Convert = Callable[[Any], Any]

@@ -22,8 +22,8 @@ Rows = Sequence[Sequence[Any]]
 def check_ending(path: str) -> None:
     """Refuses a file of a kind that cannot be written."""
     if not path.lower().endswith(_ENDINGS):
-        hint = Sentence("table.extension")
-        raise ToolFailed(Sentence("file.no_extension", name=path), hint=hint)
+        hint = Sentence("end it with .csv, .tsv, .json or .md")
+        raise ToolFailed(Sentence("{name} has no known extension", name=path), hint=hint)
 
 
 def written(path: str, names: Sequence[str], rows: Rows, notes: list[str]) -> str:

@@ -131,10 +131,12 @@ class FetchTools(ToolSet):
                 return answer
             following = address_of(urljoin(address.url, str(target).strip()))
             if address.scheme == "https" and following.scheme == "http":
-                hint = Sentence("fetch.plain_itself")
-                raise ToolFailed(Sentence("fetch.downgrade"), hint=hint)
+                hint = Sentence("fetch the http address itself if that is wanted")
+                raise ToolFailed(Sentence("a secure page redirects to one that is not"), hint=hint)
             address = following
-        raise ToolFailed(Sentence("fetch.redirects", most=self._limits.redirects))
+        raise ToolFailed(
+            Sentence("it redirects more than {most} times", most=self._limits.redirects)
+        )
 
     def _request(self, address: Address, end: float, job: Job) -> _Answer:
         """Makes one request to a checked address."""
@@ -155,7 +157,9 @@ class FetchTools(ToolSet):
             if time.monotonic() >= end:
                 raise self._timeout(address) from None
             why = clip(str(error)) or type(error).__name__
-            raise ToolBusy(Sentence("fetch.invalid", host=address.host, why=why)) from None
+            raise ToolBusy(
+                Sentence("{host} sent an invalid answer: {why}", host=address.host, why=why)
+            ) from None
         finally:
             connection.close()
         return answer
@@ -173,13 +177,17 @@ class FetchTools(ToolSet):
 
     def _timeout(self, address: Address) -> ToolBusy:
         return ToolBusy(
-            Sentence("fetch.slow", host=address.host, seconds=f"{self._limits.seconds:g}")
+            Sentence(
+                "{host} took longer than {seconds} s",
+                host=address.host,
+                seconds=f"{self._limits.seconds:g}",
+            )
         )
 
     def _result(self, answer: _Answer, letters: int) -> Json:
         kind = answer.headers.get_content_type().lower()
         if not (kind.startswith("text/") or any(word in kind for word in _TEXTS)):
-            hint = Sentence("fetch.kinds")
+            hint = Sentence("only text, HTML, JSON and XML are fetched")
             raise ToolFailed(f"{answer.address.url} is {kind}", hint=hint)
         is_page = kind in _PAGES
         charset = answer.headers.get_content_charset() or ""

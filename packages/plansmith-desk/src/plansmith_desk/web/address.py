@@ -14,7 +14,7 @@ from plansmith.plan.sentence import Sentence
 
 _LONGEST: Final = 4_000
 _PORTS: Final = {"http": 80, "https": 443}
-_HINT: Final = Sentence("fetch.such_as")
+_HINT: Final = Sentence("such as https://example.com/page")
 # Networks that carry an address of another network inside, by which a private one can be reached.
 _TUNNELS: Final = tuple(
     ipaddress.ip_network(each)
@@ -42,20 +42,21 @@ class Address:
 def address_of(url: str) -> Address:
     """Parses an address; refuses misleading ones."""
     if len(url) > _LONGEST or any(ord(char) < 33 for char in url):
-        raise ToolFailed(Sentence("fetch.spaces"), hint=_HINT)
+        raise ToolFailed(Sentence("the address has spaces or is too long"), hint=_HINT)
     try:
         parts = urlsplit(url)
         port, name = parts.port, parts.hostname or ""
     except ValueError:
-        raise ToolFailed(Sentence("a2a.not_address", url=url[:100]), hint=_HINT) from None
+        raise ToolFailed(Sentence("'{url}' is not an address", url=url[:100]), hint=_HINT) from None
     if parts.scheme not in _PORTS:
         raise ToolFailed(
-            Sentence("fetch.scheme", name=parts.scheme or "?"), hint=Sentence("fetch.only_http")
+            Sentence("'{name}' is not fetched", name=parts.scheme or "?"),
+            hint=Sentence("only http and https"),
         )
     if "@" in parts.netloc or "\\" in url:
-        raise ToolFailed(Sentence("fetch.user"), hint=_HINT)
+        raise ToolFailed(Sentence("the address has a user or a backslash in it"), hint=_HINT)
     if not name or port == 0:
-        raise ToolFailed(Sentence("fetch.no_host", url=url[:100]), hint=_HINT)
+        raise ToolFailed(Sentence("'{url}' has no host", url=url[:100]), hint=_HINT)
     path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
     query = quote(parts.query, safe="/?%:@!$&'()*+,;=~-._[]|")
     target = f"{path}?{query}" if query else path
@@ -68,7 +69,9 @@ def ascii_host(name: str) -> str:
     try:
         return plain if ":" in plain else plain.encode("idna").decode()
     except UnicodeError:
-        raise ToolFailed(Sentence("fetch.bad_host", name=name[:100]), hint=_HINT) from None
+        raise ToolFailed(
+            Sentence("'{name}' is not the name of a host", name=name[:100]), hint=_HINT
+        ) from None
 
 
 class Hosts:
@@ -81,16 +84,17 @@ class Hosts:
         self._allowed = [_pattern(each) for each in (*allowed, *private)]
         self._private = [_pattern(each) for each in private]
         if any(host == "*" for host, _ in self._private):
-            hint = Sentence("fetch.name_private")
-            raise Misconfigured(Sentence("fetch.all_private"), hint=hint)
+            hint = Sentence("name the private hosts that may be asked")
+            raise Misconfigured(Sentence("all private hosts cannot be allowed at once"), hint=hint)
 
     def check(self, address: Address) -> None:
         """Refuses a host that is not allowed."""
         if not _fits(address, self._allowed):
             known = ", ".join(host for host, _ in self._allowed) or "none"
-            hint = Sentence("fetch.allowed", names=known[:300])
+            hint = Sentence("allowed are: {names}", names=known[:300])
             raise ToolFailed(
-                Sentence("fetch.not_allowed", place=f"{address.host}:{address.port}"), hint=hint
+                Sentence("{place} is not allowed", place=f"{address.host}:{address.port}"),
+                hint=hint,
             )
 
     def reachable(self, address: Address) -> list[str]:
@@ -98,14 +102,14 @@ class Hosts:
         try:
             found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
-            raise ToolBusy(Sentence("fetch.host_unknown", host=address.host)) from None
+            raise ToolBusy(Sentence("the host {host} is not found", host=address.host)) from None
         numbers = list(dict.fromkeys(str(each[4][0]) for each in found))
         if _fits(address, self._private):
             return numbers
         refused = [each for each in numbers if not is_public(each)]
         if refused:
             # One is enough: a name that leads here and there is not to be trusted with either.
-            hint = Sentence("fetch.allow_private")
+            hint = Sentence("private hosts have to be allowed by name")
             message = f"{address.host} resolves to {refused[0]}, which is not a public address"
             raise ToolFailed(message, hint=hint)
         return numbers
@@ -128,8 +132,8 @@ def _pattern(text: str) -> tuple[str, int | None]:
     wild = name.startswith("*.")
     plain = name if name == "*" else ascii_host(name.removeprefix("*."))
     if not plain or ("*" in plain and plain != "*"):
-        hint = Sentence("fetch.hosts_hint")
-        raise Misconfigured(Sentence("fetch.no_hosts", text=text), hint=hint)
+        hint = Sentence("such as example.com, *.example.com or example.com:8080")
+        raise Misconfigured(Sentence("'{text}' does not name hosts", text=text), hint=hint)
     return f"*.{plain}" if wild else plain, int(port) if port else None
 
 

@@ -28,7 +28,12 @@ _STRANGE: Final = "idna punycode unicode_escape raw_unicode_escape utf-7 undefin
 def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[bytes, bool]:
     """Returns at most `most` bytes of the body, and whether that is all of it."""
     if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise ToolFailed(Sentence("fetch.compressed", encoding=encoding[:40]))
+        raise ToolFailed(
+            Sentence(
+                "the answer is compressed as '{encoding}', which was not requested",
+                encoding=encoding[:40],
+            )
+        )
     if encoding in ("", "identity"):
         return _joined(pieces, most)
     machine = zlib.decompressobj(wbits=47)  # finds out by itself whether it is gzip or zlib
@@ -39,9 +44,11 @@ def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[byte
             if len(found) > most:
                 return bytes(found[:most]), False
     except zlib.error as error:
-        raise ToolFailed(Sentence("fetch.bad_compression", error=error)) from None
+        raise ToolFailed(
+            Sentence("the answer cannot be decompressed: {error}", error=error)
+        ) from None
     if not machine.eof:
-        raise ToolBusy(Sentence("fetch.incomplete"))
+        raise ToolBusy(Sentence("the compressed answer is incomplete"))
     return bytes(found), True
 
 

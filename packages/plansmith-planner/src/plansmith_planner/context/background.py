@@ -69,7 +69,9 @@ async def investigate(
     start = clock.monotonic()
     listed = await with_timeout(_listed(search.tools), seconds=search.seconds, clock=clock)
     if isinstance(listed, Failed):
-        return Investigated((), (Sentence("context.no_search_because", reason=listed.reason),))
+        return Investigated(
+            (), (Sentence("no background investigation: {reason}", reason=listed.reason),)
+        )
     chosen, notes = _choose(listed, request, search.calls)
     left = search.seconds - (clock.monotonic() - start)
     room = min(tokens, search.tokens) // max(len(chosen), 1)
@@ -85,7 +87,11 @@ async def investigate(
     for (tool, _), block in zip(chosen, found, strict=True):
         if isinstance(block, Failed):
             notes.append(
-                Sentence("context.search_failed", tool=label(tool.name), reason=block.reason)
+                Sentence(
+                    "background search with {tool} failed: {reason}",
+                    tool=label(tool.name),
+                    reason=block.reason,
+                )
             )
         elif block.text:
             blocks.append(block)
@@ -121,11 +127,15 @@ def _choose(
             code = "context.search_writes" if tool.search else "context.search_effect"
             notes.append(Sentence(code, name=name))
         elif key is None:
-            notes.append(Sentence("context.search_form", name=name))
+            notes.append(
+                Sentence(
+                    "{name} is marked as search but takes no single text: not called", name=name
+                )
+            )
         elif len(chosen) < calls:
             chosen.append((tool, {key: visible(request)}))
     if not tools:
-        notes.append(Sentence("context.no_search"))
+        notes.append(Sentence("no background investigation: no tool is marked as search"))
     return chosen, notes
 
 

@@ -53,23 +53,38 @@ def find_files(
     if paths and not there:
         names = ", ".join(map(str, paths))
         raise Misconfigured(
-            Sentence("context.no_documents", names=names), hint=Sentence("context.existing_paths")
+            Sentence("there are no such documents: {names}", names=names),
+            hint=Sentence("give existing paths"),
         )
     for path in paths:
         if path not in there:
-            note(Sentence("context.doc_absent", path=path))
+            note(Sentence("document left out, there is no such file: {path}", path=path))
     found: list[Found] = []
     total = 0
     for path, name in _walk(there, note):
         state = path.stat()
         if len(found) >= limits.files or total + state.st_size > limits.bytes_all:
-            most = Sentence("context.files_or_bytes", files=limits.files, bytes=limits.bytes_all)
-            note(Sentence("context.docs_over", most=most, name=name))
+            most = Sentence(
+                "{files} files or {bytes} bytes", files=limits.files, bytes=limits.bytes_all
+            )
+            note(
+                Sentence(
+                    "documents left out, more than {most}: {name} and what follows",
+                    most=most,
+                    name=name,
+                )
+            )
             break
         if not is_text_name(path):
-            note(Sentence("context.doc_no_text", name=name))
+            note(Sentence("document left out, not a kind of text: {name}", name=name))
         elif state.st_size > limits.bytes_each:
-            note(Sentence("context.doc_large", most=limits.bytes_each, name=name))
+            note(
+                Sentence(
+                    "document left out, larger than {most} bytes: {name}",
+                    most=limits.bytes_each,
+                    name=name,
+                )
+            )
         else:
             total += state.st_size
             found.append(Found(path, name, (state.st_size, state.st_mtime_ns)))
@@ -91,12 +106,20 @@ def _files_below(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path
     """Yields the files of a folder; skips hidden ones and links that lead out of it."""
 
     def refuse(error: OSError) -> None:
-        note(Sentence("context.folder_unreadable", name=_name(root, Path(error.filename))))
+        note(
+            Sentence(
+                "folder left out, it cannot be read: {name}", name=_name(root, Path(error.filename))
+            )
+        )
 
     for folder, folders, files in os.walk(root, onerror=refuse):
         links = sorted(each for each in folders if (Path(folder) / each).is_symlink())
         for each in links:
-            note(Sentence("context.folder_link", name=_name(root, Path(folder) / each)))
+            note(
+                Sentence(
+                    "folder left out, it is a link: {name}", name=_name(root, Path(folder) / each)
+                )
+            )
         folders[:] = sorted(
             each for each in folders if each[0] != "." and each not in {*links, *NEVER_READ}
         )
@@ -105,7 +128,11 @@ def _files_below(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path
             if each.startswith("."):
                 continue
             if (reason := _refusal(root, path.resolve())) is not None:
-                note(Sentence("context.doc_refused", reason=reason, name=_name(root, path)))
+                note(
+                    Sentence(
+                        "document left out, {reason}: {name}", reason=reason, name=_name(root, path)
+                    )
+                )
             else:
                 yield path.resolve(), _name(root, path)
 
@@ -113,10 +140,10 @@ def _files_below(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path
 def _refusal(root: Path, target: Path) -> str | None:
     """Returns why a file is not read, after its links are resolved."""
     if not target.is_relative_to(root):
-        return Sentence("context.link_out")
+        return Sentence("it is a link out of the folder")
     if any(part.startswith(".") for part in target.relative_to(root).parts):
-        return Sentence("context.link_hidden")
-    return None if target.is_file() else Sentence("context.no_file")
+        return Sentence("it is a link to something hidden")
+    return None if target.is_file() else Sentence("it is not a file")
 
 
 def _name(root: Path, path: Path) -> str:
@@ -132,10 +159,16 @@ def read_document(found: Found, limits: FileLimits) -> tuple[str, str]:
     """Returns the text of a file, and a note if something is wrong with it."""
     try:
         if is_held(found.path.stat()):
-            return "", Sentence("context.doc_database", name=found.name)
+            return "", Sentence(
+                "document left out, it is a database in use: {name}", name=found.name
+            )
         data = first_bytes(found.path, limits.bytes_each)
     except OSError as error:
-        return "", Sentence("context.doc_unreadable", name=found.name, why=error.strerror)
+        return "", Sentence(
+            "document left out, it cannot be read: {name}: {why}",
+            name=found.name,
+            why=error.strerror,
+        )
     text, note = _decoded(data, found.name)
     if found.path.suffix.lower() in _PAGES:
         text = page_text(text)
@@ -155,11 +188,13 @@ def _decoded(data: bytes, name: str) -> tuple[str, str]:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace"), ""
     if b"\0" in data[:8192]:
-        return "", Sentence("context.doc_binary", name=name)
+        return "", Sentence("document left out, it is binary: {name}", name=name)
     try:
         return data.decode("utf-8-sig"), ""
     except UnicodeDecodeError:
-        note = Sentence("context.doc_broken", name=name)
+        note = Sentence(
+            "document is not valid UTF-8, its broken characters are replaced: {name}", name=name
+        )
         return data.decode("utf-8", "replace"), note
 
 

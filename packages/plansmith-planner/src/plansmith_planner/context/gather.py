@@ -107,7 +107,11 @@ async def gather_context(
     before, behind = _stable(known), _changing(known, clock)
     asking = len(sources) + bool(search) + bool(known.history)
     share = _share([*before, *behind], asking, limits)
-    tell(Sentence("planning.to_ask", count=asking, tokens=f"{share:,}"))
+    tell(
+        Sentence(
+            "{count} sources to ask, {tokens} tokens for each", count=asking, tokens=f"{share:,}"
+        )
+    )
     gathered = await asyncio.gather(
         *(_ask(source, request, share, limits, clock) for source in sources),
         _conversation(known, share, limits, summariser),
@@ -185,8 +189,12 @@ def time_text(clock: Clock, timezone: str | None = None) -> str:
     try:
         now = clock.now().astimezone(ZoneInfo(name))
     except (KeyError, ValueError, OSError):
-        hint = Sentence("error.zone_names")
-        raise Misconfigured(Sentence("error.no_zone", name=name), hint=hint) from None
+        hint = Sentence(
+            "use a name such as Europe/Oslo or Asia/Shanghai; the system's tzdata must be there"
+        )
+        raise Misconfigured(
+            Sentence("there is no time zone '{name}'", name=name), hint=hint
+        ) from None
     return f"{now.isoformat(timespec='seconds')} ({_WEEKDAYS[now.weekday()]}, {name})"
 
 
@@ -225,7 +233,10 @@ async def _conversation(
     said = await recall(known.history, tokens=share, count=limits.count, summariser=model)
     if not said.text:
         number = len(known.history)
-        notes = (*said.notes, Sentence("context.no_room_history", count=number))
+        notes = (
+            *said.notes,
+            Sentence("no room is left for the {count} messages of the conversation", count=number),
+        )
         return _Gathered(Part(()), notes, TITLE, said.usage)
     part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
     return _Gathered(part, said.notes, usage=said.usage)

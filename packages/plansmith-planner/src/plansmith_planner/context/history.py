@@ -52,7 +52,7 @@ async def recall(
     if not newest:
         older, last = lines[:-1], lines[-1]
         kept = [clipped(last, tokens=tokens - for_older, count=count)]
-        notes = [Sentence("context.newest_clipped")]
+        notes = [Sentence("the newest message of the conversation was clipped")]
     else:
         kept, notes = lines[len(lines) - newest :], []
     shortened = await _shortened(older, tokens=for_older, count=count, summariser=summariser)
@@ -94,11 +94,21 @@ async def _shortened(
     summary = await _summary(read, tokens // 2, summariser)
     if isinstance(summary, Failed):
         excerpts = _excerpts(older, tokens, count)
-        failed = Sentence("context.no_summary", messages=number, reason=summary.reason)
+        failed = Sentence(
+            "{messages} could not be summarised: {reason}", messages=number, reason=summary.reason
+        )
         return Recalled(excerpts.text, (failed, *excerpts.notes))
-    notes = [Sentence("context.summarised", messages=number, model=label(summariser.model.name))]
+    notes = [
+        Sentence(
+            "{messages} of the conversation summarised by {model}",
+            messages=number,
+            model=label(summariser.model.name),
+        )
+    ]
     if read != whole:
-        notes.append(Sentence("context.summary_part", size=len(read)))
+        notes.append(
+            Sentence("the summary covers only the last {size} characters of them", size=len(read))
+        )
     text = f"[{number}, in short] {indented(summary.text)}"
     return Recalled(clipped(text, tokens=tokens, count=count), tuple(notes), summary.usage)
 
@@ -134,12 +144,25 @@ def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
             kept.pop(0)
             break
     gone = len(older) - len(kept)
-    notes = [Sentence("context.left_out", messages=_messages(gone))] if gone else []
-    notes += [Sentence("context.clipped", messages=_messages(len(kept)))] if kept else []
+    notes = (
+        [Sentence("{messages} of the conversation left out", messages=_messages(gone))]
+        if gone
+        else []
+    )
+    notes += (
+        [
+            Sentence(
+                "{messages} of the conversation clipped to a line each",
+                messages=_messages(len(kept)),
+            )
+        ]
+        if kept
+        else []
+    )
     return Recalled(text(), tuple(notes))
 
 
 def _messages(number: int) -> str:
     if number == 1:
-        return Sentence("context.one_message")
-    return Sentence("context.messages", count=number)
+        return Sentence("1 earlier message")
+    return Sentence("{count} earlier messages", count=number)

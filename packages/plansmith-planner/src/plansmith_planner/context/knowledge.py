@@ -105,17 +105,23 @@ def read_terms(path: Path) -> Mapping[str, object]:
     try:
         data = first_bytes(path, _LARGEST + 1)
     except OSError as error:
-        message = Sentence("knowledge.unreadable", path=path, why=error.strerror)
-        raise Misconfigured(message, hint=Sentence("knowledge.give_path")) from None
+        message = Sentence(
+            "cannot read the business terms {path}: {why}", path=path, why=error.strerror
+        )
+        raise Misconfigured(
+            message, hint=Sentence("give the path of a YAML or JSON file")
+        ) from None
     if len(data) > _LARGEST:
-        hint = Sentence("knowledge.as_documents")
-        raise Misconfigured(Sentence("knowledge.large", name=path.name, most=_LARGEST), hint=hint)
+        hint = Sentence("give it as documents instead")
+        raise Misconfigured(
+            Sentence("{name} is larger than {most} bytes", name=path.name, most=_LARGEST), hint=hint
+        )
     reading = read_text(data)
     for found in reading.problems:
-        told = Sentence("text.with_reason", text=path.name, reason=found.message)
+        told = Sentence("{text}: {reason}", text=path.name, reason=found.message)
         raise Misconfigured(told, hint=found.hint)
     if not isinstance(reading.value, dict):
-        raise Misconfigured(Sentence("knowledge.empty", name=path.name), hint=_FORM)
+        raise Misconfigured(Sentence("{name} holds no terms", name=path.name), hint=_FORM)
     return reading.value
 
 
@@ -128,5 +134,7 @@ def _entries(terms: Mapping[str, object]) -> Iterator[Term]:
             synonyms = (synonyms,)
         unknown = fields.keys() - {"explanation", "synonyms"}
         if unknown or not isinstance(explanation, str) or not isinstance(synonyms, (list, tuple)):
-            raise Misconfigured(Sentence("knowledge.bad_term", name=name), hint=_FORM)
+            raise Misconfigured(
+                Sentence("the business term '{name}' is not usable", name=name), hint=_FORM
+            )
         yield Term(name, explanation, tuple(map(str, cast("Sequence[object]", synonyms))))

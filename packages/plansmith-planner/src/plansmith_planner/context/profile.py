@@ -16,7 +16,10 @@ from plansmith.plan.sentence import Sentence, did_you_mean
 from plansmith_planner.context.fence import indented
 
 _LARGEST: Final = 1_000_000
-_FIELDS_HINT: Final = Sentence("profile.fields")
+_FIELDS_HINT: Final = Sentence(
+    "a profile has name, role, goals, tasks, backstory, "
+    "language, tone, hard_constraints and soft_constraints"
+)
 
 
 def about(profile: Profile) -> str:
@@ -53,7 +56,7 @@ def read_profile(path: Path) -> Profile:
         value = cast("object", value["profile"])
     if not isinstance(value, dict):
         kind = type(value).__name__
-        problem = Sentence("profile.other_kind", name=path.name, kind=kind)
+        problem = Sentence("{name} holds a {kind}, not a profile", name=path.name, kind=kind)
         raise Misconfigured(problem, hint=_FIELDS_HINT)
     try:
         return Profile.model_validate(value)
@@ -65,19 +68,26 @@ def _read(path: Path) -> object:
     readers = {".toml": _toml, ".yaml": _text, ".yml": _text, ".json": _text}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        hint = Sentence("profile.save_as")
-        raise Misconfigured(Sentence("profile.no_kind", name=path.name), hint=hint)
+        hint = Sentence("save it as .yaml, .json or .toml")
+        raise Misconfigured(
+            Sentence("'{name}' is not a YAML, JSON or TOML file", name=path.name), hint=hint
+        )
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
     except OSError as error:
-        hint = Sentence("profile.give_path")
+        hint = Sentence("give the path of a file that exists and can be read")
         raise Misconfigured(
-            Sentence("profile.unreadable", path=path, why=error.strerror), hint=hint
+            Sentence("cannot read the profile {path}: {why}", path=path, why=error.strerror),
+            hint=hint,
         ) from None
     if len(data) > _LARGEST:
-        hint = Sentence("profile.keep_short")
-        raise Misconfigured(Sentence("profile.large", name=path.name), hint=hint)
+        hint = Sentence(
+            "keep to what a planner should know of a person, and give the rest as documents"
+        )
+        raise Misconfigured(
+            Sentence("the profile {name} is larger than a megabyte", name=path.name), hint=hint
+        )
     return reader(path, data)
 
 
@@ -86,15 +96,15 @@ def _toml(path: Path, data: bytes) -> object:
         return tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Misconfigured(
-            Sentence("profile.bad_toml", name=path.name, error=error),
-            hint=Sentence("profile.correct"),
+            Sentence("{name} is not valid TOML: {error}", name=path.name, error=error),
+            hint=Sentence("correct it"),
         ) from None
 
 
 def _text(path: Path, data: bytes) -> object:
     reading = read_text(data)
     for found in reading.problems:
-        problem = Sentence("text.with_reason", text=path.name, reason=found.message)
+        problem = Sentence("{text}: {reason}", text=path.name, reason=found.message)
         raise Misconfigured(problem, hint=found.hint)
     return reading.value
 
@@ -104,11 +114,20 @@ def _invalid(path: Path, error: ValidationError) -> Misconfigured:
     name = str(first["loc"][0]) if first["loc"] else ""
     if first["type"] == "extra_forbidden":
         hint = did_you_mean(name, Profile.model_fields, otherwise=_FIELDS_HINT)
-        return Misconfigured(Sentence("profile.no_field", file=path.name, name=name), hint=hint)
+        return Misconfigured(
+            Sentence("{file}: a profile has no field '{name}'", file=path.name, name=name),
+            hint=hint,
+        )
     what = str(first["msg"]).removeprefix("Value error, ")
-    hint = Sentence("profile.as_list" if name in _LISTS else "profile.as_text", name=name)
+    hint = Sentence(
+        "write '{name}' as text or as a list of texts"
+        if name in _LISTS
+        else "write '{name}' as text",
+        name=name,
+    )
     return Misconfigured(
-        Sentence("profile.misfit", file=path.name, name=name, what=what), hint=hint
+        Sentence("{file}: '{name}' does not fit: {what}", file=path.name, name=name, what=what),
+        hint=hint,
     )
 
 

@@ -203,9 +203,10 @@ def read_schema(
                 except sqlite3.Error as error:
                     tell(f"database {kind} left out: {name}: {error}")
     except sqlite3.Error as error:
-        hint = Sentence("context.database_hint")
+        hint = Sentence("give the path of an SQLite database that can be read")
         raise Misconfigured(
-            Sentence("context.database_unreadable", name=path.name, error=error), hint=hint
+            Sentence("cannot read the database {name}: {error}", name=path.name, error=error),
+            hint=hint,
         ) from None
     return tables
 

@@ -56,7 +56,11 @@ def fit(parts: Sequence[Part], *, tokens: int, count: Count, missing: Sequence[s
             return Fitted(sharing.blocks, text, tuple(sharing.notes))
         # The joined text may have more tokens than its parts: try again with fewer.
         slack = max(2 * slack, slack + over)
-    notes = (Sentence("context.no_room", tokens=tokens),)
+    notes = (
+        Sentence(
+            "the whole context was left out: {tokens} tokens are not enough for it", tokens=tokens
+        ),
+    )
     return Fitted((), "", notes if blocks else ())
 
 
@@ -144,11 +148,14 @@ class _Sharing:
             text = clipped(block.text, tokens=left - marks, count=self.count, keep_end=keep_end)
         if not text:
             self.cut.append(name)
-            self.notes.append(Sentence("context.lack_of_room", name=label(name)))
+            self.notes.append(Sentence("left out for lack of room: {name}", name=label(name)))
             return None
         self.notes.append(
             Sentence(
-                "context.block_clipped", shown=len(text), size=len(block.text), name=label(name)
+                "clipped to {shown} of {size} characters: {name}",
+                shown=len(text),
+                size=len(block.text),
+                name=label(name),
             )
         )
         return replace(block, text=text)

@@ -53,7 +53,7 @@ async def instant(
     told = None if flawed else await rehearse(call.tool, call.inputs)
     if told and call.kind == "arithmetic":
         # Nothing but numbers and signs: no model would make more of them.
-        why = Sentence("error.not_calculated", why=told)
+        why = Sentence("That cannot be calculated: {why}", why=told)
         return Instant(reason, answer=in_language(why, "zh" if chinese else "en"))
     return Instant(reason, plan) if told == "" else None
 

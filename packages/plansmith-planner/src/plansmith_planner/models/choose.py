@@ -155,18 +155,20 @@ async def _ask(client: Any, place: Place, limit_s: float) -> Server:
         async with asyncio.timeout(limit_s):
             status, text = await _get(client, place)
     except TimeoutError:
-        return Server(place, flaw=Sentence("model.silent", seconds=f"{limit_s:g}"))
+        return Server(
+            place, flaw=Sentence("said nothing within {seconds} s", seconds=f"{limit_s:g}")
+        )
     except OSError as error:
-        return Server(place, flaw=Sentence("model.unreachable", error=str(error)))
+        return Server(place, flaw=Sentence("cannot be reached: {error}", error=str(error)))
     except Exception as error:
         if not type(error).__module__.startswith(("httpx", "httpcore")):
             raise
         slow = "Timeout" in type(error).__name__
-        silent = Sentence("model.silent", seconds=f"{limit_s:g}")
-        flaw = silent if slow else Sentence("model.no_server")
+        silent = Sentence("said nothing within {seconds} s", seconds=f"{limit_s:g}")
+        flaw = silent if slow else Sentence("no server there")
         return Server(place, flaw=flaw)
     if status != 200:
-        return Server(place, flaw=Sentence("model.status", status=str(status)))
+        return Server(place, flaw=Sentence("answers with status {status}", status=str(status)))
     return _read(place, text)
 
 
@@ -189,12 +191,12 @@ def _read(place: Place, text: str) -> Server:
     fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     rows: list[Any] | None = fields.get("data", fields.get("models"))
     if not isinstance(rows, list):
-        return Server(place, flaw=Sentence("model.no_models"))
+        return Server(place, flaw=Sentence("not a model server"))
     names = [each for row in rows for each in _name(row)]
     usable = tuple(dict.fromkeys(names))
     if usable:
         return Server(place, usable)
-    flaw = Sentence("model.none_chats" if rows else "model.none_yet")
+    flaw = Sentence("has no model that chats" if rows else "has no model yet")
     return Server(place, flaw=flaw)
 
 
@@ -216,7 +218,7 @@ def _name(row: Any) -> Iterator[str]:
 
 Kind = Literal["key", "server", "embedded", "rules"]
 RULES: Final = "rules"
-_NO_LIBRARY: Final = Sentence("model.no_library")
+_NO_LIBRARY: Final = Sentence("the libraries for providers are missing (install plansmith[models])")
 _NO_SHELF: Final = "`pip install packages/plansmith-desk`"
 
 
@@ -245,15 +247,19 @@ class Choice:
         """Returns the choice on one line, for a person."""
         if self.kind == "rules":
             return self.why
-        return Sentence("model.told", **self._fields())
+        return Sentence("model: {model}{place} ({why})", **self._fields())
 
     @property
     def described(self) -> str:
         """Returns the same without the word "model" before it, for a list that has this word."""
-        return self.why if self.kind == "rules" else Sentence("model.described", **self._fields())
+        return (
+            self.why
+            if self.kind == "rules"
+            else Sentence("{model}{place} ({why})", **self._fields())
+        )
 
     def _fields(self) -> dict[str, str]:
-        place = Sentence("model.told_at", url=self.base_url) if self.base_url else ""
+        place = Sentence(" at {url}", url=self.base_url) if self.base_url else ""
         return {"model": self.model, "place": place, "why": self.why}
 
 
@@ -339,11 +345,11 @@ async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> C
         place = Place(program, url, "/models", key=key)
     [server] = await ask_servers([place], limit_s=limit_s)
     if server.flaw:
-        hint = Sentence("model.name_or_start")
-        flaw = Sentence("text.with_reason", text=base_url, reason=server.flaw)
+        hint = Sentence("name its model with --model openai:NAME, or start it")
+        flaw = Sentence("{text}: {reason}", text=base_url, reason=server.flaw)
         raise Misconfigured(flaw, hint=hint)
     model = f"openai:{server.models[0]}"
-    why = Sentence("model.first_of_server")
+    why = Sentence("the first model of the server that is set")
     return Choice("server", model, why, base_url=base_url, tried=(Tried("server", model),))
 
 
@@ -357,17 +363,19 @@ async def _options(
     can_call = find_spec("pydantic_ai") is not None
     keys = list(found_keys(environment))
     if not keys:
-        yield Tried("key", Sentence("model.environment"), Sentence("model.no_key"))
+        yield Tried("key", Sentence("the environment"), Sentence("has no API key"))
     for key, model in keys:
         if can_call:
-            why = Sentence("model.key_set", key=key.variable, other=key.chosen_by)
+            why = Sentence(
+                "{key} is set; {other} names another model", key=key.variable, other=key.chosen_by
+            )
             yield Choice("key", model, why, key.base_url, key.variable)
         yield Tried("key", key.variable, _NO_LIBRARY)
     if can_call:
         for server in await ask_servers(places, limit_s=limit_s):
             yield _of_server(server)
     else:
-        yield Tried("server", Sentence("model.servers_here"), _NO_LIBRARY)
+        yield Tried("server", Sentence("servers on this machine"), _NO_LIBRARY)
     if shelf is not None:
         yield shelf.option()
 
@@ -375,15 +383,23 @@ async def _options(
 def _of_server(server: Server) -> Choice | Tried:
     place = server.place
     if server.flaw:
-        at = Sentence("model.at", program=place.program, url=place.url)
+        at = Sentence("{program} at {url}", program=place.program, url=place.url)
         return Tried("server", at, server.flaw)
-    why = Sentence("model.server_runs", program=place.program)
+    why = Sentence("{program} runs here, and no key is in the environment", program=place.program)
     return Choice("server", f"openai:{server.models[0]}", why, base_url=place.base_url)
 
 
 def _rules(shelf: ModelShelf | None) -> Choice:
     how = shelf.pull_hint if shelf is not None else _NO_SHELF
-    return Choice("rules", RULES, Sentence("model.rules", how=how))
+    return Choice(
+        "rules",
+        RULES,
+        Sentence(
+            "no language model was found, so simple rules make the plan. "
+            "To get a model: {how}; to name one: --model",
+            how=how,
+        ),
+    )
 
 
 class AutoModel:

@@ -131,7 +131,9 @@ def check_wording(text: str, source: str) -> None:
     wrong = unfounded(text, source)
     if wrong:
         shown = ", ".join(dict.fromkeys(wrong[:3]))
-        raise ModelFailed(Sentence("model.facts_unknown", facts=shown))
+        raise ModelFailed(
+            Sentence("its text has facts that are in no result: {facts}", facts=shown)
+        )
 
 
 def _with_dates(text: str) -> str:

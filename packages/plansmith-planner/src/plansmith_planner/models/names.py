@@ -12,7 +12,9 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith_planner.models.provider_output import INSTALL, key_variable
 
-_FORM: Final = Sentence("model.name_form")
+_FORM: Final = Sentence(
+    "write provider:name, such as openai:gpt-5, or auto, local, rules, recorded:FILE"
+)
 # A key in the environment is all that these need. Others find their key in files and roles, or
 # need none: those tell at the first call.
 _KEYED: Final = frozenset(
@@ -51,20 +53,37 @@ def need_usable(name: str, *, environment: Mapping[str, str], has_server: bool =
     """
     provider, colon, rest = name.partition(":")
     if not colon or not rest:
-        raise Misconfigured(Sentence("model.no_name", name=name), hint=_suggestion(name))
+        raise Misconfigured(
+            Sentence("'{name}' is not the name of a model", name=name), hint=_suggestion(name)
+        )
     if find_spec("pydantic_ai") is None:
-        raise Misconfigured(Sentence("model.needs_library", name=name), hint=INSTALL)
+        raise Misconfigured(
+            Sentence("{name} needs a library that is not installed", name=name), hint=INSTALL
+        )
     if provider not in _KEYED | _OTHERS and not _is_known(provider):
         near = difflib.get_close_matches(provider.lower(), sorted(_KEYED | _OTHERS), n=1)
-        hint = Sentence("model.mean", provider=near[0], name=rest) if near else _FORM
-        raise Misconfigured(Sentence("model.no_provider", name=provider), hint=hint)
+        hint = (
+            Sentence("did you mean {provider}:{name}?", provider=near[0], name=rest)
+            if near
+            else _FORM
+        )
+        raise Misconfigured(
+            Sentence("no provider of models is called '{name}'", name=provider), hint=hint
+        )
     if provider not in _KEYED or has_server or environment.get(_SERVER.get(provider, "")):
         return
     variables = (key_variable(provider), *_MORE_KEYS.get(provider, ()))
     if not any(environment.get(each) for each in variables):
-        hint = Sentence("model.export_key", variable=variables[0], name=name)
+        hint = Sentence(
+            "export {variable}=…, or give model('{name}', api_key=…)",
+            variable=variables[0],
+            name=name,
+        )
         raise Misconfigured(
-            Sentence("model.needs_key", name=name, variable=variables[0]), hint=hint
+            Sentence(
+                "{name} needs a key, and {variable} is not set", name=name, variable=variables[0]
+            ),
+            hint=hint,
         )
 
 

@@ -104,7 +104,7 @@ class ProviderModel:
                         yield delta
             except _ModeRefused as refusal:
                 if mode == modes[-1]:
-                    hint = Sentence("model.output_auto")
+                    hint = Sentence("set output to auto, so that another mode is tried")
                     raise ModelRefused(refusal.message, hint=hint) from refusal.__cause__
                 # A list at the root is the schema's fault: it says nothing about the model.
                 if schema is not None and takes_object(schema):
@@ -216,8 +216,10 @@ class ProviderModel:
     def _done(self, stream: Any) -> ModelDone:
         details: dict[str, Any] = stream.provider_details or {}
         if stream.finish_reason == "content_filter":
-            reason = details.get("refusal") or Sentence("model.filter_stopped")
-            raise ModelRefused(Sentence("model.no_answer", model=self._spec, reason=reason))
+            reason = details.get("refusal") or Sentence("its content filter stopped the answer")
+            raise ModelRefused(
+                Sentence("{model} refused to answer: {reason}", model=self._spec, reason=reason)
+            )
         if stream.finish_reason is None and "finish_reason" not in details:
             raise broken_off(self._spec)
         usage = stream.usage

@@ -161,15 +161,27 @@ def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelF
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if "ModelContextWindowExceededError" in kinds:
         return PromptTooLong(
-            Sentence("model.prompt_long", model=model, error=error_text(error)),
-            hint=Sentence("model.less_context"),
+            Sentence(
+                "the prompt is too long for {model}: {error}", model=model, error=error_text(error)
+            ),
+            hint=Sentence("give it less context, or choose a model with a larger context"),
         )
     if "ContentFilterError" in kinds:
-        return ModelRefused(Sentence("model.filtered", model=model, error=error_text(error)))
+        return ModelRefused(
+            Sentence(
+                "{model} was stopped by its content filter: {error}",
+                model=model,
+                error=error_text(error),
+            )
+        )
     if "ModelQuotaExceededError" in kinds:
         return ModelRefused(
-            Sentence("model.no_credit", model=model, error=error_text(error)),
-            hint=Sentence("model.top_up"),
+            Sentence(
+                "the account for {model} has no credit left: {error}",
+                model=model,
+                error=error_text(error),
+            ),
+            hint=Sentence("top it up with the provider, or choose another model"),
         )
     return _from_status(error, kinds, model, own_key=own_key)
 
@@ -178,10 +190,20 @@ def _from_status(error: Exception, kinds: set[str], model: str, *, own_key: bool
     status = status_of(error)
     if status is not None and (status in _PASSING or status >= 500):
         wish = getattr(error, "retry_after", None)
-        message = Sentence("model.busy", model=model, status=status, error=error_text(error))
+        message = Sentence(
+            "{model} is busy (HTTP {status}): {error}",
+            model=model,
+            status=status,
+            error=error_text(error),
+        )
         return ModelBusy(message, retry_after=float(wish) if wish is not None else None)
     if status is not None:
-        message = Sentence("model.refused", model=model, status=status, error=error_text(error))
+        message = Sentence(
+            "{model} refused the request (HTTP {status}): {error}",
+            model=model,
+            status=status,
+            error=error_text(error),
+        )
         return ModelRefused(message, hint=_hint(error, status, model, own_key=own_key))
     return _from_kind(error, kinds, model)
 
@@ -190,35 +212,48 @@ def _hint(error: Exception, status: int, model: str, *, own_key: bool) -> str:
     if status in (401, 403):
         variable = key_variable(model.partition(":")[0])
         return (
-            Sentence("model.check_api_key")
+            Sentence("check or set the model's api_key")
             if own_key
-            else Sentence("model.check_variable", variable=variable)
+            else Sentence("check or set {variable}", variable=variable)
         )
     suggestion = getattr(error, "suggested_model_id", None)
     if suggestion:
-        return Sentence("model.mean_name", name=suggestion)
-    return Sentence("model.check_name") if status == 404 else ""
+        return Sentence("did you mean {name}?", name=suggestion)
+    return Sentence("check the model's name and the base_url") if status == 404 else ""
 
 
 def _from_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
     if kinds & {"ModelTimeoutError", "ModelRequestTimeout", "TimeoutError"}:
-        return ModelBusy(Sentence("model.late", model=model), hint=Sentence("model.raise_timeout"))
+        return ModelBusy(
+            Sentence("{model} did not answer in time", model=model),
+            hint=Sentence("raise timeout_s if it is slow"),
+        )
     if getattr(error, "phase", None) == "read" or "`finish_reason`" in str(error):
         return broken_off(model)
     if kinds & {"ModelConnectionError", "OSError"}:
-        message = Sentence("model.away", model=model, error=_first_cause(error))
-        return ModelBusy(message, hint=Sentence("model.check_server"))
+        message = Sentence(
+            "{model} cannot be reached: {error}", model=model, error=_first_cause(error)
+        )
+        return ModelBusy(message, hint=Sentence("check the base_url and whether the server runs"))
     if "UserError" in kinds:
         return refused_setup(error, model)
     if kinds & {"ModelAPIError", "UnexpectedModelBehavior"}:
-        return ModelBusy(Sentence("model.no_chat", model=model, error=error_text(error)))
+        return ModelBusy(
+            Sentence(
+                "{model} sent something that is not a chat answer: {error}",
+                model=model,
+                error=error_text(error),
+            )
+        )
     why = f"{type(error).__name__}: {error_text(error)}"
-    return ModelFailed(Sentence("model.unread", model=model, why=why))
+    return ModelFailed(
+        Sentence("what {model} sent could not be read ({why})", model=model, why=why)
+    )
 
 
 def broken_off(model: str) -> ModelBusy:
     """Returns the error for an answer that stopped before its end."""
-    return ModelBusy(Sentence("model.cut_off", model=model))
+    return ModelBusy(Sentence("the answer of {model} stopped before its end", model=model))
 
 
 def _first_cause(error: BaseException) -> str:
@@ -233,22 +268,33 @@ def refused_setup(error: Exception, model: str) -> ModelRefused:
     if isinstance(error, ImportError):
         group = _GROUP.search(message)
         install = INSTALL if group is None or group[1] in _GROUPS else f"pip install '{group[0]}'"
-        return ModelRefused(Sentence("model.needs_library", name=model), hint=install)
+        return ModelRefused(
+            Sentence("{name} needs a library that is not installed", name=model), hint=install
+        )
     variables = list(dict.fromkeys(_VARIABLE.findall(message)))
     if "`region_name`" in message:
         variables.append("AWS_DEFAULT_REGION")
     if variables:
         return ModelRefused(
-            Sentence("model.not_set_up", model=model),
-            hint=Sentence("model.set_variables", names=joined(variables, "text.or")),
+            Sentence("{model} is not set up", model=model),
+            hint=Sentence("set {names}", names=joined(variables, "text.or")),
         )
     if "Unknown" in message:
-        return ModelRefused(Sentence("model.not_reachable", model=model, why=message), hint=_FORM)
+        return ModelRefused(
+            Sentence("{model} is not a model that can be reached: {why}", model=model, why=message),
+            hint=_FORM,
+        )
     hint = _FORM if isinstance(error, ValueError) else ""
-    return ModelRefused(Sentence("model.cannot_ask", model=model, why=message), hint=hint)
+    return ModelRefused(
+        Sentence("{model} cannot be asked: {why}", model=model, why=message), hint=hint
+    )
 
 
-_FORM: Final = Sentence("model.provider_form")
+_FORM: Final = Sentence(
+    "write provider:name, such as openai:gpt-5, "
+    "anthropic:claude-sonnet-4-5 or ollama:qwen3; for a server "
+    "of your own, openai:NAME and its base_url"
+)
 
 
 def price_of(

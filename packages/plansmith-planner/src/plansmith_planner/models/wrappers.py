@@ -47,14 +47,18 @@ class LimitedModel:
         if needed > limit:
             raise PromptTooLong(
                 Sentence(
-                    "model.no_room_left",
+                    "the prompt has about {needed} tokens, and {name} has room "
+                    "for {limit} ({whole} less {kept} for the answer)",
                     needed=needed,
                     name=self.name,
                     limit=limit,
                     whole=self._context_tokens,
                     kept=self._reserve_tokens,
                 ),
-                hint=Sentence("model.smaller_prompt"),
+                hint=Sentence(
+                    "give it fewer tools, documents or messages, choose a model "
+                    "with a larger context, or correct context_tokens"
+                ),
             )
         pieces = self._model.stream(prompt)
         async with closing(pieces):
@@ -211,12 +215,18 @@ class _Watch:
         limits: list[tuple[float, str]] = [(_FOREVER, "")]
         if self._total_s is not None:
             left = self._start + self._total_s - now
-            slow = Sentence("model.too_slow", name=self._name, seconds=f"{self._total_s:g}")
+            slow = Sentence(
+                "{name} took longer than {seconds} s", name=self._name, seconds=f"{self._total_s:g}"
+            )
             limits.append((left, slow))
         if self._silence_s is not None:
             since = self._last if self._listener is not None else now
             left = since + self._silence_s - now
-            mute = Sentence("model.fell_silent", name=self._name, seconds=f"{self._silence_s:g}")
+            mute = Sentence(
+                "{name} said nothing for {seconds} s",
+                name=self._name,
+                seconds=f"{self._silence_s:g}",
+            )
             limits.append((left, mute))
         return min(limits)
 

@@ -21,7 +21,7 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NOT_SLUG: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _TRUE: Final = frozenset({"true", "yes", "y", "1", "on", "是"})
 _FALSE: Final = frozenset({"false", "no", "n", "0", "off", "否", ""})
-_HINT: Final = Sentence("hint.look_meant")
+_HINT: Final = Sentence("check that this is what was meant")
 # Without these a plan would run that should not, or at another time, or say something else.
 _REFUSALS: Final = frozenset({"adequate", "has_enough_context", "enough_context"})
 _DECISIVE: Final = frozenset(
@@ -66,7 +66,16 @@ class Notes:
     def leave_out(self, name: str, value: Json, message: str, *, step: str | None = None) -> None:
         """Notes that a field is left out; an error if the plan means something else without it."""
         if decides(name, value):
-            self.refuse("PS003", Sentence("shape.decisive", name=name), step=step, path=(name,))
+            self.refuse(
+                "PS003",
+                Sentence(
+                    "the field '{name}' cannot be read here, and without it the "
+                    "plan would mean something else",
+                    name=name,
+                ),
+                step=step,
+                path=(name,),
+            )
         else:
             self.say(message, step=step, path=(name,))
 
@@ -75,7 +84,9 @@ class Notes:
         code: str,
         message: str,
         *,
-        hint: str = Sentence("hint.write_in_form"),
+        hint: str = Sentence(
+            "write it where the format has a place for it, or leave it out if it is not meant"
+        ),
         step: str | None = None,
         path: Path = (),
     ) -> None:
@@ -103,10 +114,16 @@ class Notes:
             plain = snake(name)
             field = plain if plain in known else (aliases or {}).get(plain, plain)
             if field not in known:
-                message = Sentence("shape.field_left_out", name=name)
+                message = Sentence(
+                    "the field '{name}' has no place in a plan and is left out", name=name
+                )
                 self.leave_out(name, each, message, step=step)
             elif field in found:
-                message = Sentence("shape.field_twice", name=name, field=field)
+                message = Sentence(
+                    "the field '{name}' says '{field}' again and is left out",
+                    name=name,
+                    field=field,
+                )
                 self.leave_out(field, None if each == found[field] else each, message, step=step)
             else:
                 found[field] = each
@@ -120,7 +137,7 @@ class Notes:
         if word in _TRUE or word in _FALSE:
             self._read_as(value, word in _TRUE, name, step)
             return word in _TRUE
-        message = Sentence("shape.no_flag", value=repr(value))
+        message = Sentence("{value} is neither true nor false", value=repr(value))
         self.say(message, step=step, path=(name,))
         return None
 
@@ -129,7 +146,11 @@ class Notes:
         count, known = len(self.problems), self.flag(value, name)
         if known is None:
             del self.problems[count:]
-            self.refuse("PS005", Sentence("shape.no_flag", value=repr(value)), path=(name,))
+            self.refuse(
+                "PS005",
+                Sentence("{value} is neither true nor false", value=repr(value)),
+                path=(name,),
+            )
         return bool(known)
 
     def whole(self, value: Json, name: str, *, step: str | None = None) -> int | None:
@@ -141,14 +162,14 @@ class Notes:
         except ValueError:
             number = 0.5
         if not number.is_integer():
-            message = Sentence("shape.no_number", value=repr(value))
+            message = Sentence("{value} is not a whole number", value=repr(value))
             self.say(message, step=step, path=(name,))
             return None
         self._read_as(value, int(number), name, step)
         return int(number)
 
     def _read_as(self, value: Json, known: float, name: str, step: str | None) -> None:
-        message = Sentence("shape.read_as", value=repr(value), known=str(known))
+        message = Sentence("{value} is read as {known}", value=repr(value), known=str(known))
         self.say(message, step=step, path=(name,))
 
 
@@ -207,7 +228,7 @@ def objects(value: Json) -> list[Json] | None:
 
 def not_a_plan(title: str, hint: str) -> tuple[Problem, ...]:
     """Returns the problem that a value is not a plan in a format."""
-    return (problem("PS001", Sentence("ps.not_plan_of", title=title), hint=hint),)
+    return (problem("PS001", Sentence("no plan of {title} was found", title=title), hint=hint),)
 
 
 def result_text(run: Run | None, step: str) -> str | None:
@@ -238,13 +259,21 @@ def inputs_loss(
 ) -> None:
     """Notes that a step would get other results than its position in the format implies."""
     if inputs != implied:
-        message = Sentence("shape.inputs", names=[*implied] or Sentence("ps.nothing"))
+        message = Sentence(
+            "its place gives it {names} as inputs, and nothing else",
+            names=[*implied] or Sentence("nothing"),
+        )
         notes.lose(message, step=step.id, path=("inputs",))
 
 
 def no_such_step(step: AnyStep, *, title: str, notes: Notes) -> None:
     """Notes that a format has no step of this kind."""
-    notes.lose(Sentence("shape.no_such_kind", title=title, kind=step.kind), step=step.id)
+    notes.lose(
+        Sentence(
+            "{title} has no step like this {kind} step: it is left out", title=title, kind=step.kind
+        ),
+        step=step.id,
+    )
 
 
 def result_inputs(names: Iterable[str]) -> dict[str, Json]:
@@ -256,5 +285,5 @@ def export_text(text: str, notes: Notes, *, step: str) -> str:
     """Returns a text for the other system; notes references, which become plain text there."""
     refs = [str(piece) for piece in pieces(text) if isinstance(piece, Ref)]
     if refs:
-        notes.lose(Sentence("shape.references_as_text", refs=[*refs]), step=step)
+        notes.lose(Sentence("references become plain text: {refs}", refs=[*refs]), step=step)
     return plain_text(text)

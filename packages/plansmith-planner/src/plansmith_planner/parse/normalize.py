@@ -69,7 +69,11 @@ class Shape:
         for name, each in value.items():
             known = _PLAN_ALIASES.get(name, name)
             if known not in Plan.model_fields or known == "steps" or known in fields:
-                self._leave_out(name, each, Sentence("ps.plan_field_out", name=name))
+                self._leave_out(
+                    name,
+                    each,
+                    Sentence("the field '{name}' is not part of a plan and is left out", name=name),
+                )
             elif each is not None:
                 fields[known] = each
         fields.pop("schema_version", None)
@@ -78,8 +82,12 @@ class Shape:
     def step(self, value: Json, place: int) -> dict[str, Json] | None:
         """Returns one step in the plan language, or None with a problem."""
         if not isinstance(value, dict):
-            message = Sentence("ps.entry_no_step", place=place, text=repr(str(value)[:80]))
-            hint = Sentence("hint.as_object")
+            message = Sentence(
+                "entry {place} of the steps is not a step: {text}",
+                place=place,
+                text=repr(str(value)[:80]),
+            )
+            hint = Sentence("write each step as an object")
             self.notes.append(problem("PS014", message, hint=hint, path=("steps", place - 1)))
             return None
         fields = self._known_fields(value, place)
@@ -104,12 +112,16 @@ class Shape:
             if each is None:
                 continue
             if known not in _FIELDS or known in fields or _is_other_style(known, each, kind):
-                message = Sentence("ps.step_field_out", name=name)
+                message = Sentence(
+                    "the field '{name}' is not part of a step and is left out", name=name
+                )
                 self._leave_out(name, each, message, step=str(value.get("id", place)))
             else:
                 fields[known] = as_rule(name, each) if known in RULES else each
                 if known in RULES and name != known:
-                    message = Sentence("ps.rule_named", name=name, known=known)
+                    message = Sentence(
+                        "the field '{name}' is read as '{known}'", name=name, known=known
+                    )
                     self._note(message, step=str(value.get("id", place)), path=(known,))
         return fields
 
@@ -118,7 +130,7 @@ class Shape:
         implied = kind_of({name: each for name, each in fields.items() if name != "kind"})
         if implied is None:
             return {}
-        message = Sentence("ps.kind_read_as", kind=str(kind), known=implied)
+        message = Sentence("the kind '{kind}' is read as '{known}'", kind=str(kind), known=implied)
         self._note(message, step=str(fields["id"]), path=("kind",))
         return {"kind": implied}
 
@@ -133,13 +145,21 @@ class Shape:
     def _id(self, given: Json, place: int) -> str:
         if given is None or isinstance(given, (dict, list, bool)):
             name = self._free(f"s{place}")
-            self._note(Sentence("ps.no_id", place=place, name=name), step=name, path=("id",))
+            self._note(
+                Sentence("step {place} has no id; it is called '{name}'", place=place, name=name),
+                step=name,
+                path=("id",),
+            )
             return name
         text = str(given)
         slug = _NOT_SLUG.sub("_", text).strip("_-")[:64] or f"s{place}"
         if slug != text:
             slug = self._free(slug)
-            self._note(Sentence("ps.id_written", given=text, name=slug), step=slug, path=("id",))
+            self._note(
+                Sentence("the id '{given}' is written '{name}'", given=text, name=slug),
+                step=slug,
+                path=("id",),
+            )
         self._renamed.setdefault(text, slug)
         self._taken.add(slug)
         return slug
@@ -172,7 +192,11 @@ class Shape:
         meant = rule_as_meant(rule, value, ids | self._renamed.keys())
         if meant != value:
             text = json.dumps(meant, ensure_ascii=False)
-            self._note(Sentence("ps.rule_read_as", rule=rule, text=text), step=step, path=(rule,))
+            self._note(
+                Sentence("'{rule}' is read as {text}", rule=rule, text=text),
+                step=step,
+                path=(rule,),
+            )
         return meant
 
     def _references(self, value: Json, ids: set[str], step: str, path: Path) -> Json:
@@ -203,7 +227,7 @@ class Shape:
             made |= {PATH: [*keys]} if keys else {}
             made |= {name: each for name, each in value.items() if name not in (FROM, PATH)}
             if made != value and inside != []:
-                self._note(Sentence("ps.ref_rewritten"), step=step, path=path)
+                self._note(Sentence("a reference was written in another way"), step=step, path=path)
             return made
         return value
 
@@ -218,7 +242,7 @@ class Shape:
 
         written = _FOREIGN_REF.sub(rewrite, text)
         if written != text:
-            self._note(Sentence("ps.ref_rewritten"), step=step, path=path)
+            self._note(Sentence("a reference was written in another way"), step=step, path=path)
         parts = pieces(written)
         if any(isinstance(part, Ref) and part.step in self._renamed for part in parts):
             return "".join(self._renamed_ref(part) for part in parts)
@@ -234,11 +258,20 @@ class Shape:
         if not decides(name, value):
             self._note(message, step=step, path=(name,))
             return
-        message, hint = Sentence("shape.decisive", name=name), Sentence("hint.write_in_form")
+        message, hint = (
+            Sentence(
+                "the field '{name}' cannot be read here, and without it the "
+                "plan would mean something else",
+                name=name,
+            ),
+            Sentence(
+                "write it where the format has a place for it, or leave it out if it is not meant"
+            ),
+        )
         self.notes.append(problem("PS003", message, hint=hint, step=step, path=(name,)))
 
     def _note(self, message: str, *, step: str | None = None, path: Path = ()) -> None:
-        hint = Sentence("hint.look_meant")
+        hint = Sentence("check that this is what was meant")
         self.notes.append(problem("PS013", message, hint=hint, step=step, path=path))
 
 
@@ -273,7 +306,10 @@ def assigned(
         tag = "" if given == PRIMARY or f"[{given}]" in step.task else f"[{given}] "
         title = {"title": step_text(step)} if step_text else {}
         steps.append(step.replace(agent=first, task=f"{tag}{step.task}", **title))
-        message, hint = Sentence("ps.no_agent_named", name=first), Sentence("hint.other_agent")
+        message, hint = (
+            Sentence("it names no agent, so '{name}' gets it", name=first),
+            Sentence("name another one if need be"),
+        )
         notes.append(problem("PS013", message, hint=hint, step=step.id, path=("agent",)))
     changed = bool(steps) and tuple(steps) != plan.steps
     return Assigned(plan.replace(steps=tuple(steps)) if changed else plan, notes)

@@ -203,11 +203,11 @@ def read_json(text: str, *, fits: Fits | None = None) -> Json:
     except Escaped:
         plain = _ESCAPED_ONCE.sub(r"\1", text)
     except TooDeep as error:
-        raise UnreadableText(Sentence("error.too_deep")) from error
+        raise UnreadableText(Sentence("the value is nested too deeply")) from error
     try:
         return _read(plain, fits, again=True)
     except (Escaped, TooDeep) as error:
-        raise UnreadableText(Sentence("error.no_json_read")) from error
+        raise UnreadableText(Sentence("no JSON value could be read from the text")) from error
 
 
 def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
@@ -307,7 +307,7 @@ def _bare(text: str) -> Json:
     if GROUPED.fullmatch(body):
         return number(body.replace(",", ""))
     if not any(char.isalnum() or char in OPENING_QUOTES for char in body):
-        raise UnreadableText(Sentence("error.no_json"))
+        raise UnreadableText(Sentence("there is no JSON value in the text"))
     values: list[Json] = []
     words = position = 0
     source = Source(body)
@@ -321,7 +321,7 @@ def _bare(text: str) -> Json:
         position = noise.end() if noise else found.end
     limit = _MAX_BARE_WORDS if len(values) == 1 else 1
     if not values or words > limit or (words > 1 and _SENTENCE.search(body)):
-        raise UnreadableText(Sentence("error.no_json"))
+        raise UnreadableText(Sentence("there is no JSON value in the text"))
     return values[0] if len(values) == 1 else values
 
 

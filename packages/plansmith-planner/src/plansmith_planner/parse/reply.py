@@ -69,7 +69,14 @@ def parse_value(
     drop what it does not know, such as a refusal.
     """
     if is_deep(value):
-        return Parsed(None, [_no_plan(text, Sentence("json.deep", most=MAX_DEPTH))])
+        return Parsed(
+            None,
+            [
+                _no_plan(
+                    text, Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH)
+                )
+            ],
+        )
     steps, head = _unwrap(value)
     reading = _foreign(value, shape, other=not _is_plan_language(steps))
     if reading is not None:
@@ -77,7 +84,7 @@ def parse_value(
     tolerant = Shape()
     fields = tolerant.head(head)
     made = [tolerant.step(step, place) for place, step in enumerate(steps or (), start=1)]
-    none = _no_plan(text or str(value), Sentence("ps.no_list_of_steps"))
+    none = _no_plan(text or str(value), Sentence("there is no list of steps in it"))
     # An object may say that it has no steps; an empty list may be anything.
     if steps is None or (not any(made) and (steps or steps is value)):
         return Parsed(None, [none, *tolerant.notes])
@@ -95,7 +102,9 @@ def read_plan_value(text: str) -> Json:
     """Returns the JSON value in a text; one nested too deeply for readers of plans is none."""
     value = read_json(text)
     if is_deep(value):
-        raise UnreadableText(Sentence("json.deep", most=MAX_DEPTH))
+        raise UnreadableText(
+            Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH)
+        )
     return value
 
 
@@ -154,9 +163,16 @@ def _merged(around: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
 def _unread_refusals(text: str, value: Json) -> list[Problem]:
     """Returns an error for each refusal that the text has and the value read from it has not."""
     said = {snake(found[1]) for found in _REFUSAL.finditer(_THOUGHT.sub("", text))}
-    hint = Sentence("hint.write_plan_again")
+    hint = Sentence("write the plan again")
     return [
-        problem("PS005", Sentence("ps.no_read", name=name), hint=hint, path=(name,))
+        problem(
+            "PS005",
+            Sentence(
+                "the text says '{name}': false, and the plan that was read does not", name=name
+            ),
+            hint=hint,
+            path=(name,),
+        )
         for name in sorted(said - set(_refusals(value)))
     ]
 
@@ -233,8 +249,8 @@ def _without_bad_parts(
     dropped = [
         problem(
             "PS014",
-            Sentence("ps.step_left_out", name=name),
-            hint=Sentence("hint.write_step_again"),
+            Sentence("the step '{name}' cannot be read and is left out", name=name),
+            hint=Sentence("write the step again"),
             step=name,
         )
         for name in sorted(map(str, bad_steps))
@@ -243,7 +259,10 @@ def _without_bad_parts(
         each
         if decides(str(each.path[0]), document[str(each.path[0])])
         else problem(
-            "PS013", Sentence("ps.left_out", problem=each.message), hint=each.hint, path=each.path
+            "PS013",
+            Sentence("{problem}; it is left out", problem=each.message),
+            hint=each.hint,
+            path=each.path,
         )
         for each in found
         if each.path[:1] and each.path[0] in bad_fields
@@ -254,5 +273,14 @@ def _without_bad_parts(
 
 def _no_plan(text: str, why: str) -> Problem:
     excerpt = " ".join(text.split())[:_EXCERPT]
-    hint = Sentence("hint.one_object", example='{"goal": …, "steps": […]}')
-    return problem("PS001", Sentence("ps.no_plan_read", reason=why, text=excerpt), hint=hint)
+    hint = Sentence(
+        "answer with one JSON object {example} and nothing else",
+        example='{"goal": …, "steps": […]}',
+    )
+    return problem(
+        "PS001",
+        Sentence(
+            "no plan could be read: {reason}; the text begins '{text}'", reason=why, text=excerpt
+        ),
+        hint=hint,
+    )

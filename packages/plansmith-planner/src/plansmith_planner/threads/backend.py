@@ -66,8 +66,10 @@ class ThreadBackend:
         """Refuses a program that did not open the thread; persons share theirs."""
         begun = state.last or state.runs
         if begun and who.kind != "person" and state.owner != who.label:
-            hint = Sentence("thread.begin_own")
-            raise Refused(Sentence("thread.foreign", thread=state.id), hint=hint)
+            hint = Sentence("begin a conversation of your own")
+            raise Refused(
+                Sentence("the thread {thread} belongs to somebody else", thread=state.id), hint=hint
+            )
 
     def opening(self, state: ThreadState, who: Actor) -> list[AnyThreadBody]:
         """Returns the entry that opens a thread, if it is not open yet."""
@@ -96,8 +98,8 @@ class ThreadBackend:
             self.require_owner(state, who)
             known = [each for each in state.messages if said.key and each.key == said.key]
             if known and known[0].text != said.text:
-                hint = Sentence("thread.own_key")
-                raise Refused(Sentence("thread.key_taken"), hint=hint)
+                hint = Sentence("use a key of its own for every message")
+                raise Refused(Sentence("another message of this thread has this key"), hint=hint)
             if known:
                 return state, known[0].number
             opening = self.opening(state, who)

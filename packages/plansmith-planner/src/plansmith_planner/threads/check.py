@@ -26,7 +26,7 @@ async def check_threads(store: PlanStore) -> list[Finding]:
         count, before = count + len(page), page[-1].thread
     damaged = [found for found in findings if found.level == "error"]
     level: Literal["ok", "warning"] = "warning" if findings else "ok"
-    summary = Sentence("doctor.threads_read", count=count, damaged=len(damaged))
+    summary = Sentence("{count} threads read, {damaged} damaged", count=count, damaged=len(damaged))
     return [*findings[:_SHOWN], Finding(level, "threads", summary)] if count else []
 
 
@@ -36,8 +36,14 @@ async def _check(threads: ThreadStore, listed: ThreadHeadline) -> list[Finding]:
         entries = await threads.thread_entries(listed.thread)
         fold_thread(listed.thread, entries)
     except JournalDamaged as damage:
-        hint = Sentence("doctor.restore_thread")
+        hint = Sentence("restore the store from a backup; its runs are not affected")
         return [Finding("error", subject, damage.message, hint)]
     if not entries or not await threads.put_right(listed.thread, entries):
         return []
-    return [Finding("warning", subject, Sentence("doctor.headline_wrong"))]
+    return [
+        Finding(
+            "warning",
+            subject,
+            Sentence("its line in lists did not agree with its entries, and was made again"),
+        )
+    ]

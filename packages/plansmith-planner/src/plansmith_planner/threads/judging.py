@@ -125,5 +125,12 @@ def _answer(text: str, value: dict[str, Json], now: Situation) -> Reading | None
     if found is None or waiting.guards:
         # What changes something is decided by the person's own typed answer.
         run, name = waiting.run.id, waiting.question.question
-        return Reading("review", run, name, reason=Sentence("thread.needs_typed"))
+        return Reading(
+            "review",
+            run,
+            name,
+            reason=Sentence(
+                "something is changed after this question, so it takes the answer itself"
+            ),
+        )
     return found

@@ -87,7 +87,7 @@ def read_by_rules(text: str, now: Situation) -> Reading | None:
     acts = next((each for each, _ in exact if each.guards), None)
     if acts is not None and len(exact) + len(decided) > 1:
         # It fits several questions, and one of them lets something be changed.
-        reason = Sentence("thread.needs_typed")
+        reason = Sentence("something is changed after this question, so it takes the answer itself")
         return Reading("review", acts.run.id, _name(acts), reason=reason)
     if exact:
         return exact[0][1]
@@ -129,17 +129,22 @@ def guess(text: str, now: Situation) -> Guess:
         found = free_answer(text, free)
         if found is not None and plain:
             if free.guards and not (now.waits_once and _allows(free, text)):
-                reason = Sentence("thread.needs_typed")
+                reason = Sentence(
+                    "something is changed after this question, so it takes the answer itself"
+                )
                 reading = Reading("review", free.run.id, _name(free), reason=reason)
                 return Guess(reading, sure=not now.waits_once)
-            reason = Sentence("thread.short_reply")
+            reason = Sentence("a short reply to the question")
             return Guess(found._replace(reason=reason), sure=len(now.questions) == 1)
     if now.review is not None and free is None and short and not asks and _CHANGE.search(said):
-        reading = Reading("change", run=now.review.id, reason=Sentence("thread.asks_change"))
+        reading = Reading("change", run=now.review.id, reason=Sentence("it asks for another plan"))
         return Guess(reading, sure=plain)
     if not now.questions and now.planned is None:
         return Guess(Reading("request"), sure=True)
-    return Guess(Reading("request", reason=Sentence("thread.reads_new")), sure=False)
+    return Guess(
+        Reading("request", reason=Sentence("it does not read like an answer or a change")),
+        sure=False,
+    )
 
 
 def in_turn(text: str, now: Situation) -> Reading:
@@ -157,7 +162,7 @@ def in_turn(text: str, now: Situation) -> Reading:
     if not asked:
         return Reading("request")
     if asked[-1].guards and not (now.waits_once and _allows(asked[-1], text)):
-        reason = Sentence("thread.needs_typed")
+        reason = Sentence("something is changed after this question, so it takes the answer itself")
         return Reading("review", newest, _name(asked[-1]), reason=reason)
     return free_answer(text, asked[-1]) or Reading("answer", newest, _name(asked[-1]), text)
 

@@ -51,10 +51,10 @@ class Threads:
         name = thread or self.runs.journals.new_id()
         # No address of a web page can end in one that is only dots: browsers take it for a folder.
         if len(name) > _ID_LENGTH or not name.strip(" .") or not name.isprintable():
-            hint = Sentence("thread.id_form", most=_ID_LENGTH)
-            raise Refused(Sentence("thread.bad_id"), hint=hint)
+            hint = Sentence("use at most {most} letters and digits on one line", most=_ID_LENGTH)
+            raise Refused(Sentence("this cannot be the id of a thread"), hint=hint)
         state = await self.read(name)
-        self.runs.journals.require_here(Sentence("thread.the_thread", name=name), state.folder)
+        self.runs.journals.require_here(Sentence("the thread {name}", name=name), state.folder)
         return Thread(self._backend, state)
 
     async def read(self, thread: str) -> ThreadState:
@@ -100,7 +100,9 @@ class Threads:
         for each in await self.list(limit=200):
             if self.runs.journals.is_here(each.folder):
                 return await self.open(each.thread)
-        raise NotFound(Sentence("thread.none_yet"), hint=Sentence("thread.leave_out"))
+        raise NotFound(
+            Sentence("there is no thread yet"), hint=Sentence("leave --thread out to begin one")
+        )
 
     async def delete(self, thread: str, *, by: e.Who = "") -> int:
         """Deletes a thread and its runs; returns how many runs.
@@ -116,15 +118,16 @@ class Threads:
         state = await self._book.read(thread)
         if not state.last:
             raise NotFound(
-                Sentence("error.thread_unknown", name=thread), hint=Sentence("thread.smith_lists")
+                Sentence("there is no thread {name}", name=thread),
+                hint=Sentence("`smith.threads.list()` lists them"),
             )
         self._backend.require_owner(state, e.actor(by))
         open_ = [
             run.id for run in await self._backend.memory.runs(state.runs) if not run.status.over
         ]
         if open_:
-            hint = Sentence("thread.cancel_first", run=open_[0])
-            raise Refused(Sentence("thread.run_open", run=open_[0]), hint=hint)
+            hint = Sentence("cancel it first: plansmith runs cancel {run}", run=open_[0])
+            raise Refused(Sentence("run {run} of this thread is not over", run=open_[0]), hint=hint)
         deleted = sum([await delete_run(self.runs.journals, run, by=by) for run in state.runs])
         await self._book.store.remove_thread(thread)
         return deleted

@@ -49,8 +49,8 @@ class ThreadStore:
 
     def __init__(self, store: PlanStore) -> None:
         if not isinstance(store, Records):
-            hint = Sentence("error.use_other_store")
-            raise Misconfigured(Sentence("error.threads_unkept"), hint=hint)
+            hint = Sentence("use SQLite or PostgreSQL")
+            raise Misconfigured(Sentence("this store keeps no threads"), hint=hint)
         self._records: Records = store
 
     async def append_entries(self, entries: Sequence[ThreadEntry]) -> bool:
@@ -186,8 +186,12 @@ def _need_following(entries: Sequence[ThreadEntry]) -> None:
     for before, entry in pairwise(entries):
         if (entry.thread, entry.number) != (before.thread, before.number + 1):
             raise StaleWriter(
-                Sentence("journal.entry_misfit", number=entry.number, thread=entry.thread),
-                hint=Sentence("journal.read_thread_again"),
+                Sentence(
+                    "entry {number} of thread {thread} does not follow the one before it",
+                    number=entry.number,
+                    thread=entry.thread,
+                ),
+                hint=Sentence("read the thread again and decide again"),
             )
 
 
@@ -260,4 +264,9 @@ def _read_entries(
 
 
 def _damaged(code: str, **fields: Any) -> JournalDamaged:
-    return JournalDamaged(Sentence(code, **fields), hint=Sentence("journal.doctor"))
+    return JournalDamaged(
+        Sentence(code, **fields),
+        hint=Sentence(
+            "`plansmith store doctor` says what is damaged, and what can be done about it"
+        ),
+    )

@@ -158,7 +158,11 @@ class Thread:
         """Keeps what a program has said to a message, such as why there is no plan for it."""
         said = self.state.message(number)
         if said is None:
-            raise Refused(Sentence("thread.no_message", thread=self.id, number=number))
+            raise Refused(
+                Sentence(
+                    "the thread {thread} has no message {number}", thread=self.id, number=number
+                )
+            )
         if said.reply is None or said.reply.text != text:
             body = ReplyGiven(message=number, text=text, run=said.run)
             self.state, _ = await self._backend.book.add(self.id, body)
@@ -210,11 +214,20 @@ class Thread:
             self._backend.require_owner(self.state, who)
             said = self.state.message(number)
             if said is None:
-                raise Refused(Sentence("thread.no_undo", thread=self.id, number=number))
+                raise Refused(
+                    Sentence(
+                        "the thread {thread} has no message {number} to undo",
+                        thread=self.id,
+                        number=number,
+                    )
+                )
             if said.undone:
-                raise Refused(Sentence("thread.undone_before", number=number))
+                raise Refused(Sentence("message {number} was undone before", number=number))
             if who.kind != "person" and said.by.label != who.label:
-                raise Refused(Sentence("thread.not_yours", number=number), hint=ONLY_PERSONS)
+                raise Refused(
+                    Sentence("message {number} is somebody else's", number=number),
+                    hint=ONLY_PERSONS,
+                )
             # One that nobody has read yet has done nothing: it is only left out.
             instead = await undo(said, said.reading, self._runs, by=who) if said.reading else None
             done = MessageUndone(message=number, run=instead.id if instead else "")
@@ -225,7 +238,7 @@ class Thread:
 
     async def _undone(self, said: ThreadMessage) -> Turn:
         """Returns the turn of a message that was taken back: the run in its place."""
-        text = in_language(Sentence("thread.undone"), locale_of(said.text, ""))
+        text = in_language(Sentence("The message was taken back."), locale_of(said.text, ""))
         run = await self._runs.journals.get(said.instead) if said.instead else None
         return Turn(self.id, said.number, said.kind or "request", run, text)
 
@@ -233,7 +246,9 @@ class Thread:
         """Returns the key of an open question; refuses one that is not open."""
         journal, name = await self._runs.journals.load(reading.run), reading.question
         if name not in journal.run.questions:
-            raise Refused(Sentence("error.not_this_question", run=journal.id, name=name))
+            raise Refused(
+                Sentence("run {run} has no open question '{name}'", run=journal.id, name=name)
+            )
         return question_key(journal, name)
 
     async def _left_before(self, number: int) -> list[ThreadMessage]:
@@ -371,7 +386,9 @@ class Thread:
         if said.reply is None:
             now = await self._situation(said)
             if reading.kind == "why":
-                found = await self._why(said, now) or ThreadReply(Sentence("thread.not_known"))
+                found = await self._why(said, now) or ThreadReply(
+                    Sentence("Nothing in the journal tells why.")
+                )
             else:
                 found = not_by_message(reading, now)
             body = ReplyGiven(
@@ -397,5 +414,9 @@ class Thread:
     def _message(self, number: int) -> ThreadMessage:
         found = self.state.message(number)
         if found is None:
-            raise Refused(Sentence("thread.deleted", thread=self.id))
+            raise Refused(
+                Sentence(
+                    "the thread {thread} was deleted meanwhile: begin another one", thread=self.id
+                )
+            )
         return found

@@ -54,13 +54,15 @@ def message_added(
 ) -> MessageAdded:
     """Returns a message with the options of `Plansmith.plan`; refuses one that is no message."""
     if not text.strip():
-        raise Refused(Sentence("thread.empty"), hint=Sentence("error.say_wish"))
+        raise Refused(Sentence("the message is empty"), hint=Sentence("say what should be done"))
     if len(text) > LONGEST:
-        hint = Sentence("thread.use_file")
-        raise Refused(Sentence("thread.long", most=LONGEST), hint=hint)
+        hint = Sentence("put long texts into a file of the folder, and name the file")
+        raise Refused(
+            Sentence("the message is longer than {most} characters", most=LONGEST), hint=hint
+        )
     if _HALF.search(text):
-        hint = Sentence("thread.unicode")
-        raise Refused(Sentence("thread.surrogate"), hint=hint)
+        hint = Sentence("send it as Unicode text")
+        raise Refused(Sentence("the message holds half a character (a lone surrogate)"), hint=hint)
     given = PlanRequest(text, **options).options()
     return MessageAdded(
         text=text,
@@ -82,6 +84,19 @@ def not_by_message(reading: Reading, now: Situation) -> ThreadReply:
         waiting = [*now.decisions, *now.questions]
         asked = next((each for each in waiting if each.question.question == reading.question), None)
         text = asked.question.text if asked else reading.question
-        said = Sentence("thread.answer_there", question=text, run=reading.run)
+        said = Sentence(
+            "This question takes its own answer, not a message: "
+            "{question} Answer it on the page, or with plansmith go "
+            "{run}.",
+            question=text,
+            run=reading.run,
+        )
         return ThreadReply(said, reading.run)
-    return ThreadReply(Sentence("thread.approve_there", run=reading.run), reading.run)
+    return ThreadReply(
+        Sentence(
+            "A message approves nothing and rejects nothing. Look at the "
+            "plan and decide: on the page, or with plansmith go {run}.",
+            run=reading.run,
+        ),
+        reading.run,
+    )

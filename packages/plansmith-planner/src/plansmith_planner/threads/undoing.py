@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plansmith.plan.thread import Reading, ThreadMessage
     from plansmith.runs.service import RunService
 
-_NOTHING = Sentence("thread.changed_nothing")
+_NOTHING = Sentence("this message changed nothing: there is nothing to undo")
 _NOTHING_YET = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.SKIPPED})
 
 
@@ -44,14 +44,19 @@ async def _cancelled(run_id: str, runs: RunService, by: Actor) -> Run:
     run = await runs.journals.get(run_id)
     acted = await _acted(run, runs)
     if acted:
-        hint = Sentence("thread.cancel_stops", run=run_id)
-        raise Refused(Sentence("thread.request_ran", acted=acted), hint=hint)
+        hint = Sentence("plansmith runs cancel {run} stops what is left of it", run=run_id)
+        raise Refused(
+            Sentence("{acted} has run since: the request cannot be taken back", acted=acted),
+            hint=hint,
+        )
     if run.status is RunStatus.CANCELLED:
         return run  # perhaps by a process that died before it had noted that
     if run.status.over:
-        hint = Sentence("thread.new_request")
-        raise Refused(Sentence("error.run_over", run=run_id, status=run.status), hint=hint)
-    return await runs.stopping.cancel(run_id, by=by, reason=Sentence("thread.undone"))
+        hint = Sentence("start a new request that puts it right")
+        raise Refused(
+            Sentence("run {run} is over: {status}", run=run_id, status=run.status), hint=hint
+        )
+    return await runs.stopping.cancel(run_id, by=by, reason=Sentence("The message was taken back."))
 
 
 async def _changed_back(said: ThreadMessage, run_id: str, runs: RunService, by: Actor) -> Run:
@@ -60,20 +65,23 @@ async def _changed_back(said: ThreadMessage, run_id: str, runs: RunService, by: 
     later = [event for event in journal.events if asked and event.number > asked.number]
     made = next((each.number for each in later if isinstance(each.body, e.PlanProposed)), 0)
     if run.changing and later == []:
-        hint = Sentence("thread.undo_later")
-        raise Refused(Sentence("thread.being_changed", run=run_id), hint=hint)
+        hint = Sentence("undo it once the plan is made")
+        raise Refused(Sentence("run {run} is being changed", run=run_id), hint=hint)
     found = versions(journal.events)
     if not made or (found.after is not None and found.after.number == made):
         return await runs.journals.whole(journal)  # no plan came of it, or it was undone by hand
     if found.current != made:
-        hint = Sentence("thread.later_first")
-        raise Refused(Sentence("thread.other_plan", run=run_id), hint=hint)
+        hint = Sentence("take back what came after it first, or say what you want instead")
+        raise Refused(Sentence("run {run} has got another plan since", run=run_id), hint=hint)
     acting = await _acting(run, runs)
     begun = [each.body.step for each in later if isinstance(each.body, e.StepStarted)]
     acted = next((name for name in begun if name.partition("/")[0] in acting), "")
     if acted:
-        hint = Sentence("thread.new_request")
-        raise Refused(Sentence("thread.change_ran", acted=acted), hint=hint)
+        hint = Sentence("start a new request that puts it right")
+        raise Refused(
+            Sentence("{acted} has run since: the change cannot be taken back", acted=acted),
+            hint=hint,
+        )
     return await runs.editing.undo(run_id, by=by)
 
 
@@ -106,10 +114,13 @@ async def _asked_again(reading: Reading, runs: RunService, by: Actor) -> Run:
     step = getattr(asked, "step", None)
     acted = await _acted(run, runs)
     if acted:
-        hint = Sentence("thread.new_request")
-        raise Refused(Sentence("thread.answer_ran", acted=acted), hint=hint)
+        hint = Sentence("start a new request that puts it right")
+        raise Refused(
+            Sentence("{acted} has run since: the answer cannot be taken back", acted=acted),
+            hint=hint,
+        )
     if not run.status.over:
-        await runs.stopping.cancel(run.id, by=by, reason=Sentence("thread.undone"))
+        await runs.stopping.cancel(run.id, by=by, reason=Sentence("The message was taken back."))
     if step is None:
         old = await runs.journals.get(run.id)
         return await runs.journals.whole(await runs.repeating.ask_again(old, by=by))

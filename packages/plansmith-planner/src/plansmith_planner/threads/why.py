@@ -136,29 +136,33 @@ def _of_plan(run: Run) -> str:
     assert run.plan is not None  # noqa: S101
     thought = run.plan.thought or run.plan.goal
     steps = [step.title or step.id for step in run.plan.steps]
-    return Sentence("thread.why_plan", thought=clip(thought, 400), steps=steps[:12])
+    return Sentence(
+        "The plan says: “{thought}” Its steps: {steps}.",
+        thought=clip(thought, 400),
+        steps=steps[:12],
+    )
 
 
 def _of_step(step: AnyStep, run: Run) -> Iterator[str]:
     callee = _callee(step)
     yield (
-        Sentence("thread.step_calls", step=step.id, callee=callee)
+        Sentence("The step {step} calls {callee}.", step=step.id, callee=callee)
         if callee
-        else Sentence("thread.step_is", step=step.id, title=step.title or step.id)
+        else Sentence("The step {step}: {title}.", step=step.id, title=step.title or step.id)
     )
     if step.why:
-        yield Sentence("thread.plan_says", why=clip(step.why, 400))
+        yield Sentence("The plan gives this reason: {why}", why=clip(step.why, 400))
     sources = sorted({ref.step for ref in step.refs()})
     if sources:
-        yield Sentence("thread.step_uses", steps=sources)
+        yield Sentence("It uses the results of {steps}.", steps=sources)
     state = run.steps.get(step.id)
     if state is not None and state.error:
-        yield Sentence("thread.step_failed", step=step.id, error=state.error)
+        yield Sentence("The step {step} failed: {error}", step=step.id, error=state.error)
 
 
 def _failures(run: Run) -> list[_Origin]:
     failed = [
-        _Origin(Sentence("thread.step_failed", step=name, error=state.error), name)
+        _Origin(Sentence("The step {step} failed: {error}", step=name, error=state.error), name)
         for name, state in run.steps.items()
         if state.status is StepStatus.FAILED
     ]
@@ -170,7 +174,9 @@ def _origins(words: list[str], digest: RunDigest) -> Iterator[_Origin]:
     run, texts = digest.run, _texts_of(digest.run) if words else {}
     for word in words:
         if _has(run.request, word):
-            yield _Origin(Sentence("thread.you_asked", text=_snippet(run.request, word)))
+            yield _Origin(
+                Sentence("Your request says so: “{text}”.", text=_snippet(run.request, word))
+            )
         yield from _from_events(word, digest, texts)
 
 
@@ -197,10 +203,16 @@ def _from_events(word: str, digest: RunDigest, texts: Mapping[str, str]) -> Iter
                 if _has(_text(answer), word):
                     question = asked[name]
                     shown = _snippet(_text(answer), word)
-                    said = Sentence("thread.you_answered", answer=shown, question=question.text)
+                    said = Sentence(
+                        "You answered “{answer}” to the question: {question}",
+                        answer=shown,
+                        question=question.text,
+                    )
                     yield _Origin(said, question.step or "")
             case e.ChangesAsked(text=text) if _has(text, word):
-                yield _Origin(Sentence("thread.you_changed", text=_snippet(text, word)))
+                yield _Origin(
+                    Sentence("You asked for this change: “{text}”.", text=_snippet(text, word))
+                )
             case e.StepDone(step=name) if name in sources:
                 sources.remove(name)
                 yield _from_step(name, word, digest.run, texts[name])
@@ -241,7 +253,7 @@ def _from_step(name: str, word: str, run: Run, result: str) -> _Origin:
     assert run.plan is not None  # noqa: S101
     step = run.plan.by_id[name]
     found = Sentence(
-        "thread.from_result",
+        "It comes from the step {step} ({callee}), whose result has: “{text}”.",
         step=name,
         callee=run.steps[name].callee or _callee(step) or step.kind,
         text=_snippet(result, word),
@@ -252,20 +264,26 @@ def _from_step(name: str, word: str, run: Run, result: str) -> _Origin:
 def _from_plan(word: str, run: Run) -> Iterator[_Origin]:
     """Yields the first step of a plan whose own text has a word, or the plan's reason."""
     if run.plan is not None and _has(run.plan.thought, word):
-        yield _Origin(Sentence("thread.plan_says", why=clip(run.plan.thought, 400)))
+        yield _Origin(
+            Sentence("The plan gives this reason: {why}", why=clip(run.plan.thought, 400))
+        )
     for step in run.plan.steps if run.plan else ():
         fields = step.to_json()
         told = _text({key: value for key, value in fields.items() if key != "id"})
         if _has(told, word):
             text = next((each for each in _texts(fields) if _has(each, word)), told)
-            found = Sentence("thread.in_plan", step=step.id, text=_snippet(text, word))
+            found = Sentence(
+                "The plan itself has it, in the step {step}: “{text}”.",
+                step=step.id,
+                text=_snippet(text, word),
+            )
             yield _Origin(_all([found, *_reason(step)]), step.id)
             return
 
 
 def _reason(step: AnyStep) -> Iterator[str]:
     if step.why:
-        yield Sentence("thread.plan_says", why=clip(step.why, 400))
+        yield Sentence("The plan gives this reason: {why}", why=clip(step.why, 400))
 
 
 def _callee(step: AnyStep) -> str:

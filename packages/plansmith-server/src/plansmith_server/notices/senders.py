@@ -47,11 +47,15 @@ def send(name: str, settings: NoticeSettings, notice: Notice, secrets: SecretBox
         kind = ToolBusy if 400 <= error.smtp_code < 500 else ToolFailed
         raise kind(f"the mail server answered {error.smtp_code}") from None
     except smtplib.SMTPException as error:
-        raise ToolFailed(Sentence("notice.mail_refused", error=type(error).__name__)) from None
+        raise ToolFailed(
+            Sentence("the mail server refused: {error}", error=type(error).__name__)
+        ) from None
     except ssl.SSLCertVerificationError as error:
-        raise ToolFailed(Sentence("notice.certificate", error=error.verify_message)) from None
+        raise ToolFailed(
+            Sentence("its certificate is not valid: {error}", error=error.verify_message)
+        ) from None
     except (OSError, http.client.HTTPException) as error:
-        raise ToolBusy(Sentence("notice.unreachable", error=_reason(error))) from None
+        raise ToolBusy(Sentence("it cannot be reached: {error}", error=_reason(error))) from None
 
 
 def _reason(error: Exception) -> str:
@@ -76,7 +80,9 @@ def _post(settings: NoticeSettings, body: Mapping[str, Json], reveal: Reveal) ->
     """Posts JSON; follows no redirection, since only the address of the settings may be asked."""
     url = reveal(settings.url)
     if not is_secure(url):
-        raise Misconfigured(Sentence("must.address_https"))
+        raise Misconfigured(
+            Sentence("the address must begin with https://, unless it is on this machine")
+        )
     parts = urlsplit(url)
     headers = {"Content-Type": "application/json", "User-Agent": "plansmith"}
     if settings.token:
@@ -94,9 +100,9 @@ def _post(settings: NoticeSettings, body: Mapping[str, Json], reveal: Reveal) ->
     finally:
         connection.close()
     if status >= 500 or status in _AGAIN:
-        raise ToolBusy(Sentence("notice.status", status=status))
+        raise ToolBusy(Sentence("it answered {status}", status=status))
     if not 200 <= status < 300:
-        raise ToolFailed(Sentence("notice.status", status=status))
+        raise ToolFailed(Sentence("it answered {status}", status=status))
 
 
 def _mail(settings: NoticeSettings, notice: Notice, reveal: Reveal) -> None:

@@ -57,7 +57,9 @@ class NoticeSettings(Record):
     @classmethod
     def _secure(cls, value: str) -> str:
         if value and not SECRET.fullmatch(value) and not is_secure(value):
-            raise ValueError(Sentence("must.https_or_secret"))
+            raise ValueError(
+                Sentence("must begin with https://, unless it is on this machine, or be a secret")
+            )
         return value
 
     @field_validator("token", "password")
@@ -71,9 +73,9 @@ class NoticeSettings(Record):
     def _complete(self) -> Self:
         if self.kind == "mail":
             if not (self.host and self.sender and self.to):
-                raise ValueError(Sentence("must.mail"))
+                raise ValueError(Sentence("mail needs host, sender and to"))
             if self.user and self.security == "none":
-                raise ValueError(Sentence("must.encrypted"))
+                raise ValueError(Sentence("a password is sent over an encrypted connection only"))
         elif not self.url:
             raise ValueError(f"{self.kind} needs a url")
         return self

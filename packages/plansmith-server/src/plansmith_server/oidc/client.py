@@ -71,10 +71,10 @@ class OidcClient:
         answer = await _fetch("POST", where, data=given, auth=self._secret())
         token = answer.get("id_token")
         if not isinstance(token, str):
-            raise Refused(Sentence("oidc.no_token"))
+            raise Refused(Sentence("the provider gave no id token"))
         found = await self._verified(token)
         if not hmac.compare_digest(str(found.get("nonce", "")).encode(), nonce.encode()):
-            raise Refused(Sentence("oidc.nonce"))
+            raise Refused(Sentence("the id token is for another log-in: its nonce is wrong"))
         return found
 
     async def _verified(self, token: str) -> Mapping[str, Any]:
@@ -83,7 +83,9 @@ class OidcClient:
             head = jwt.get_unverified_header(token)
             algorithm = head.get("alg")
             if algorithm not in _ALGORITHMS:
-                raise Refused(Sentence("oidc.algorithm", name=str(algorithm)[:20]))
+                raise Refused(
+                    Sentence("the id token is signed by '{name}'", name=str(algorithm)[:20])
+                )
             found: dict[str, Any] = jwt.decode(
                 token,
                 await self._key(str(head.get("kid", ""))),
@@ -94,11 +96,11 @@ class OidcClient:
                 options={"require": [*_NEEDED]},
             )
         except (jwt.PyJWTError, ValueError, TypeError) as error:
-            raise Refused(Sentence("oidc.invalid", error=error)) from None
+            raise Refused(Sentence("the id token is not valid: {error}", error=error)) from None
         named: Any = found["aud"]
         many = not isinstance(named, str) and len(named) > 1
         if (many or "azp" in found) and found.get("azp") != self.settings.client_id:
-            raise Refused(Sentence("oidc.other_client"))
+            raise Refused(Sentence("the id token was made for another client"))
         return found
 
     async def _key(self, name: str) -> Any:
@@ -109,7 +111,9 @@ class OidcClient:
             listed = await _fetch("GET", (await self._discovered())["jwks_uri"])
             self._keys = _signing_keys(listed)
         if name not in self._keys:
-            raise Refused(Sentence("oidc.unknown_key"))
+            raise Refused(
+                Sentence("the id token is signed with a key that the provider does not list")
+            )
         return self._keys[name]
 
     async def _discovered(self) -> dict[str, str]:
@@ -118,14 +122,20 @@ class OidcClient:
             issuer = self.settings.issuer
             found = await _fetch("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
             if found.get("issuer") != issuer:
-                hint = Sentence("oidc.set_issuer", issuer=str(found.get("issuer"))[:200])
-                raise Misconfigured(Sentence("oidc.other_issuer", issuer=issuer), hint=hint)
+                hint = Sentence(
+                    "set oidc.issuer to '{issuer}', if you trust it",
+                    issuer=str(found.get("issuer"))[:200],
+                )
+                raise Misconfigured(
+                    Sentence("{issuer} says that it is another issuer", issuer=issuer), hint=hint
+                )
             about = {name: str(found.get(name, "")) for name in _ENDPOINTS}
             wrong = [name for name, where in about.items() if not is_secure(where)]
             if wrong:
-                hint = Sentence("oidc.https")
+                hint = Sentence("the provider must offer it at https://")
                 raise Misconfigured(
-                    Sentence("oidc.unusable", issuer=issuer, name=wrong[0]), hint=hint
+                    Sentence("{issuer} has no usable {name}", issuer=issuer, name=wrong[0]),
+                    hint=hint,
                 )
             self._about, self._about_at = about, self._now()
         return self._about
@@ -137,7 +147,8 @@ class OidcClient:
             return None
         if not os.environ.get(variable):
             raise Misconfigured(
-                Sentence("oidc.unset", variable=variable), hint=Sentence("oidc.holds_secret")
+                Sentence("{variable} is not set", variable=variable),
+                hint=Sentence("it holds the client's secret"),
             )
         return quote(self.settings.client_id, safe=""), quote(os.environ[variable], safe="")
 

@@ -62,24 +62,24 @@ class OidcSettings(Record):
     @classmethod
     def _secure(cls, value: str) -> str:
         if value and not is_secure(value):
-            raise ValueError(Sentence("must.https"))
+            raise ValueError(Sentence("must begin with https://, unless it is on this machine"))
         return value.rstrip("/") if value.endswith("/") and urlsplit(value).path == "/" else value
 
     def claimed(self, claims: Mapping[str, Any]) -> Claimed:
         """Returns who a person is; refuses one for whom the settings have no role or tenant."""
         user = claims.get(self.user_claim)
         if not isinstance(user, str) or not _USER.fullmatch(user):
-            raise Refused(Sentence("oidc.no_user", claim=self.user_claim))
+            raise Refused(Sentence("the claim '{claim}' is no user name", claim=self.user_claim))
         if self.user_claim == "email" and claims.get("email_verified") is not True:
-            raise Refused(Sentence("oidc.unverified"))
+            raise Refused(Sentence("the provider has not verified the e-mail address"))
         role = _first(self.roles, claims.get(self.role_claim))
         if role is None:
-            raise Refused(Sentence("oidc.no_role"))
+            raise Refused(Sentence("the settings have no role for this user"))
         if not self.tenant_claim:
             return Claimed(user, role)
         tenant = _first(self.tenants, claims.get(self.tenant_claim))
         if not tenant:
-            raise Refused(Sentence("oidc.no_tenant"))
+            raise Refused(Sentence("the settings have no tenant for this user"))
         return Claimed(user, role, tenant)
 
 

@@ -85,7 +85,7 @@ def tracer() -> Any:
         get_tracer = resolve_name("opentelemetry.trace:get_tracer")
     except ModuleNotFoundError:
         hint = "pip install 'plansmith[telemetry]'"
-        raise Misconfigured(Sentence("serve.needs_otel"), hint=hint) from None
+        raise Misconfigured(Sentence("spans need the OpenTelemetry API"), hint=hint) from None
     return get_tracer("plansmith", version("plansmith"))
 
 

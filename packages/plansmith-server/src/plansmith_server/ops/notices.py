@@ -76,7 +76,10 @@ class Notices:
     async def test(self, name: str) -> None:
         """Sends a test, once; raises why it failed."""
         channel = self.channels[name]
-        text = in_language(Sentence("notice.test"), channel.settings.language)
+        text = in_language(
+            Sentence("This is a test. Notices from Plansmith arrive here."),
+            channel.settings.language,
+        )
         await self._once(channel, Notice("Plansmith", text, {"event": "test"}))
 
     async def _work(self, channel: Channel) -> None:

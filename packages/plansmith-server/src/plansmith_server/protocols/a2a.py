@@ -246,7 +246,9 @@ class RunExecutor(AgentExecutor):
         """Starts a run of the template that a message names."""
         wanted = template_of(message)
         if wanted is None:
-            raise Refused(Sentence("thread.empty"), hint=Sentence("error.say_wish"))
+            raise Refused(
+                Sentence("the message is empty"), hint=Sentence("say what should be done")
+            )
         given = wanted.get("parameters")
         inputs = given if isinstance(given, dict) else {}
         await access.use(str(wanted["template"]), inputs, run_id=run_id)

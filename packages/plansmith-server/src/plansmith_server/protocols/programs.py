@@ -99,7 +99,7 @@ class ProgramAccess:
         """Starts a run whose plan is approved or needs no approval; others keep waiting."""
         run = await self.server_state.run(run_id)
         if run.status.over:
-            raise Refused(Sentence("error.run_over", run=run_id, status=run.status))
+            raise Refused(Sentence("run {run} is over: {status}", run=run_id, status=run.status))
         if awaits_review(run):
             return  # a person was asked: the status says so
         self.server_state.background.go_on(run_id)
@@ -108,7 +108,9 @@ class ProgramAccess:
         """Answers a question; refuses one that only a person may answer."""
         run = await self.server_state.run(run_id)
         if question not in run.questions:
-            raise StaleDecision(Sentence("error.not_this_question", run=run_id, name=question))
+            raise StaleDecision(
+                Sentence("run {run} has no open question '{name}'", run=run_id, name=question)
+            )
         server_state = await self.server_state.for_run(run_id)
         await server_state.smith.runs.answer(run_id, question, value, by=self.who)
         self.server_state.background.go_on(run_id)
@@ -167,4 +169,9 @@ class ProgramAccess:
             words += ["--store", settings.store] if settings.store.startswith("sqlite:") else []
         page = next((f"{each}/#/runs/{run.id}" for each in pages if each), "plansmith serve")
         command = shlex.join(["plansmith", *words])
-        return Sentence("question.for_a_person", run=run.id, command=command, page=page)
+        return Sentence(
+            "A person has to decide about run {run}: with `{command}`, or on its page ({page})",
+            run=run.id,
+            command=command,
+            page=page,
+        )

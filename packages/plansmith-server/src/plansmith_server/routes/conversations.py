@@ -61,8 +61,13 @@ async def undone(ask: Ask, _: Nothing) -> Answer:
     if said is None:
         raise not_found("message", number)
     if said.reading is None:
-        hint = Sentence("error.message_pending_hint")
-        raise Refused(Sentence("error.message_pending", number=number), hint=hint)
+        hint = Sentence("the next message of the conversation takes it up")
+        raise Refused(
+            Sentence(
+                "message {number} has done nothing yet: nothing is to be undone", number=number
+            ),
+            hint=hint,
+        )
     server_state, thread = await talk.open_conversation(ask.server_state, found.id)
     turn = await talk.undo(server_state, thread, int(number), by=ask.by)
     return await talk.turn_view(server_state, thread, turn)

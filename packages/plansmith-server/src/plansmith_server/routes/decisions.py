@@ -58,7 +58,9 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     server_state = ask.server_state
     run = await server_state.run(ask.run)
     if given.question not in run.questions:
-        raise StaleDecision(Sentence("error.not_this_question", run=ask.run, name=given.question))
+        raise StaleDecision(
+            Sentence("run {run} has no open question '{name}'", run=ask.run, name=given.question)
+        )
     asked = open_question(run, given.question, given.hash)
     if ask.by.kind == "person" and asked.kind not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
@@ -104,8 +106,8 @@ async def question(ask: Ask, _: Nothing) -> Answer:
 def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:
     """Returns the answer that leaves the choice to the planner, where that is possible."""
     if asked.options or asked.answer_schema is not None or asked.state:
-        hint = Sentence("error.only_you_hint")
-        raise Refused(Sentence("error.only_you"), hint=hint)
+        hint = Sentence("choose one of its options, or give an answer")
+        raise Refused(Sentence("only you can answer this question"), hint=hint)
     return _YOU_DECIDE["zh" if run.locale.startswith("zh") else "en"]
 
 

@@ -199,8 +199,10 @@ async def need_as_seen(
     if now is None or now.seen == seen:
         return
     names = ", ".join(each.path for each in (with_own or now).changes) or asked.callee
-    hint = Sentence("answer.look_again")
-    raise StaleDecision(Sentence("answer.seen_changed", files=names), hint=hint)
+    hint = Sentence("look at it again, then decide")
+    raise StaleDecision(
+        Sentence("{files} changed on the disk after you looked", files=names), hint=hint
+    )
 
 
 def preview_json(found: Preview | None) -> dict[str, Json]:

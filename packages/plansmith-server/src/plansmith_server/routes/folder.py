@@ -138,15 +138,23 @@ def _check_name(folder: WorkFolder, name: str) -> None:
             return
     except ToolFailed:
         pass
-    hint = Sentence("error.bad_name_hint")
-    raise HttpProblem(422, "bad_name", Sentence("error.bad_name"), hint=hint)
+    hint = Sentence("use a plain name of at most 200 bytes that does not begin with a dot")
+    raise HttpProblem(
+        422, "bad_name", Sentence("this cannot be the name of a file here"), hint=hint
+    )
 
 
 def _refused(failure: ToolFailed) -> HttpProblem:
     if not isinstance(failure.message, Sentence):  # it is what the system says
-        return HttpProblem(507, "not_written", Sentence("error.not_written", error=failure.message))
-    code = _REFUSALS.get(failure.message.code, "protected")
-    hint = Sentence("error.file_exists_hint") if code == "exists" else failure.hint
+        return HttpProblem(
+            507, "not_written", Sentence("it cannot be written: {error}", error=failure.message)
+        )
+    code = _REFUSALS.get(failure.message.key, "protected")
+    hint = (
+        Sentence("send replace=true to replace it, or choose another name")
+        if code == "exists"
+        else failure.hint
+    )
     return HttpProblem(409, code, failure.message, hint=hint)
 
 
@@ -158,7 +166,7 @@ async def _received(ask: Ask, file: BinaryIO) -> int:
             size += len(piece)
             await asyncio.to_thread(file.write, piece)
     except ClientDisconnect:
-        raise HttpProblem(400, "cut_off", Sentence("error.cut_off")) from None
+        raise HttpProblem(400, "cut_off", Sentence("the client closed the connection")) from None
     await asyncio.to_thread(_flushed, file)
     return size
 

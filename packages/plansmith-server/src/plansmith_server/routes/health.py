@@ -48,16 +48,18 @@ async def _readiness(ask: Ask) -> dict[str, Json]:
             await smith.runs.journals.owners.need_writable()
     except PlansmithError as error:
         raise HttpProblem(
-            503, "not_ready", Sentence("error.store_silent", why=str(error))
+            503, "not_ready", Sentence("the store does not answer: {why}", why=str(error))
         ) from None
     except TimeoutError:
         why = smith.runs.journals.patience.trouble or f"no answer within {_STORE_S:g} s"
-        raise HttpProblem(503, "not_ready", Sentence("error.store_silent", why=why)) from None
+        raise HttpProblem(
+            503, "not_ready", Sentence("the store does not answer: {why}", why=why)
+        ) from None
     if smith.runs.journals.patience.trouble:
         why = f"runs wait for the store: {smith.runs.journals.patience.trouble}"
         raise HttpProblem(503, "not_ready", why)
     if not ask.server_state.ready:
-        raise HttpProblem(503, "not_ready", Sentence("error.resuming"))
+        raise HttpProblem(503, "not_ready", Sentence("open runs are being resumed"))
     return {"status": "ok", "open_runs": count}
 
 

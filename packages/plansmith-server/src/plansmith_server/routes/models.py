@@ -43,8 +43,8 @@ def may_change(ask: Ask) -> bool:
 
 def _need_change(ask: Ask) -> None:
     if not may_change(ask):
-        hint = Sentence("error.model_fixed_hint")
-        raise Refused(Sentence("error.model_fixed"), hint=hint)
+        hint = Sentence("set models.plan in the settings of the server")
+        raise Refused(Sentence("the model of this server cannot be changed here"), hint=hint)
 
 
 async def use(ask: Ask, given: b.ModelChoice) -> Answer:

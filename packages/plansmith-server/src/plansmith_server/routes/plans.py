@@ -33,7 +33,7 @@ async def show(ask: Ask, given: b.PlanQuery) -> Answer:
     """
     plan = (await ask.server_state.run(ask.run)).plan
     if plan is None:
-        raise HttpProblem(404, "not_found", Sentence("error.no_plan_yet", run=ask.run))
+        raise HttpProblem(404, "not_found", Sentence("run {run} has no plan yet", run=ask.run))
     value = plan.to_json()
     if given.dialect is not None:
         run = await ask.server_state.smith.get(ask.run) if given.results else None
@@ -56,7 +56,7 @@ async def edit(ask: Ask, given: b.PlanBody) -> Answer:
         )
     current = run.plan.hash if run.plan else ""
     if seen not in (current, "*"):
-        hint, why = Sentence("error.read_again"), Sentence("error.plan_changed")
+        hint, why = Sentence("read the plan again"), Sentence("the plan was changed meanwhile")
         raise HttpProblem(412, "changed_meanwhile", why, hint=hint)
     agents = server_state.smith.runs.intake.agents()
     plan, notes = received(given.plan, given.dialect or "", goal=run.request, agents=agents)
@@ -158,7 +158,7 @@ async def diff(ask: Ask, given: b.DiffQuery) -> Answer:
     last = given.to or len(found)
     first = given.from_ or last - 1
     if not 1 <= min(first, last) <= max(first, last) <= len(found):
-        raise Refused(f"run {ask.run} has {len(found)} plans", hint=Sentence("error.name_two"))
+        raise Refused(f"run {ask.run} has {len(found)} plans", hint=Sentence("name two of them"))
     before, after = found[first - 1][1].plan, found[last - 1][1].plan
     changes = diff_plans(before.replace(revision=1), after.replace(revision=1))
     return {"from": first, "to": last, "changes": list(_changes(changes))}

@@ -130,7 +130,7 @@ async def show(ask: Ask, _: Nothing) -> Answer:
 def _cannot_approve(ask: Ask, run: Run) -> Sentence | None:
     """Returns why this client cannot approve the plan of a run, or None."""
     if "approve" not in ask.grant.scopes:
-        return Sentence("second.role")
+        return Sentence("Your role or token cannot approve plans")
     return why_not(run, ask.by, ask.server_state.smith.runs.intake.policy.second_person)
 
 
@@ -189,7 +189,7 @@ async def cancel(ask: Ask, given: b.ReasonBody) -> Answer:
     """Cancels a run."""
     server_state = ask.server_state
     if (await server_state.run(ask.run)).status.over:
-        raise Refused(Sentence("error.over", run=ask.run))
+        raise Refused(Sentence("run {run} is over", run=ask.run))
     await server_state.background.halt_planning(ask.run)
     await server_state.smith.cancel(ask.run, by=ask.by, reason=given.reason)
     return await run_view(server_state.smith, ask.run)

@@ -97,7 +97,10 @@ async def approve(ask: Ask, given: b.Approval) -> Answer:
     server_state = ask.server_state
     servers = _servers(server_state)
     if not servers:
-        raise Refused(Sentence("error.mcp_none"), hint=Sentence("error.mcp_set_servers"))
+        raise Refused(
+            Sentence("there are no MCP servers"),
+            hint=Sentence("set [mcp.servers.NAME], see docs/mcp.md"),
+        )
     servers[0].approve(given.server, given.hash, by=ask.by.name)
     server_state.log.info("tool_approved", name=given.server, by=ask.by.name)
     return {"items": [*await waiting_tools(server_state)]}
@@ -139,7 +142,7 @@ async def approve_agent(ask: Ask, given: b.AgentApproval) -> Answer:
     """Approves an agent's card by the hash of what was shown; plans can use it at once."""
     server_state = ask.server_state
     if server_state.registry is None:
-        raise Refused(Sentence("a2a.none"), hint="plansmith agents add URL")
+        raise Refused(Sentence("there are no A2A agents"), hint="plansmith agents add URL")
     standing = await server_state.registry.approve(given.name, given.hash, by=ask.by.name)
     for each in server_state.live:
         await each.refresh()

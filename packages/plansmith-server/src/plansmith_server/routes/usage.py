@@ -65,8 +65,8 @@ async def log_out(ask: Ask, _: Nothing) -> Answer:
     """Ends the log-in of this browser; its cookie stops working."""
     grant, auth = ask.grant, ask.request.app.state.auth
     if grant.login is None:
-        hint = Sentence("tokens.revokes", name=grant.name or "NAME")
-        raise Refused(Sentence("tokens.not_a_login"), hint=hint)
+        hint = Sentence("plansmith tokens revoke {name} revokes a token", name=grant.name or "NAME")
+        raise Refused(Sentence("this is a token, not the log-in of a browser"), hint=hint)
     auth.log_out(grant.login)
     response = Response(status_code=204)
     response.delete_cookie(auth.cookie_name, httponly=True, samesite="strict")
@@ -78,7 +78,7 @@ async def model(ask: Ask, _: Nothing) -> Answer:
     server_state = ask.server_state
     wanted, switch = server_state.settings.models.plan, server_state.models
     if switch is not None and switch.chosen:
-        why = Sentence("model.chosen_on_page")
+        why = Sentence("it was chosen on the page")
         return {"model": switch.chosen, "chosen": switch.name, "why": why, "tried": []}
     is_given = switch is not None and switch.is_given
     if is_given or wanted.model != "auto" or wanted.base_url:
@@ -86,7 +86,7 @@ async def model(ask: Ask, _: Nothing) -> Answer:
         return {
             "model": chosen if is_given else wanted.model,
             "chosen": chosen,
-            "why": Sentence("model.is_set"),
+            "why": Sentence("it is set"),
             "tried": [],
         }
     choice = await choose(os.environ, shelf=installed_shelf())

@@ -61,12 +61,16 @@ def schema_problems(spec: ToolSpec, step: str) -> Iterator[Problem]:
     if usable.flaw:
         code = "ps.bad_input_part" if usable.validator is not None else "ps.bad_input_schema"
         message = Sentence(code, tool=spec.name, reason=usable.flaw.splitlines()[0][:160])
-        hint = Sentence("hint.mend_schema")
+        hint = Sentence("correct the schema of the tool")
         yield problem("PS209", message, hint=hint, step=step, path=("tool",))
     flaw = compiled(spec.output_schema).flaw if spec.output_schema is not None else ""
     if flaw:
-        reason, hint = flaw.splitlines()[0][:160], Sentence("hint.mend_schema")
-        message = Sentence("ps.bad_output_schema", tool=spec.name, reason=reason)
+        reason, hint = flaw.splitlines()[0][:160], Sentence("correct the schema of the tool")
+        message = Sentence(
+            "the output schema of '{tool}' is not valid, so its results go unchecked: {reason}",
+            tool=spec.name,
+            reason=reason,
+        )
         yield problem("PS209", message, hint=hint, step=step, path=("tool",))
 
 
@@ -92,8 +96,10 @@ class _ProblemWriter:
         elif fault.choices and all(_is_missing(branch, fault.path) for branch in fault.choices):
             names = sorted({each.detail["property"] for one in fault.choices for each in one})
             listed = [Sentence("ps.quoted", text=each) for each in names]
-            message = Sentence("ps.needs_one_of", place=self._name(fault.path), names=listed)
-            yield self._problem("PS202", message, Sentence("hint.give_one"), fault.path)
+            message = Sentence(
+                "{place} needs one of {names}", place=self._name(fault.path), names=listed
+            )
+            yield self._problem("PS202", message, Sentence("give one of them"), fault.path)
         else:
             wanted, hint = self._wanted(fault)
             found = self._wrong("PS204", fault.path, wanted, hint)
@@ -116,10 +122,12 @@ class _ProblemWriter:
     def _missing(self, path: Path, name: str) -> Problem:
         about = _first(inside(self.shape, (*path, name)))
         note = str(about.get("description") or "").strip()
-        message = Sentence("ps.argument_missing", name=name)
+        message = Sentence("the argument '{name}' is missing", name=name)
         if note:
-            message = Sentence("ps.argument_missing_about", name=name, about=note[:120])
-        hint = Sentence("hint.give", wanted=_expected(about))
+            message = Sentence(
+                "the argument '{name}' is missing: {about}", name=name, about=note[:120]
+            )
+        hint = Sentence("give {wanted}", wanted=_expected(about))
         return self._problem("PS202", message, hint, (*path, name))
 
     def _unknown_argument(self, path: Path, severity: Severity) -> Problem:
@@ -128,14 +136,14 @@ class _ProblemWriter:
         taken = present if isinstance(present, dict) else dict[str, Json]()
         known = [name for name in _property_names(around) if name not in taken]
         name = path[-1]
-        message = Sentence("ps.no_argument", name=str(name))
-        near = Names(known).hint(str(name)) if known else Sentence("hint.leave_out")
+        message = Sentence("the tool has no argument '{name}'", name=str(name))
+        near = Names(known).hint(str(name)) if known else Sentence("leave it out")
         found = self._problem("PS203", message, near, path)
         return found.model_copy(update={"severity": severity})
 
     def _wrong(self, code: str, path: Path, wanted: str, hint: str) -> Problem:
         fields = {"place": self._name(path), "wanted": wanted, "given": self._shown(path)}
-        message = Sentence("ps.should_be", **fields)
+        message = Sentence("{place} should be {wanted}, not {given}", **fields)
         return self._problem(code, message, hint, path)
 
     def _wanted(self, fault: CertainError) -> tuple[str, str]:
@@ -144,37 +152,39 @@ class _ProblemWriter:
             case "enum":
                 return _one_of(detail["options"], value)
             case "const":
-                return short_json(detail["expected_value"]), Sentence("hint.exact_value")
+                return short_json(detail["expected_value"]), Sentence("use exactly this value")
             case "pattern":
-                pattern = Sentence("want.pattern", pattern=detail["pattern"])
-                return pattern, Sentence("hint.pattern")
+                pattern = Sentence("a text like {pattern}", pattern=detail["pattern"])
+                return pattern, Sentence("see the pattern of the tool's schema")
             case "format":
                 form = detail["format"]
-                return Sentence("want.format", format=form), Sentence("hint.format", format=form)
+                return Sentence("a valid {format}", format=form), Sentence(
+                    "write it as a {format}", format=form
+                )
             case "multipleOf":
-                multiple = Sentence("want.multiple", number=str(detail["multiple_of"]))
-                return multiple, Sentence("hint.other_number")
+                multiple = Sentence("a multiple of {number}", number=str(detail["multiple_of"]))
+                return multiple, Sentence("choose another number")
             case "uniqueItems":
-                return Sentence("want.unique"), Sentence("hint.no_repetition")
+                return Sentence("a list without repetition"), Sentence("remove the duplicates")
             case keyword if keyword in _BOUNDS:
                 bound = Sentence(f"bound.{keyword}", limit=str(detail["limit"]))
-                return bound, Sentence("hint.bounds")
+                return bound, Sentence("keep to the bounds of the tool")
             case _:
-                hint = Sentence("hint.schema_says", reason=fault.message[:160])
-                return Sentence("want.schema"), hint
+                hint = Sentence("the schema says: {reason}", reason=fault.message[:160])
+                return Sentence("what the schema allows"), hint
 
     def _shown(self, path: Path) -> str:
         if path in self.arguments.texts:
-            return Sentence("given.reference")
+            return Sentence("a text with a reference")
         if self.arguments.has_placeholders(path):
-            return Sentence("given.unknown")
+            return Sentence("the value there")
         value = at(self.arguments.value, path)
         text = short_json(value)
-        return Sentence("given.text", value=text) if isinstance(value, str) else text
+        return Sentence("the text {value}", value=text) if isinstance(value, str) else text
 
     def _name(self, path: Path) -> str:
         if not path:
-            return Sentence("ps.all_arguments")
+            return Sentence("the whole of the arguments")
         return Sentence("ps.quoted", text=".".join(map(str, path)))
 
     def _problem(self, code: str, message: str, hint: str, path: Path) -> Problem:
@@ -221,18 +231,18 @@ def _expected(form: Schema) -> str:
 
 def _types(names: list[str]) -> str:
     words = [Sentence(f"type.{each}") for each in names]
-    return joined(words, "text.or") or Sentence("want.value")
+    return joined(words, "text.or") or Sentence("a value")
 
 
 def _type_hint(types: list[str]) -> str:
-    return Sentence("hint.with_quotes" if types == ["string"] else "hint.change_value")
+    return Sentence("write it with quotes" if types == ["string"] else "change the value")
 
 
 def _one_of(options: list[Json], value: Json) -> tuple[str, str]:
     shown = [short_json(each) for each in options[:8]]
-    wanted = Sentence("want.one_of", options=shown)
+    wanted = Sentence("one of {options}", options=shown)
     if len(options) > 8:
-        wanted = Sentence("want.one_of_more", options=shown, more=len(options) - 8)
+        wanted = Sentence("one of {options} or {more} others", options=shown, more=len(options) - 8)
     texts = [each for each in options if isinstance(each, str)]
     name = value if isinstance(value, str) else ""
     return wanted, did_you_mean(name, texts, otherwise=Sentence("hint.choose_one"))

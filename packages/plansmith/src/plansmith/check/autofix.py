@@ -100,7 +100,12 @@ class _Fixer:
         right = None if name in known else known.obvious(name)
         if right is None:
             return step
-        self._note("PS206", Sentence("ps.renamed", before=name, after=right), step, (field,))
+        self._note(
+            "PS206",
+            Sentence("'{before}' became '{after}'", before=name, after=right),
+            step,
+            (field,),
+        )
         return step.replace(**{field: right})
 
     def _filled(self, step: ToolStep, spec: ToolSpec) -> ToolStep:
@@ -129,7 +134,9 @@ class _Fixer:
         for wrong, right in meant.items():
             if right is not None and list(meant.values()).count(right) == 1:
                 table[wrong] = right
-                message = Sentence("ps.renamed_argument", before=wrong, after=right)
+                message = Sentence(
+                    "the argument '{before}' became '{after}'", before=wrong, after=right
+                )
                 self._note("PS206", message, step, ("inputs", right))
         return {table.get(name, name): value for name, value in inputs.items()} if table else inputs
 
@@ -138,7 +145,9 @@ class _Fixer:
         for change in done.changes:
             name = ".".join(map(str, change.path))
             before, after = short_json(change.before), short_json(change.after)
-            message = Sentence("ps.coerced", name=name, before=before, after=after)
+            message = Sentence(
+                "'{name}' was {before} and became {after}", name=name, before=before, after=after
+            )
             self._note("PS205", message, step, ("inputs", *change.path))
         return done.inputs if done.changes else inputs
 
@@ -155,7 +164,9 @@ class _Fixer:
             about = _about(schema, (*fault.path, name))
             question = self._question(step, name, about)
             inputs = put(inputs, path, cast("Json", Ref(question.id).to_json()))
-            message = Sentence("ps.asked_for", name=name, question=question.id)
+            message = Sentence(
+                "'{name}' is missing, so '{question}' asks for it", name=name, question=question.id
+            )
             self._note("PS207", message, step, ("inputs", *path))
         return inputs
 
@@ -187,7 +198,7 @@ class _Fixer:
         return name
 
     def _note(self, code: str, message: str, step: StepFields, path: Path) -> None:
-        hint = Sentence("hint.look_meant")
+        hint = Sentence("check that this is what was meant")
         self.notes.append(problem(code, message, hint=hint, step=step.id, path=path))
 
 

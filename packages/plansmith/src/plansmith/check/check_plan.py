@@ -121,8 +121,10 @@ def way_on(plan: Plan, *, done: Collection[str] = ()) -> Way:
 
 def _check_ids(plan: Plan) -> Iterator[Problem]:
     if not [step for step in plan.steps if not step.disabled]:
-        hint = Sentence("hint.add_or_switch_on") if plan.steps else Sentence("hint.add_step")
-        yield problem("PS307", Sentence("ps.nothing_runs"), hint=hint, path=("steps",))
+        hint = Sentence("add a step, or switch one on") if plan.steps else Sentence("add a step")
+        yield problem(
+            "PS307", Sentence("the plan has no step that would run"), hint=hint, path=("steps",)
+        )
     seen: set[str] = set()
     if plan.by_id.keys().isdisjoint(RESERVED) and len(plan.by_id) == len(plan.steps) == sum(
         [step.kind != "map" for step in plan.steps]
@@ -130,10 +132,16 @@ def _check_ids(plan: Plan) -> Iterator[Problem]:
         return
     for step in _all_steps(plan):
         if step.id in RESERVED:
-            message, hint = Sentence("ps.reserved_id", id=step.id), Sentence("hint.other_id")
+            message, hint = (
+                Sentence("'{id}' has a meaning of its own in references", id=step.id),
+                Sentence("choose another id"),
+            )
             yield problem("PS306", message, hint=hint, step=step.id, path=("id",))
         elif step.id in seen:
-            message, hint = Sentence("ps.duplicate_id", id=step.id), Sentence("hint.rename_one")
+            message, hint = (
+                Sentence("two steps have the id '{id}'", id=step.id),
+                Sentence("rename one of them"),
+            )
             yield problem("PS304", message, hint=hint, step=step.id, path=("id",))
         seen.add(step.id)
 
@@ -145,8 +153,10 @@ def _check_size(plan: Plan, max_steps: int | None) -> Iterator[Problem]:
         step for step in plan.steps if not step.disabled and step.kind not in ("ask", "reply")
     ]
     if len(counted) > max_steps:
-        message = Sentence("ps.too_many_steps", count=len(counted), most=max_steps)
-        hint = Sentence("hint.fewer_steps")
+        message = Sentence(
+            "the plan has {count} steps, and {most} are allowed", count=len(counted), most=max_steps
+        )
+        hint = Sentence("join steps, use a map step, or raise the limit; nothing was cut")
         yield problem("PS313", message, hint=hint, path=("steps",))
 
 
@@ -160,11 +170,16 @@ def _check_schedule(plan: Plan) -> Iterator[Problem]:
         except Misconfigured as flaw:
             yield problem("PS314", flaw.message, hint=flaw.hint, path=path)
     for name in plan.schedules.keys() - plan.by_id.keys():
-        message, hint = Sentence("ps.schedule_of_none", step=name), Sentence("hint.name_step")
+        message, hint = (
+            Sentence("there is no step '{step}' that could have a schedule", step=name),
+            Sentence("name a step"),
+        )
         yield problem("PS314", message, hint=hint, path=("schedules", name))
     for step, other in apart(plan):
-        message = Sentence("ps.schedules_apart", step=step, other=other)
-        hint = Sentence("hint.same_schedule")
+        message = Sentence(
+            "'{step}' needs '{other}', but they run at different times", step=step, other=other
+        )
+        hint = Sentence("give both the same schedule")
         yield problem("PS314", message, hint=hint, step=step, path=("after",))
 
 
@@ -189,7 +204,9 @@ def _check_references(
             yield from _check_reference(step, found, plan, parameters)
     for position, need in enumerate(step.after):
         if need not in plan.by_id:
-            message = Sentence("ps.after_unknown", step=step.id, name=need)
+            message = Sentence(
+                "'{step}' comes after '{name}', which is not a step", step=step.id, name=need
+            )
             hint = _near(need, plan.by_id)
             yield problem("PS302", message, hint=hint, step=step.id, path=("after", position))
 
@@ -201,11 +218,20 @@ def _check_earlier(step: AnyStep, ref: str, where: Path, earlier: Earlier) -> It
     run, name = earlier_parts(ref)
     code = "ps.earlier_gone" if ref in earlier.results else "ps.earlier_unusable"
     listed = earlier.listed()
-    hint = Sentence("hint.earlier_results", results=listed) if listed else None
+    hint = (
+        Sentence("the results of earlier messages are {results}", results=listed)
+        if listed
+        else None
+    )
     yield problem(
         "PS316",
         Sentence(code, run=run, step=name),
-        hint=hint or Sentence("hint.no_earlier_results"),
+        hint=hint
+        or Sentence(
+            "only a plan of a conversation can use results, those of its "
+            "earlier messages: give the value itself, or fetch it in the "
+            "plan"
+        ),
         step=step.id,
         path=where,
     )
@@ -220,31 +246,36 @@ def _check_reference(
         hint = _text_hint() if code == "PS311" else _json_hint()
         yield problem(code, found.flaw, hint=hint, step=step.id, path=found.where)
     elif ref.step == ITEM and found.where[:1] != ("each",):
-        message, hint = Sentence("ps.item_outside", ref=str(ref)), Sentence("hint.name_step")
+        message, hint = (
+            Sentence("{ref} has a meaning only inside a map step", ref=str(ref)),
+            Sentence("name a step"),
+        )
         yield problem("PS302", message, hint=hint, step=step.id, path=found.where)
     elif ref.step == PARAMS:
         known = parameters or ()
         if not ref.path or ref.path[0] not in known:
             near = _near(str(ref.path[0]) if ref.path else "", known)
-            message = Sentence("ps.no_parameter", ref=str(ref))
+            message = Sentence("{ref} names no parameter of this plan", ref=str(ref))
             yield problem("PS302", message, hint=near, step=step.id, path=found.where)
     elif ref.step not in plan.by_id and ref.step != ITEM:
-        hint = Sentence("hint.near_or_text", near=_near(ref.step, plan.by_id), text=_text_hint())
-        message = Sentence("ps.no_such_step", ref=str(ref))
+        hint = Sentence("{near}; {text}", near=_near(ref.step, plan.by_id), text=_text_hint())
+        message = Sentence("{ref} names no step", ref=str(ref))
         yield problem("PS302", message, hint=hint, step=step.id, path=found.where)
     elif ref.step in plan.by_id and plan.by_id[ref.step].disabled and not step.disabled:
-        message = Sentence("ps.source_off", ref=str(ref))
-        hint = Sentence("hint.switch_on", step=ref.step)
+        message = Sentence("{ref} is the output of a step that is switched off", ref=str(ref))
+        hint = Sentence("switch '{step}' on, or take the reference out", step=ref.step)
         yield problem("PS308", message, hint=hint, step=step.id, path=found.where)
 
 
 def _text_hint() -> Sentence:
-    return Sentence("hint.braces", example='{{"{{"}}')
+    return Sentence("braces that are meant as text are written {example}", example='{{"{{"}}')
 
 
 def _json_hint() -> Sentence:
     example = '{"$from": "step", "$path": ["key", 0]}'
-    return Sentence("hint.reference_form", example=example, literal='{"$literal": …}')
+    return Sentence(
+        "write {example}; data goes into {literal}", example=example, literal='{"$literal": …}'
+    )
 
 
 def _near(name: str, known: Collection[str]) -> str:
@@ -255,10 +286,13 @@ def _check_map(step: AnyStep) -> Iterator[Problem]:
     if step.kind != "map":
         return
     if not (isinstance(step.over, list) or _is_reference(step.over)):
-        message = Sentence("ps.over_no_list")
+        message = Sentence("`over` is neither a list nor a reference to one")
         yield problem("PS309", message, hint=_json_hint(), step=step.id, path=("over",))
     if step.each.after:
-        message, hint = Sentence("ps.inner_after"), Sentence("hint.after_outside")
+        message, hint = (
+            Sentence("the inner step of a map step runs once an item and waits for nothing else"),
+            Sentence("put `after` on the map step"),
+        )
         yield problem("PS310", message, hint=hint, step=step.id, path=("each", "after"))
 
 
@@ -269,8 +303,14 @@ def _check_timeouts(step: AnyStep) -> Iterator[Problem]:
     for path, each in places.items():
         if each.timeout_s is not None and each.timeout_s > LONGEST_TIMEOUT_S:
             seconds = f"{each.timeout_s:g}"
-            message = Sentence("ps.long_timeout", step=step.id, seconds=seconds)
-            hint = Sentence("hint.timeout", most=f"{LONGEST_TIMEOUT_S:.0f}")
+            message = Sentence(
+                "'{step}' may take {seconds} seconds, which is more than a year",
+                step=step.id,
+                seconds=seconds,
+            )
+            hint = Sentence(
+                "give at most {most} seconds, or leave it out", most=f"{LONGEST_TIMEOUT_S:.0f}"
+            )
             yield problem("PS315", message, hint=hint, step=step.id, path=path)
 
 
@@ -320,10 +360,16 @@ def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, 
 
 def _refusal(agent: AgentSpec) -> str:
     if not agent.enabled:
-        return Sentence("ps.agent_off", name=agent.name)
+        return Sentence("the agent '{name}' is switched off", name=agent.name)
     if agent.hidden:
-        return Sentence("ps.agent_hidden", name=agent.name)
-    return Sentence("ps.agent_passthrough", name=agent.name) if agent.passthrough else ""
+        return Sentence("the agent '{name}' is hidden from planning", name=agent.name)
+    return (
+        Sentence(
+            "the agent '{name}' takes whole requests only, never a step of a plan", name=agent.name
+        )
+        if agent.passthrough
+        else ""
+    )
 
 
 class _Names:

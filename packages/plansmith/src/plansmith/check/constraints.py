@@ -97,9 +97,14 @@ def _with_inner(step: StepFields) -> list[StepFields]:
 
 
 def _to_judge(rule: Constraint) -> Problem:
-    text = rule.text or Sentence("ps.no_text")
-    message = Sentence("ps.judge_hard" if rule.hard else "ps.judge_soft", rule=text)
-    return problem("PS503", message, hint=Sentence("hint.keeps_rule"))
+    text = rule.text or Sentence("no text")
+    message = Sentence(
+        "a constraint that only a person can judge must be kept: {rule}"
+        if rule.hard
+        else "a constraint that only a person can judge should be kept: {rule}",
+        rule=text,
+    )
+    return problem("PS503", message, hint=Sentence("check that the plan keeps it"))
 
 
 def _spec(
@@ -126,8 +131,8 @@ def _of_step(
         for path, text in _texts(step):
             for word in banned:
                 if word.lower() in text.lower():
-                    message = Sentence("ps.banned_word", word=word)
-                    yield _broken(rule, message, Sentence("hint.take_out"), step.id, path)
+                    message = Sentence("the step must not contain '{word}'", word=word)
+                    yield _broken(rule, message, Sentence("take it out"), step.id, path)
 
 
 def _is_among(name: str, patterns: Iterable[str]) -> bool:
@@ -140,15 +145,19 @@ def _of_call(
     place: Path = ("tool",) if isinstance(step, ToolStep) else ("agent",)
     shown = name if spec is None else spec.name
     if rule.only_tools and not _is_among(name, rule.only_tools):
-        message = Sentence("ps.not_among", tool=name, only=[*rule.only_tools])
-        hint = Sentence("hint.one_tool_of", tools=[*rule.only_tools])
+        message = Sentence(
+            "'{tool}' is not among what may be used: {only}", tool=name, only=[*rule.only_tools]
+        )
+        hint = Sentence("use one of {tools}", tools=[*rule.only_tools])
         yield _broken(rule, message, hint, step.id, place)
     if _is_among(name, rule.forbid_tools):
-        message = Sentence("ps.banned_tool", tool=shown)
-        yield _broken(rule, message, Sentence("hint.other_tool"), step.id, place)
+        message = Sentence("'{tool}' is not allowed", tool=shown)
+        yield _broken(rule, message, Sentence("use another tool"), step.id, place)
     if spec is not None and spec.effect in rule.forbid_effects:
-        message = Sentence("ps.banned_effect", tool=shown, effect=spec.effect.value)
-        yield _broken(rule, message, Sentence("hint.less_effect"), step.id, place)
+        message = Sentence(
+            "'{tool}' has the effect '{effect}', not allowed", tool=shown, effect=spec.effect.value
+        )
+        yield _broken(rule, message, Sentence("use a tool with less effect"), step.id, place)
 
 
 def _texts(step: StepFields) -> Iterator[tuple[Path, str]]:
@@ -167,17 +176,21 @@ def _of_plan(rule: Constraint, steps: list[StepFields]) -> Iterator[Problem]:
     used = [name for name in map(_callee, steps) if name]
     for pattern in rule.require_tools:
         if not any(fnmatchcase(name, pattern.lower()) for name in used):
-            message = Sentence("ps.required_tool", tool=pattern)
-            hint = Sentence("hint.add_tool_step", tool=pattern)
+            message = Sentence("the plan does not use '{tool}', which it has to", tool=pattern)
+            hint = Sentence("add a step with '{tool}'", tool=pattern)
             yield _broken(rule, message, hint, None, ("steps",))
     # Questions to the person do not count: they are added where a value is missing.
     count = sum(not isinstance(step, AskStep) for step in steps)
     if rule.max_steps is not None and count > rule.max_steps:
         message = Sentence("ps.many_steps", count=count, most=rule.max_steps)
-        yield _broken(rule, message, Sentence("hint.use_fewer"), None, ("steps",))
+        yield _broken(rule, message, Sentence("use fewer steps"), None, ("steps",))
     if rule.max_calls is not None and (calls := _calls(steps)) > rule.max_calls:
-        message = Sentence("ps.many_calls", count=calls, most=rule.max_calls)
-        yield _broken(rule, message, Sentence("hint.fewer_calls"), None, ("steps",))
+        message = Sentence(
+            "the plan makes {count} calls or more, and {most} are allowed",
+            count=calls,
+            most=rule.max_calls,
+        )
+        yield _broken(rule, message, Sentence("use fewer tools and agents"), None, ("steps",))
 
 
 def _calls(steps: list[StepFields]) -> int:

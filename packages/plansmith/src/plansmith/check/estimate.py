@@ -117,15 +117,25 @@ class Workload:
         if self._guessed or not self._total:
             lines.append(_said("estimate.measured", count=measured, total=self._guessed))
         if self._guesses_items:
-            lines.append(Sentence("estimate.items", count=_ITEMS_GUESS))
+            lines.append(
+                Sentence(
+                    "{count} items assumed for each list that is not known yet", count=_ITEMS_GUESS
+                )
+            )
         if self._maybe:
-            lines.append(Sentence("estimate.maybe", count=self._maybe, total=self._total))
+            lines.append(
+                Sentence(
+                    "{count} of {total} steps run only if their condition holds; they are counted",
+                    count=self._maybe,
+                    total=self._total,
+                )
+            )
         if self._repeats:
-            lines.append(Sentence("estimate.rounds"))
+            lines.append(Sentence("repeated steps are counted with all their rounds"))
         if price is None:
             lines.append(_said("estimate.no_price"))
         if self._asks:
-            lines.append(Sentence("estimate.no_waiting"))
+            lines.append(Sentence("waiting for your answers is not counted"))
         return tuple(lines)
 
 

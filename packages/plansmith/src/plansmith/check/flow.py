@@ -124,10 +124,14 @@ class Flow:
                 source = below
                 continue
             fields = {"ref": str(ref), "step": ref.step, "key": _key(key)}
-            message = Sentence("ps.no_output_key", **fields)
+            message = Sentence("{ref}: the output of '{step}' has no {key}", **fields)
             if before := ref.path[:depth]:
                 place_in = ".".join(map(str, before))
-                message = Sentence("ps.no_output_key_in", place=place_in, **fields)
+                message = Sentence(
+                    "{ref}: the output of '{step}' has no {key} in '{place}'",
+                    place=place_in,
+                    **fields,
+                )
             severity = Severity.WARNING if below.forms else Severity.ERROR
             yield _mismatch(place, message, _near(source, key), severity)
             return
@@ -141,9 +145,14 @@ class Flow:
             try:
                 lookup(Ref(ref.step, ref.path[: depth + 1]), self._earlier)
             except ReferenceFailed:
-                message = Sentence("ps.no_output_key", ref=str(ref), step=ref.step, key=_key(key))
+                message = Sentence(
+                    "{ref}: the output of '{step}' has no {key}",
+                    ref=str(ref),
+                    step=ref.step,
+                    key=_key(key),
+                )
                 here = self._earlier_output(Ref(ref.step, ref.path[:depth]))
-                hint = Sentence("hint.it_is", type=_types(here))
+                hint = Sentence("it is {type}", type=_types(here))
                 yield _mismatch(place, message, hint, Severity.ERROR)
                 return
 
@@ -152,8 +161,10 @@ class Flow:
         if source is None or not source.known:
             return
         if not any("array" in types_of(form) for form in source.forms):
-            message = Sentence("ps.over_type", type=_types(source))
-            hint = Sentence("hint.list_inside")
+            message = Sentence(
+                "`over` is {type} by the tool's output schema, not a list", type=_types(source)
+            )
+            hint = Sentence("name the list inside of it, with $path")
             yield problem("PS309", message, hint=hint, step=step.id, path=("over",))
 
     def _fit(
@@ -176,9 +187,14 @@ class Flow:
                     self.tools.note_fitting(way)
                 continue
             types = {"given": _types(gives), "wanted": _types(wanted)}
-            message = Sentence("ps.ref_type", ref=str(ref), name=str(path[-1]), **types)
+            message = Sentence(
+                "{ref} is {given}, and '{name}' should be {wanted}",
+                ref=str(ref),
+                name=str(path[-1]),
+                **types,
+            )
             place = Place(step.id, ("inputs", *arguments.real(path)))
-            hint = Sentence("hint.other_part")
+            hint = Sentence("refer to another part of the output, or to another step")
             yield _mismatch(place, message, hint, _severity(gives, wanted))
 
 
@@ -189,8 +205,8 @@ def _mismatch(place: Place, message: str, hint: str, severity: Severity) -> Prob
 
 def _key(key: str | int) -> str:
     if isinstance(key, int):
-        return Sentence("ps.key_item", place=str(key))
-    return Sentence("ps.key_name", name=key)
+        return Sentence("item {place}", place=str(key))
+    return Sentence("'{name}'", name=key)
 
 
 def _near(source: Shape, key: str | int) -> str:
@@ -198,14 +214,14 @@ def _near(source: Shape, key: str | int) -> str:
     names = [name for table in tables if isinstance(table, dict) for name in table]
     if names:
         return Names(names).hint(str(key))
-    return Sentence("hint.it_is", type=_types(source))
+    return Sentence("it is {type}", type=_types(source))
 
 
 def _types(place: Shape) -> str:
     types = {kind for form in place.forms for kind in types_of(form)}
     if {"integer", "number"} <= types:
         types.discard("integer")
-    return joined(sorted(types), "text.or") or Sentence("ps.nothing")
+    return joined(sorted(types), "text.or") or Sentence("nothing")
 
 
 def _can_fit(gives: Shape, wanted: Shape) -> bool:

@@ -58,7 +58,10 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
 # Plans without a reply are many, and their last steps have few names.
 @lru_cache(maxsize=256)
 def _told_nobody(step: str) -> Problem:
-    message, hint = Sentence("ps.told_nobody", step=step), Sentence("hint.add_reply")
+    message, hint = (
+        Sentence("nothing uses or shows what '{step}' finds", step=step),
+        Sentence("add a reply step that refers to it"),
+    )
     return problem("PS407", message, hint=hint, step=step)
 
 
@@ -107,8 +110,8 @@ class _Linter:
         alive = upstream(self.graph, ends) | set(ends)
         for step in self.steps:
             if step.id not in alive:
-                message = Sentence("ps.dead_step", step=step.id)
-                hint = Sentence("hint.use_output")
+                message = Sentence("nothing that replies or acts uses '{step}'", step=step.id)
+                hint = Sentence("refer to its output, or leave the step out")
                 yield problem("PS401", message, hint=hint, step=step.id)
 
     def hidden_serialisation(self) -> Iterator[Problem]:
@@ -118,8 +121,12 @@ class _Linter:
                 continue
             for position, before in enumerate(step.after):
                 if before in self.reading and self._is_needless(step, before):
-                    message = Sentence("ps.needless_wait", step=step.id, earlier=before)
-                    hint = Sentence("hint.not_after", step=before)
+                    message = Sentence(
+                        "'{step}' waits for '{earlier}' and uses nothing of it",
+                        step=step.id,
+                        earlier=before,
+                    )
+                    hint = Sentence("take '{step}' out of `after`: both only read", step=before)
                     place = ("after", position)
                     yield problem("PS402", message, hint=hint, step=step.id, path=place)
 
@@ -131,8 +138,10 @@ class _Linter:
             followers = self.followers[step.id]
             waiting = [self.by_id[each] for each in followers if each in self.by_id]
             if waiting and not any(_sees_all(each) for each in waiting):
-                message = Sentence("ps.unused_output", step=step.id)
-                hint = Sentence("hint.use_output")
+                message = Sentence(
+                    "steps wait for '{step}', and none uses its output", step=step.id
+                )
+                hint = Sentence("refer to its output, or leave the step out")
                 yield problem("PS403", message, hint=hint, step=step.id)
 
     def duplicate_work(self) -> Iterator[Problem]:
@@ -149,8 +158,8 @@ class _Linter:
             if key is None:
                 continue
             if key in seen and not self._changed_between(first := seen[key], name):
-                message = Sentence("ps.same_work", step=name, first=first)
-                hint = Sentence("hint.use_first", step=first)
+                message = Sentence("'{step}' does the same as '{first}'", step=name, first=first)
+                hint = Sentence("leave it out and use the output of '{step}'", step=first)
                 found = problem("PS404", message, hint=hint, step=name)
                 # If the second call is ordered after the first, it may be meant to look again.
                 later = self._above[name] >> self._place[first] & 1
@@ -170,8 +179,15 @@ class _Linter:
             for first in before:
                 above = self._above[step.id] >> self._place[first] & 1
                 if not above and not self._above[first] >> self._place[step.id] & 1:
-                    message = Sentence("ps.rival_writer", step=step.id, first=first, path=path)
-                    hint = Sentence("hint.order_writers", step=first)
+                    message = Sentence(
+                        "'{step}' and '{first}' both write {path}, in no order",
+                        step=step.id,
+                        first=first,
+                        path=path,
+                    )
+                    hint = Sentence(
+                        "put '{step}' into its `after`, or write another file", step=first
+                    )
                     yield problem(
                         "PS410", message, hint=hint, step=step.id, path=("inputs", "path")
                     )
@@ -187,9 +203,20 @@ class _Linter:
             flow = flow or Flow(self.plan, self.tools)
             acts, bounded = step.id not in self.reading, _is_bounded(flow.over(step))
             if not bounded and (acts or step.width > _WIDE):
-                wide = Sentence("ps.runs_wide", step=step.id, width=step.width)
-                message = Sentence("ps.acts_for_each", step=step.id) if acts else wide
-                hint = Sentence("hint.bound_list")
+                wide = Sentence(
+                    "'{step}' runs {width} at a time of a list of unknown length",
+                    step=step.id,
+                    width=step.width,
+                )
+                message = (
+                    Sentence(
+                        "'{step}' makes a change for every item of a list of unknown length",
+                        step=step.id,
+                    )
+                    if acts
+                    else wide
+                )
+                hint = Sentence("take a limited part of the list, or ask first")
                 yield problem("PS405", message, hint=hint, step=step.id, path=("over",))
 
     def writes_without_review(self) -> Iterator[Problem]:
@@ -201,8 +228,16 @@ class _Linter:
             if not self._found_out(step) or self._asked_before(step):
                 continue
             final = spec.effect is Effect.FINAL
-            message = Sentence("ps.final_unseen" if final else "ps.write_unseen", step=step.id)
-            hint = Sentence("hint.ask_before")
+            message = Sentence(
+                "'{step}' cannot be undone, and its values are known only while the plan runs"
+                if final
+                else "'{step}' changes something, and its values are known only "
+                "while the plan runs",
+                step=step.id,
+            )
+            hint = Sentence(
+                "unless `run.data` is `show`, you see them and are asked before the call is made"
+            )
             found = problem("PS406", message, hint=hint, step=step.id)
             yield found if final else found.model_copy(update={"severity": Severity.NOTE})
 
@@ -229,8 +264,11 @@ class _Linter:
                 continue
             if inner.kind in ("tool", "agent", "plan"):
                 message, hint = (
-                    Sentence("ps.rule_swallows", step=step.id),
-                    Sentence("hint.rule_swallows"),
+                    Sentence(
+                        "if '{step}' fails, the plan goes on without what it should change",
+                        step=step.id,
+                    ),
+                    Sentence("make sure that a later step or the reply tells it"),
                 )
                 yield problem("PS408", message, hint=hint, step=step.id, path=("on_error",))
 

@@ -63,11 +63,11 @@ class Names:
         near = self.near(name)
         if near:
             names = joined([Sentence("ps.quoted", text=each) for each in near], "text.or")
-            return Sentence("hint.mean", names=names)
+            return Sentence("did you mean {names}?", names=names)
         some = sorted(self.known)[:8]
         if len(self.known) <= 8:
-            return Sentence("hint.known", names=some)
-        return Sentence("hint.known_more", names=some, more=len(self.known) - 8)
+            return Sentence("there is {names}", names=some)
+        return Sentence("there is {names} and {more} more", names=some, more=len(self.known) - 8)
 
     def near(self, name: str) -> list[str]:
         """Returns up to three similar names, the best first."""

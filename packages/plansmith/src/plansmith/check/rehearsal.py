@@ -92,8 +92,8 @@ def _known_reads(plan: Plan, tools: Mapping[str, ToolSpec]) -> Iterator[ToolStep
 
 
 def _problem(step: ToolStep, text: str) -> Problem:
-    message = Sentence("ps.would_fail", tool=step.tool, reason=text)
-    hint = Sentence("hint.would_fail")
+    message = Sentence("{tool} would fail: {reason}", tool=step.tool, reason=text)
+    hint = Sentence("change the arguments; nothing was run")
     return problem(WOULD_FAIL, message, hint=hint, step=step.id, path=("inputs",))
 
 

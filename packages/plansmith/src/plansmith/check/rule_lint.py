@@ -15,7 +15,7 @@ from plansmith.plan.rule_text import has_rules
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
 
-_OUT: Final = Sentence("hint.rule_out")
+_OUT: Final = Sentence("leave it out")
 IsRead = Callable[[str], bool]
 Needs = Mapping[str, frozenset[str]]
 
@@ -34,7 +34,10 @@ def needless_rules(
         inner = step.each if step.kind == "map" else step
         if inner.undo_with is not None and is_read(step.id):
             place = ("each", "undo_with") if step.kind == "map" else ("undo_with",)
-            message, hint = Sentence("ps.rule_undo_read", step=step.id), _OUT
+            message, hint = (
+                Sentence("'{step}' only reads: there is nothing to undo", step=step.id),
+                _OUT,
+            )
             yield problem("PS409", message, hint=hint, step=step.id, path=place)
 
 
@@ -46,16 +49,32 @@ def _of_step(step: AnyStep, name: str, place: Path, *, may_miss: bool) -> Iterat
         code = "ps.cond_always" if always else "ps.cond_false"
         text = condition_text(step.when)
         yield found(
-            Sentence(code, step=name, condition=text), Sentence("hint.cond_literals"), "when"
+            Sentence(code, step=name, condition=text),
+            Sentence("look at the literals in it"),
+            "when",
         )
     if step.otherwise is not None and step.when is None and not may_miss:
-        yield found(Sentence("ps.rule_otherwise", step=name), _OUT, "otherwise")
+        yield found(
+            Sentence("nothing can skip '{step}': its 'otherwise' is never used", step=name),
+            _OUT,
+            "otherwise",
+        )
     if step.repeat is not None and step.repeat.at_most == 1:
-        message, hint = Sentence("ps.rule_once", step=name), Sentence("hint.rule_more")
+        message, hint = (
+            Sentence(
+                "'{step}' is repeated at most once: it fails if its condition does not hold then",
+                step=name,
+            ),
+            Sentence("allow more rounds, or use 'when' on what follows"),
+        )
         yield found(message, hint, "repeat", "at_most")
     if step.on_error == "collect" and step.kind != "map" and not place:
-        message = Sentence("ps.rule_collect", step=name)
-        yield found(message, Sentence("hint.rule_collect"), "on_error")
+        message = Sentence(
+            "if '{step}' fails, later steps get its error as if it were the result", step=name
+        )
+        yield found(
+            message, Sentence("look at its 'error' before you use it, or write a value"), "on_error"
+        )
 
 
 def _constant(condition: Json) -> bool | None:

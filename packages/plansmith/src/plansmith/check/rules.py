@@ -79,7 +79,7 @@ class _Rules:
         step = self.step
         for rule, kinds in _ALLOWED.items():
             if getattr(step, rule) is not None and step.kind not in kinds:
-                message = Sentence("ps.rule_kind", rule=rule, kind=step.kind)
+                message = Sentence("'{rule}' is not for a {kind} step", rule=rule, kind=step.kind)
                 hint = _INSTEAD.get((rule, step.kind), "hint.rule_leave_out")
                 yield self._wrong(message, Sentence(hint), (rule,))
         if step.when is not None:
@@ -90,8 +90,10 @@ class _Rules:
         for rule in ("otherwise", "on_error"):
             given = getattr(step, rule)
             if isinstance(given, Instead) and any(find(given.value)):
-                message = Sentence("ps.rule_plain", rule=rule)
-                hint = Sentence("hint.rule_join", example='{"$first": […]}')
+                message = Sentence(
+                    "'{rule}' is a plain value, which holds no references", rule=rule
+                )
+                hint = Sentence("join results with {example}", example='{"$first": […]}')
                 yield self._wrong(message, hint, (rule, "value"))
         if step.undo_with is not None and step.kind in _ALLOWED["undo_with"]:
             yield from self._undo(step.undo_with, check_call)
@@ -102,8 +104,13 @@ class _Rules:
             return
         names = {found.ref.step for found in find(until) if found.ref is not None}
         if self.step.id not in names:
-            message = Sentence("ps.until_own", step=self.step.id)
-            hint = Sentence("hint.cond_refer", example=f'{{"$from": "{self.step.id}"}}')
+            message = Sentence(
+                "`until` does not look at the result of '{step}', so that no round can change it",
+                step=self.step.id,
+            )
+            hint = Sentence(
+                "refer to a result, such as {example}", example=f'{{"$from": "{self.step.id}"}}'
+            )
             yield self._wrong(message, hint, ("repeat", "until"))
 
     def _undo(self, undo: Undo, check_call: CheckCall) -> Iterator[Problem]:
@@ -115,13 +122,13 @@ class _Rules:
     def _condition(self, condition: Json, place: Path) -> Iterator[Problem]:
         flaws = condition_flaws(condition)
         for flaw in flaws:
-            hint = Sentence("hint.cond_form", example=_CONDITION)
+            hint = Sentence("write for example {example}", example=_CONDITION)
             yield self._bad(flaw.why, hint, (*place, *flaw.where))
         if flaws:
             return
         if not any(find(condition)):
-            message = Sentence("ps.cond_constant")
-            hint = Sentence("hint.cond_refer", example=_EXAMPLE)
+            message = Sentence("the condition is the same in every run: it refers to nothing")
+            hint = Sentence("refer to a result, such as {example}", example=_EXAMPLE)
             found = self._bad(message, hint, place)
             yield found.model_copy(update={"severity": Severity.WARNING})
         yield from self._types(condition, place)
@@ -148,15 +155,25 @@ class _Rules:
         left, right = map(self._types_of, given)
         if not _can_compare(name, left, right):
             shown = {"left": _shown(left), "right": _shown(right)}
-            message = Sentence("ps.cond_never", condition=condition_text(condition), **shown)
-            yield self._bad(message, Sentence("hint.cond_types"), here)
+            message = Sentence(
+                "{condition}: {left} and {right} are never compared that way",
+                condition=condition_text(condition),
+                **shown,
+            )
+            yield self._bad(
+                message, Sentence("compare numbers with numbers and texts with texts"), here
+            )
 
     def _sized(self, operand: Json, place: Path) -> Iterator[Problem]:
         types = self._types_of(operand)
         if types is not None and not types & (_SIZED | {"null"}):
             kind = Sentence(f"type.{min(types)}")
-            message = Sentence("cond.no_length", operand=operand_text(operand), type=kind)
-            yield self._bad(message, Sentence("hint.cond_types"), place)
+            message = Sentence(
+                "{operand} is {type}, which has no length", operand=operand_text(operand), type=kind
+            )
+            yield self._bad(
+                message, Sentence("compare numbers with numbers and texts with texts"), place
+            )
 
     def _types_of(self, operand: Json) -> Types:
         """Returns the JSON types that an operand may have; None if they are not known."""
@@ -202,5 +219,5 @@ def _is_part(left: frozenset[str], right: Types) -> bool:
 
 def _shown(types: Types) -> str:
     if types is None:
-        return Sentence("want.value")
+        return Sentence("a value")
     return joined([Sentence(f"type.{each}") for each in sorted(types)], "text.or")

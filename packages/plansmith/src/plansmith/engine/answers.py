@@ -36,7 +36,9 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, PlanStep
 from plansmith.review.policy import active_steps, effects
 
-ONLY_PERSONS: Final = Sentence("question.only_persons")
+ONLY_PERSONS: Final = Sentence(
+    "A person has to decide this: on the page of plansmith serve, or with plansmith go"
+)
 _YES_OR_NO: Final[Mapping[str, bool]] = {"yes": True, "no": False}
 NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
 
@@ -49,9 +51,15 @@ def answerable(run: Run, known: Known) -> dict[str, QuestionAsked]:
 def why_not(run: Run, asked: QuestionAsked, known: Known) -> str:
     """Says why a program may not answer a question; empty if it may."""
     if asked.kind not in FOR_PROGRAMS:
-        return Sentence("question.permission")
+        return Sentence(
+            "it asks for a permission, a decision or something that only a person knows"
+        )
     acting = sorted(guarded(run.plan, asked.step, known)) if run.plan and asked.step else []
-    return Sentence("question.decides", names=[*acting]) if acting else ""
+    return (
+        Sentence("its answer decides about {names}, which changes something", names=[*acting])
+        if acting
+        else ""
+    )
 
 
 def guarded(plan: Plan, step: str, known: Known) -> set[str]:
@@ -81,8 +89,11 @@ def refuses(run: Run, asked: QuestionAsked, value: Json, known: Known) -> bool:
         return agreed is False
     if value in options:
         return True  # there is no clearer one: when in doubt, it counts as a no
-    hint = Sentence("answer.unclear_hint")
-    raise Refused(Sentence("answer.unclear", answer=value_text(value)), hint=hint)
+    hint = Sentence("answer yes to go on, or no to leave out what waits for it")
+    raise Refused(
+        Sentence("'{answer}' is neither a clear yes nor a clear no", answer=value_text(value)),
+        hint=hint,
+    )
 
 
 def agrees(value: Json, question: str, options: Sequence[str]) -> bool | None:
@@ -202,15 +213,17 @@ def expired(run: Run, now: datetime) -> Iterator[list[AnyBody]]:
         if asked.expires_at is not None and asked.expires_at <= now:
             closed: list[AnyBody] = [QuestionAnswered(question=asked.question, no_answer=True)]
             if asked.step is not None:
-                error = Sentence("step.no_answer")
+                error = Sentence("nobody answered in time")
                 closed.append(StepFailed(step=asked.step, error=error, kind="person"))
             yield closed
 
 
 def _settle_no(run: Run, step: str, value: Json) -> list[AnyBody]:
     """Returns the events that skip the question's step and all steps that wait for it."""
-    left = [StepSkipped(step=step, reason=Sentence("step.answered_no", answer=value_text(value)))]
-    denied = Sentence("step.denied", step=step)
+    left = [
+        StepSkipped(step=step, reason=Sentence("the answer was {answer}", answer=value_text(value)))
+    ]
+    denied = Sentence("{step} was denied", step=step)
     return [*left, *(StepSkipped(step=name, reason=denied) for name in behind(run, step))]
 
 
@@ -219,8 +232,14 @@ def _check(asked: QuestionAsked, value: Json) -> None:
         try:
             validator(asked.answer_schema).validate(value)
         except BadSchema as error:
-            raise Refused(Sentence("question.bad_schema", error=error)) from None
+            raise Refused(
+                Sentence("the question has an invalid answer schema: {error}", error=error)
+            ) from None
         except jsonschema_rs.ValidationError as error:
-            raise Refused(Sentence("question.misfit", why=error.message)) from None
+            raise Refused(
+                Sentence("the answer does not fit the question: {why}", why=error.message)
+            ) from None
     elif asked.options and value not in asked.options:
-        raise Refused(Sentence("question.not_option", value=value, names=[*asked.options]))
+        raise Refused(
+            Sentence("'{value}' is not one of {names}", value=value, names=[*asked.options])
+        )

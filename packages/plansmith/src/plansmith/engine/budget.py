@@ -31,11 +31,14 @@ def limit_question(run: Run, limit: LimitName, text: str) -> QuestionAsked:
 def settle_limit(limit: LimitName, value: Json) -> list[AnyBody]:
     """Returns the events that follow from the answer to a question about a limit."""
     if value not in OPTIONS:
-        raise Refused(Sentence("question.not_option", value=value, names=[*OPTIONS]))
+        raise Refused(Sentence("'{value}' is not one of {names}", value=value, names=[*OPTIONS]))
     paused = [RunResumed()] if limit in ("budget", "shared_budget") else list[AnyBody]()
     if value == GO_ON or limit in ("replans", "iterations"):
         return [*paused]
-    return [*paused, CancelAsked(reason=Sentence("cancel.limit", limit=Sentence(f"limit.{limit}")))]
+    return [
+        *paused,
+        CancelAsked(reason=Sentence("the limit of {limit}", limit=Sentence(f"limit.{limit}"))),
+    ]
 
 
 __all__ = ["Budget", "BudgetLimits", "CallReservations", "Refusal", "Reservation"]
@@ -156,13 +159,13 @@ class Budget:
     def _used_up(self, reservation: Reservation, seconds: float) -> str:
         limits = multiplied(self.limits, self._grants + 1)
         if limits.steps is not None and self.steps + 1 > limits.steps:
-            return Sentence("amount.calls", count=limits.steps)
+            return Sentence("{count} calls", count=limits.steps)
         if limits.seconds is not None and seconds > limits.seconds:
-            return Sentence("amount.seconds", count=f"{limits.seconds:g}")
+            return Sentence("{count} seconds", count=f"{limits.seconds:g}")
         if limits.tokens is not None and self.tokens + reservation.tokens > limits.tokens:
-            return Sentence("amount.tokens", count=limits.tokens)
+            return Sentence("{count} tokens", count=limits.tokens)
         if limits.money is not None and self.money + reservation.money > limits.money:
-            return Sentence("amount.money", amount=str(limits.money))
+            return Sentence("${amount}", amount=str(limits.money))
         return ""
 
 
@@ -218,9 +221,14 @@ class CallReservations:
     def question(self, refusal: Refusal) -> QuestionAsked:
         """Returns the question whether to go on beyond the limit."""
         if refusal.limit == "shared_budget":
-            text = Sentence("question.shared_budget", amount=refusal.amount)
+            text = Sentence(
+                "The budget of all runs, {amount}, is used up. Go on with as much again?",
+                amount=refusal.amount,
+            )
         else:
-            text = Sentence("question.budget", amount=refusal.amount)
+            text = Sentence(
+                "The budget, {amount}, is used up. Go on with as much again?", amount=refusal.amount
+            )
         return limit_question(self._run, refusal.limit, text)
 
 

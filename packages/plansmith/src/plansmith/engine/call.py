@@ -114,11 +114,17 @@ def secret_problems(uses: Iterable[SecretUse], secrets: Secrets | None) -> Itera
     """Yields a problem for each secret that is unknown or used outside of a tool's inputs."""
     for step, name, tool in uses:
         if not tool:
-            flaw: str = Sentence("ps.secret_shown", name=name)
+            flaw: str = Sentence(
+                "the secret '{name}' would be readable here: use secrets only in inputs", name=name
+            )
         else:
-            flaw = secrets.flaw(name, tool) if secrets else Sentence("ps.no_secret", name=name)
+            flaw = (
+                secrets.flaw(name, tool)
+                if secrets
+                else Sentence("there is no secret '{name}'", name=name)
+            )
         if flaw:
-            hint = Sentence("hint.set_secret", name=name)
+            hint = Sentence("set [secrets.{name}], and the tools it is for", name=name)
             yield problem("PS501", flaw, hint=hint, step=step, path=("inputs",))
 
 
@@ -239,7 +245,7 @@ class Callees:
         """
         match error:
             case TimeoutError():
-                late = Sentence("step.timeout", seconds=f"{self.timeout(unit):g}")
+                late = Sentence("no result after {seconds} s", seconds=f"{self.timeout(unit):g}")
                 return self.lost(unit, late, kind="time", again=True)
             case OutcomeUnknown():
                 why = error_text(error)
@@ -280,12 +286,12 @@ class Callees:
         match unit.step:
             case ToolStep(tool=name):
                 if name not in self.tools:
-                    gone = ToolFailed(Sentence("step.no_tool", name=name))
+                    gone = ToolFailed(Sentence("there is no tool called '{name}'", name=name))
                     raise failure_of_call(gone, sent=was_called)
                 return await self.tools[name].call(name, inputs, call)
             case AgentStep(agent=name):
                 if name not in self.agents:
-                    gone = ToolFailed(Sentence("step.no_agent", name=name))
+                    gone = ToolFailed(Sentence("there is no agent called '{name}'", name=name))
                     raise failure_of_call(gone, sent=was_called)
                 more = cast("dict[str, Json]", inputs["inputs"])
                 return await self.agents[name].work(str(inputs["task"]), more, call)
@@ -295,23 +301,25 @@ class Callees:
                     return str(inputs["instruction"])
                 return await self.compose(unit.step.instruction, call, cited(unit, results), style)
             case _:
-                raise ToolFailed(Sentence("step.not_called", kind=unit.step.kind))
+                raise ToolFailed(Sentence("a {kind} step is not called", kind=unit.step.kind))
 
     def _flaw(self, unit: Unit, value: Json) -> str:
         """Says why a result is not usable; empty if it is."""
         broken = None if is_plain(value) else next(flaws(value), None)
         if broken is not None:
-            return Sentence("step.not_json", reason=broken.message)
+            return Sentence("the result is not JSON: {reason}", reason=broken.message)
         if unit.step.kind != "tool":
             empty = value is None or (isinstance(value, str) and not value.strip())
-            return Sentence("step.empty_result") if empty else ""
+            return Sentence("the result is empty") if empty else ""
         tool = unit.step.tool
         try:
             check = self._validators[tool] if tool in self._validators else self._validator(tool)
             if check is not None:
                 _validate(check, value)
         except jsonschema_rs.ValidationError as error:
-            return Sentence("step.schema_misfit", reason=_misfit(error))
+            return Sentence(
+                "the result does not fit the tool's own schema: {reason}", reason=_misfit(error)
+            )
         except ValueError:
             return ""
         return ""

@@ -269,7 +269,7 @@ class Executor:
         if refusal is None:
             return True
         self._state.schedule.put_back(unit.name)
-        reason = Sentence("pause.budget", amount=refusal.amount)
+        reason = Sentence("the budget of {amount} is used up", amount=refusal.amount)
         self._paused = SYSTEM, reason
         asked = self._budget.question(refusal)
         # In one append: a crash between the two would ask the same question twice.
@@ -304,7 +304,7 @@ class Executor:
             self._state.fail(unit, str(error), batch)
         except Exception as error:  # noqa: BLE001 - one step that cannot begin must not end the run
             why = f"{type(error).__name__}: {error}"
-            self._state.fail(unit, Sentence("step.cannot_begin", error=why), batch)
+            self._state.fail(unit, Sentence("it cannot start: {error}", error=why), batch)
 
     def _begin_step(self, unit: Unit, batch: Batch, started: list[Ready]) -> None:
         if self._state.passed:

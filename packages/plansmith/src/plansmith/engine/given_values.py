@@ -62,10 +62,16 @@ def step_with_values(step: AnyStep, values: Mapping[str, Json], known: Known) ->
     """Returns the step of a call with exactly these values; refuses values that cannot be sent."""
     if not isinstance(step, ToolStep | AgentStep):
         # The parts of a changed list would be found neither by an undo nor by a new plan.
-        raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
+        raise Refused(
+            Sentence("these values cannot be changed here, only in the plan"),
+            hint=Sentence("refuse, or change the plan"),
+        )
     _check(step, values, known)
     if _names_secrets(step, values):
-        raise Refused(Sentence("answer.values_secret"), hint=Sentence("answer.values_fixed_hint"))
+        raise Refused(
+            Sentence("these values hold the name of a secret, which only the plan itself may use"),
+            hint=Sentence("refuse, or change the plan"),
+        )
     return _filled(step, values)
 
 
@@ -76,7 +82,10 @@ def allowed_values(
     name = asked.step or ""
     unit = named_unit(run.plan, name, known["templates"]) if run.plan is not None else None
     if unit is None:
-        raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
+        raise Refused(
+            Sentence("these values cannot be changed here, only in the plan"),
+            hint=Sentence("refuse, or change the plan"),
+        )
     step_with_values(unit.step, values, known)
     return StepReplied(
         step=name,
@@ -151,5 +160,5 @@ def _check(step: ToolStep | AgentStep, values: Mapping[str, Json], known: Known)
         return
     except jsonschema_rs.ValidationError as error:
         place = ".".join(map(str, error.instance_path)) or Unit("", step).callee
-        misfit = Sentence("answer.values_misfit", place=place, error=error.message)
+        misfit = Sentence("{place}: {error}", place=place, error=error.message)
         raise Refused(misfit) from None

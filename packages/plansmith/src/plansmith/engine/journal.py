@@ -88,7 +88,10 @@ class Journal:
         await journal.catch_up()
         if not journal.events:
             journal.need_sound()
-            raise NotFound(Sentence("error.no_run", name=run), hint=Sentence("error.runs_lists"))
+            raise NotFound(
+                Sentence("there is no run '{name}'", name=run),
+                hint=Sentence("plansmith runs lists them"),
+            )
         return journal
 
     async def catch_up(self) -> Sequence[Event]:
@@ -203,7 +206,7 @@ class Journal:
         try:
             return self._fold.after(events)
         except JournalDamaged as misfit:
-            hint = Sentence("journal.unchanged")
+            hint = Sentence("nothing was stored; the run is unchanged")
             raise EventMisfit(misfit.message, hint=hint) from None
 
     def _entries(self, bodies: Sequence[Entry], by: Actor) -> list[tuple[AnyBody, Actor]]:
@@ -287,8 +290,10 @@ class Journal:
     async def _check_others_wrote(self) -> None:
         """Raises `JournalDamaged` if a stale write has no newer event: the run was repaired."""
         if not await self._store.events(self.id, after=len(self.events)):
-            hint = Sentence("journal.load_again")
-            raise JournalDamaged(Sentence("journal.repaired", run=self.id), hint=hint)
+            hint = Sentence("load the run again and repeat the decision")
+            raise JournalDamaged(
+                Sentence("run {run} was repaired meanwhile", run=self.id), hint=hint
+            )
 
 
 async def _readable(store: _Reads, run: str, after: int) -> tuple[Sequence[Event], int, str]:
@@ -308,8 +313,13 @@ def _told(damage: JournalDamaged) -> str:
 
 def _hint(run: str, events: Sequence[Event]) -> str:
     if not events:
-        return Sentence("journal.none_readable")
-    return Sentence("journal.repair_hint", run=run, number=len(events))
+        return Sentence("none of its events can be read: restore the store from a backup")
+    return Sentence(
+        "`plansmith store repair {run}` continues after event "
+        "{number} and keeps a copy of the rest",
+        run=run,
+        number=len(events),
+    )
 
 
 async def whole_run(

@@ -60,7 +60,9 @@ class Fence:
         if self.lease is not None:
             await self.lease.renew()
         if self.lost:
-            raise RunTakenOver(Sentence("journal.taken_over", run=self.run))
+            raise RunTakenOver(
+                Sentence("run {run} was taken over by another process", run=self.run)
+            )
 
     def lose(self) -> None:
         """Notes that another process has the run now."""

@@ -60,7 +60,7 @@ def error_text(error: BaseException) -> str:
     try:
         text = str(_sentence_of(error) or error)
     except Exception:  # noqa: BLE001 - `__str__` of a tool's error may raise anything
-        return Sentence("step.cannot_say")
+        return Sentence("it cannot say why")
     return kept_text(text)
 
 
@@ -91,10 +91,12 @@ def question_flaw(need: InputNeeded) -> str:
     texts: list[Any] = [need.message, need.link, *need.options]
     flaw = next(flaws([need.state, need.schema, *texts]), None)
     if flaw is not None or not all(isinstance(each, str) for each in texts):
-        why = flaw.message if flaw is not None else Sentence("step.question_not_text")
-        return Sentence("step.bad_question", reason=why)
+        why = flaw.message if flaw is not None else Sentence("its words are not text")
+        return Sentence("it asks a question that cannot be kept: {reason}", reason=why)
     try:
         validator(need.schema or {})
     except BadSchema as error:
-        return Sentence("step.bad_question_schema", reason=str(error))
+        return Sentence(
+            "it asks a question whose schema cannot be used: {reason}", reason=str(error)
+        )
     return ""

@@ -85,7 +85,21 @@ def open_replies(run: Run) -> tuple[dict[str, Unit], dict[str, Unit]]:
 
 def _from_part(step: ReplyStep, missing: list[str], locale: str) -> ReplyStep:
     """Returns a reply that says which steps did not finish, in place of what they would give."""
-    said = {name: in_language(Sentence("reply.unfinished", step=name), locale) for name in missing}
+    said = {
+        name: in_language(
+            Sentence("(nothing: the step '{step}' did not finish)", step=name), locale
+        )
+        for name in missing
+    }
     text = with_words(step.instruction, said)
-    end = escape_text(in_language(Sentence("reply.from_part", steps=missing), locale))
+    end = escape_text(
+        in_language(
+            Sentence(
+                "These steps did not finish: {steps}. Answer from what there "
+                "is, and say what is missing.",
+                steps=missing,
+            ),
+            locale,
+        )
+    )
     return step.replace(instruction=f"{text}\n\n{end}", after=())

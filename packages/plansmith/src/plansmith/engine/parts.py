@@ -42,12 +42,14 @@ class PartsMaker:
         if plan is None:
             raise ReferenceFailed(Sentence("unknown.template", name=step.template))
         if step.content not in (None, self._content(step.template, plan)):
-            raise ReferenceFailed(Sentence("step.other_template", name=step.template))
+            raise ReferenceFailed(Sentence("'{name}' is not what was approved", name=step.template))
         parts = template_units(unit, plan, inputs)
         for part in parts.values():
             unknown = sorted(part.needs() - parts.keys())
             if unknown:
-                missing = Sentence("step.need_missing", step=part.name, need=unknown[0])
+                missing = Sentence(
+                    "{step} waits for {need}, which does not exist", step=part.name, need=unknown[0]
+                )
                 raise ReferenceFailed(missing)
         return parts
 

@@ -28,8 +28,8 @@ from plansmith.ports import Call, Usage
 from plansmith.review.render import value_line
 
 FRESH_S: Final = 300.0  # older results are read again, since the data may have changed
-DIED: Final = Sentence("step.end_unknown")
-NOT_NEEDED: Final = Sentence("step.not_needed")
+DIED: Final = Sentence("it is not known how it ended")
+NOT_NEEDED: Final = Sentence("stopped: the plan does not need it, or waits for a person")
 Tell = Callable[[str], None]
 
 
@@ -190,7 +190,7 @@ class Prefetch:
                 case Failed(why) | Unsure(why):
                     error = why
                 case Asks(need):
-                    error = Sentence("step.asks_early", question=need.message)
+                    error = Sentence("it asks: {question}", question=need.message)
             bodies.append(
                 PrefetchEnded(
                     key=prefetched.key,

@@ -109,11 +109,15 @@ def described(owner: str) -> str:
     machine, _, process = owner.rpartition(" ")[0].rpartition(" ")
     if is_elsewhere(owner):
         place = machine.split()[0] if machine else "?"
-        return Sentence("process.elsewhere", process=process, machine=place)
+        return Sentence(
+            "process {process} on the machine {machine}", process=process, machine=place
+        )
     began = _clock_time(owner)
     if began:
-        return Sentence("process.here_since", process=process, time=began)
-    return Sentence("process.here", process=process)
+        return Sentence(
+            "process {process} (started {time}) on this machine", process=process, time=began
+        )
+    return Sentence("process {process} on this machine", process=process)
 
 
 def _clock_time(owner: str) -> str:

@@ -64,14 +64,18 @@ def data_question(
 ) -> QuestionAsked:
     """Returns the question that shows the values a call would send, and where they come from."""
     shown = [
-        Sentence("question.value", name=name, value=_cut_text(v))
+        Sentence("{name} = {value}", name=name, value=_cut_text(v))
         for name, v in sorted(inputs.items())
     ]
     fields = {"callee": unit.callee, "values": shown, "sources": [*map(source_name, sources)]}
-    text = Sentence("question.values", **fields)
+    text = Sentence("{callee} would be called with {values}. This comes from {sources}.", **fields)
     times = unit.step.repeat.at_most if unit.step.repeat is not None else 0
     if times:
-        text = Sentence("question.values_often", most=times, **fields)
+        text = Sentence(
+            "{callee} would be called up to {most} times with {values}. This comes from {sources}.",
+            most=times,
+            **fields,
+        )
     return QuestionAsked(
         question=f"data:{unit.name}?{attempt}",
         text=text,
@@ -113,7 +117,7 @@ def settle_data(asked: QuestionAsked, value: Json) -> list[AnyBody]:
     assert asked.step is not None  # noqa: S101
     if is_allowed(value):
         return [StepReplied(step=asked.step, answer=value, state=asked.state, permit=True)]
-    error = Sentence("step.values_refused")
+    error = Sentence("a person refused these values")
     return [StepFailed(step=asked.step, error=error, kind="refused")]
 
 
@@ -121,13 +125,29 @@ def _cut_text(value: Json) -> str:
     text = value if isinstance(value, str) else json_text(value)
     if len(text) <= _SHOWN:
         return text
-    return Sentence("text.cut", text=text[:_SHOWN], shown=_SHOWN, size=len(text))
+    return Sentence(
+        "{text}… (only the first {shown} of {size} characters)",
+        text=text[:_SHOWN],
+        shown=_SHOWN,
+        size=len(text),
+    )
 
 
 def _items_text(*, rounds: int, **told: Any) -> Sentence:
     if rounds == 1:
-        return Sentence("question.items", **told)
-    return Sentence("question.items_rounds", rounds=rounds, **told)
+        return Sentence(
+            "{callees} would be called {count} times, once for each item "
+            "of {list}. At most {most} go without asking. Allow all "
+            "{count}?",
+            **told,
+        )
+    return Sentence(
+        "{callees} would be called {count} times in each of up to "
+        "{rounds} rounds, once for each item of {list}. At most "
+        "{most} go without asking. Allow all?",
+        rounds=rounds,
+        **told,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +199,9 @@ class Consent:
         sources = data_sources(unit, state.units, self.answered_by)
         if sources and self.limits.data == "deny":
             return Sentence(
-                "step.data_denied", sources=[*map(source_name, sources)], callee=unit.callee
+                "values from {sources} may not reach {callee}",
+                sources=[*map(source_name, sources)],
+                callee=unit.callee,
             )
         return data_question(unit, inputs, sources, attempt) if sources else None
 

@@ -14,7 +14,7 @@ from plansmith.plan.sentence import Sentence
 
 UNKNOWN_OPTIONS: Final = ("done", "not_done", "retry")
 _SHOWN: Final = 500
-_DIED: Final = Sentence("step.process_died")
+_DIED: Final = Sentence("the process ended during the call")
 
 
 def left_open(
@@ -55,9 +55,16 @@ def recover(
 def unknown_question(name: str, reason: str, *, callee: str = "") -> QuestionAsked:
     """Returns the question to a person how a step ended whose end was not recorded."""
     why = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
-    text = Sentence("question.unknown", step=name, reason=why)
+    text = Sentence(
+        "It is not known whether '{step}' took effect ({reason}). Did it?", step=name, reason=why
+    )
     if callee and callee != name:  # a step's id alone says little to a person
-        text = Sentence("question.unknown_call", callee=callee, step=name, reason=why)
+        text = Sentence(
+            "It is not known whether {callee} took effect in the step '{step}' ({reason}). Did it?",
+            callee=callee,
+            step=name,
+            reason=why,
+        )
     return QuestionAsked(
         question=f"unknown:{name}",
         text=text,

@@ -26,7 +26,7 @@ async def repair(store: PlanStore, journal: Journal, *, by: e.Actor) -> None:
             Sentence("run.not_damaged", run=journal.id), hint=Sentence("run.verify_checks")
         )
     if not isinstance(store, RepairStore):
-        raise Refused(Sentence("run.no_repair"), hint=Sentence("error.use_other_store"))
+        raise Refused(Sentence("run.no_repair"), hint=Sentence("use SQLite or PostgreSQL"))
     good = len(journal.events)
     events: list[e.Event] = []
     if not journal.run.phase.over:
@@ -63,13 +63,24 @@ def _go_back(journal: Journal, lost: Sequence[int]) -> None:
     while isinstance(bodies[first - 2], e.QuestionAnswered):
         first -= 1  # the question is asked again
     steps = [Sentence("ps.quoted", text=name) for name in dict.fromkeys(names)]
-    journal.doubt(first, Sentence("repair.result_unread", steps=steps))
+    journal.doubt(first, Sentence("the result of {steps} cannot be read", steps=steps))
 
 
 def _repair_event(journal: Journal) -> e.AnyBody:
     good, read = len(journal.events), len(journal.beyond)
     lost = max(journal.last - good - read, 0)
     damage = journal.damage.message if journal.damage else ""
-    reasons = [Sentence("repair.done", damage=damage)]
-    reasons += [Sentence("repair.lost", count=lost)] if lost else []
+    reasons = [Sentence("repaired: {damage}", damage=damage)]
+    reasons += (
+        [
+            Sentence(
+                "{count} events cannot be read, so that steps which are "
+                "waiting may have been called already: make sure of that "
+                "before you go on",
+                count=lost,
+            )
+        ]
+        if lost
+        else []
+    )
     return e.RunRepaired(aside=read + lost, lost=lost, reason=joined(reasons))

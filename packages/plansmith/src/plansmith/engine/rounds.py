@@ -64,7 +64,11 @@ class RoundGroup(Group):
             self._add_round()
         else:
             until = condition_text(self.repeat.until)
-            self._flaw = Sentence("step.rounds_over", count=len(self.parts), condition=until)
+            self._flaw = Sentence(
+                "after {count} rounds it is still not so that {condition}",
+                count=len(self.parts),
+                condition=until,
+            )
 
     def _values(self, name: str) -> Values:
         own = {**self.unit.bound, self.unit.step.id: self._results[name]}

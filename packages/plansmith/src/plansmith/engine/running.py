@@ -45,7 +45,7 @@ class RunningCalls:
             if self._is_cancelled:
                 raise
             # The callee cancelled itself: record an end, since the run waits for one.
-            within = Sentence("step.cancelled_within")
+            within = Sentence("the call was cancelled from within")
             outcome = self._callees.lost(unit, within, again=True)
         except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
             outcome = self._callees.lost(unit, named(error), again=True)

@@ -22,7 +22,9 @@ def settle_by_rules(unit: Unit, state: State, batch: Batch) -> bool:
     if because:
         # A need that was skipped because of a failure passes that on: what was approved is missing.
         rule: SkipRule = "error" if state.passed[f"{unit.scope}{because}"] == "error" else "need"
-        state.skip(unit, Sentence("step.need_skipped", step=because), rule, batch)
+        state.skip(
+            unit, Sentence("'{step}', which it needs, was skipped", step=because), rule, batch
+        )
         return True
     condition = unit.step.when
     if condition is None:
@@ -31,9 +33,11 @@ def settle_by_rules(unit: Unit, state: State, batch: Batch) -> bool:
         if holds(condition, Values(state.results, unit)):
             return False
     except ReferenceFailed as error:
-        state.fail(unit, Sentence("step.condition_unsure", reason=str(error)), batch)
+        state.fail(
+            unit, Sentence("its condition cannot be decided: {reason}", reason=str(error)), batch
+        )
         return True
-    reason = Sentence("step.condition_false", condition=condition_text(condition))
+    reason = Sentence("it runs only if {condition}", condition=condition_text(condition))
     state.skip(unit, reason, "when", batch)
     return True
 

@@ -159,7 +159,13 @@ class State:
     def open(self, unit: Unit, inputs: Mapping[str, Json], batch: Batch, *, key: str) -> None:
         """Opens a map or plan step: queues the parts that may start."""
         if unit.depth >= MAX_NESTING:
-            raise ReferenceFailed(Sentence("step.too_deep", step=unit.name, most=MAX_NESTING))
+            raise ReferenceFailed(
+                Sentence(
+                    "{step} is nested more than {most} levels deep",
+                    step=unit.name,
+                    most=MAX_NESTING,
+                )
+            )
         group = self._parts.group(unit, inputs, self.results, self._items.get(unit.name, {}))
         bodies, values = len(batch.bodies), len(batch.values)
         try:

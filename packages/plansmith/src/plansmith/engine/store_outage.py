@@ -39,7 +39,7 @@ class StoreOutage:
         while True:
             if away is not None:
                 if not self.trouble:
-                    self.tell(Sentence("store.waiting", why=away))
+                    self.tell(Sentence("waiting for the store: {why}", why=away))
                 self.trouble = str(away)
                 await self._clock.sleep(wait)
                 wait = min(wait * 2, LONGEST_S)
@@ -49,7 +49,7 @@ class StoreOutage:
                 away = error
             else:
                 if self.trouble:
-                    self.tell(Sentence("store.back"))
+                    self.tell(Sentence("the store is back"))
                 self.trouble = ""
                 return result
 
@@ -106,7 +106,8 @@ class WaitingStore:
         """Returns the events of a run up to the first that is missing or altered."""
         if not isinstance(self._store, RepairStore):
             raise JournalDamaged(
-                Sentence("run.is_damaged", run=run), hint=Sentence("doctor.restore_store")
+                Sentence("run.is_damaged", run=run),
+                hint=Sentence("restore the store from a backup"),
             )
         return await self.outage.until_done(partial(self._store.sound, run))
 

@@ -160,7 +160,9 @@ def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Un
     step = unit.step
     if not isinstance(step, MapStep) or not isinstance(items, list):
         kind = type(items).__name__
-        raise ReferenceFailed(Sentence("step.no_list", step=unit.name, kind=kind))
+        raise ReferenceFailed(
+            Sentence("{step} goes over a list, and this is a {kind}", step=unit.name, kind=kind)
+        )
     form = StepForm(step.each)
     return {
         name: Unit(
@@ -381,8 +383,15 @@ class Group:
             return ""
         count, total, parts = len(self.failed), len(self.parts), [*self.failed][:5]
         if self.left_out:
-            return Sentence("step.parts_left_out", count=count, total=total, parts=parts)
-        return Sentence("step.parts_failed", count=count, total=total, parts=parts)
+            return Sentence(
+                "{count} of {total} parts were left out: {parts}",
+                count=count,
+                total=total,
+                parts=parts,
+            )
+        return Sentence(
+            "{count} of {total} parts failed: {parts}", count=count, total=total, parts=parts
+        )
 
     def joined(self, results: Mapping[str, Json]) -> Json:
         """The results of all parts: a list for a map, a table by step for a template.

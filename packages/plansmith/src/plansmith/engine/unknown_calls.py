@@ -42,17 +42,23 @@ def settle_unknown(step: str, value: Json, *, run: Run, known: Known) -> Settled
         return Settled([StepDone(step=step, result=digest, size=len(text))], (result,))
     if value not in UNKNOWN_OPTIONS:
         shown = json_text(value)
-        raise Refused(Sentence("question.not_option", value=shown, names=[*UNKNOWN_OPTIONS]))
+        raise Refused(
+            Sentence("'{value}' is not one of {names}", value=shown, names=[*UNKNOWN_OPTIONS])
+        )
     if value == "retry":
-        reason = Sentence("step.try_again")
+        reason = Sentence("a person wants it tried again")
         return Settled([StepReset(step=step, reason=reason, same_call=True)])
     if value == "not_done":
         return _not_done(step, run, known)
     user = _user_of(step, run, known)
     if user:
         raise Refused(
-            Sentence("answer.result_used", step=step, user=user),
-            hint=Sentence("answer.tell_result", example='{"done": …}', none='{"done": null}'),
+            Sentence("the result of the step '{step}' is needed by '{user}'", step=step, user=user),
+            hint=Sentence(
+                "tell it with the answer, as JSON: {example}; or {none} if nobody knows it",
+                example='{"done": …}',
+                none='{"done": null}',
+            ),
         )
     return Settled([StepDone(step=step, result=content_of(value).digest)])
 
@@ -70,8 +76,12 @@ def _check_result(name: str, result: Json, run: Run, known: Known) -> None:
         return  # a result of such a tool is not checked either
     except jsonschema_rs.ValidationError as error:
         raise Refused(
-            Sentence("answer.result_misfit", tool=tool, error=error.message),
-            hint=Sentence("answer.tell_result", example='{"done": …}', none='{"done": null}'),
+            Sentence("that is no result of {tool}: {error}", tool=tool, error=error.message),
+            hint=Sentence(
+                "tell it with the answer, as JSON: {example}; or {none} if nobody knows it",
+                example='{"done": …}',
+                none='{"done": null}',
+            ),
         ) from None
 
 
@@ -111,7 +121,7 @@ def _uses(step: AnyStep, part: str, plan: Plan) -> bool:
 
 def _not_done(name: str, run: Run, known: Known) -> Settled:
     """Returns that a call did not happen: it has failed, which the plan may pass over."""
-    error = Sentence("step.not_happened")
+    error = Sentence("a person says that it did not happen")
     unit = named_unit(run.plan, name, known["templates"]) if run.plan else None
     wanted: OnError = "fail"
     if run.plan is not None and unit is not None:

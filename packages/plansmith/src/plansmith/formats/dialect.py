@@ -79,7 +79,7 @@ class Dialect:
 
 def left_behind(message: str, *, step: str | None = None, path: Path = ()) -> Problem:
     """Returns the problem that the other format cannot express something."""
-    hint = Sentence("hint.plan_kept")
+    hint = Sentence("keep the plan itself too: nothing is lost in it")
     return problem("PS017", message, hint=hint, step=step, path=path)
 
 
@@ -123,7 +123,11 @@ def order_losses(plan: Plan, steps: Sequence[AnyStep], *, title: str) -> Iterato
     graph = needs(plan)
     for first, then in pairwise(steps):
         if first.id not in upstream(graph, [then.id]):
-            message = Sentence("shape.in_turn", title=title, step=then.id)
+            message = Sentence(
+                "{title} runs steps one after the other: '{step}' could run beside others",
+                title=title,
+                step=then.id,
+            )
             yield left_behind(message, step=then.id, path=("after",))
             return
 
@@ -132,7 +136,9 @@ def reference_losses(step: StepFields, *, title: str) -> Iterator[Problem]:
     """Reports references, which other systems read as plain text."""
     refs = list(dict.fromkeys(map(str, step.refs())))
     if refs:
-        message = Sentence("shape.no_references", title=title, refs=[*refs])
+        message = Sentence(
+            "{title} does not fill in references: {refs} stays as text", title=title, refs=[*refs]
+        )
         yield left_behind(message, step=step.id)
 
 
@@ -145,7 +151,12 @@ def field_losses(
             continue
         if step and name in RULES:
             rule = rule_text(name, value)
-            message = Sentence("shape.no_rule", title=title, name=name, rule=rule)
+            message = Sentence(
+                "{title} has no '{name}': there the step would run without this rule: {rule}",
+                title=title,
+                name=name,
+                rule=rule,
+            )
         else:
             code = "shape.no_step_field" if step else "shape.no_plan_field"
             message = Sentence(code, title=title, name=name)
@@ -156,10 +167,12 @@ def id_losses(steps: Sequence[AnyStep], *, title: str) -> Iterator[Problem]:
     """Reports ids that the format replaces by positions."""
     names = {step.id: place_id(place) for place, step in enumerate(steps, start=1)}
     changed = [
-        Sentence("shape.renamed", old=old, new=new) for old, new in names.items() if old != new
+        Sentence("{old} is {new}", old=old, new=new) for old, new in names.items() if old != new
     ]
     if changed:
-        message = Sentence("shape.by_place", title=title, changes=[*changed])
+        message = Sentence(
+            "{title} knows steps by their place only: {changes}", title=title, changes=[*changed]
+        )
         yield left_behind(message, path=("id",))
 
 
@@ -197,16 +210,19 @@ def dialect(name: str) -> Dialect:
     """Returns the dialect with a name."""
     known = dialect_names()
     if known and name not in known:
-        hint = Sentence("error.known", names=known)
-        raise Misconfigured(Sentence("error.no_dialect", name=name), hint=hint)
+        hint = Sentence("known: {names}", names=known)
+        raise Misconfigured(Sentence("there is no dialect '{name}'", name=name), hint=hint)
     found = cast("Dialect", plugins.load("dialects", name))
     return replace(found, read=partial(_read, found.read))
 
 
 def _read(read: Callable[[Json], Reading], value: Json) -> Reading:
     if is_deep(value):
-        message = Sentence("json.deep", most=MAX_DEPTH)
-        return Reading(None, (problem("PS007", message, hint=Sentence("hint.flatten_or_file")),))
+        message = Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH)
+        return Reading(
+            None,
+            (problem("PS007", message, hint=Sentence("flatten the value, or pass it by file")),),
+        )
     return read(value)
 
 

@@ -23,23 +23,25 @@ from plansmith.plan.timing import Timing
 
 _FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}
 _FLAW_HINTS: Final = {
-    "deep": Sentence("hint.flatten_or_file"),
-    "text": Sentence("hint.broken_character"),
-    "number": Sentence("hint.finite_number"),
-    "kind": Sentence("hint.plain_json"),
+    "deep": Sentence("flatten the value, or pass it by file"),
+    "text": Sentence("remove the broken character"),
+    "number": Sentence("use a finite number or null"),
+    "kind": Sentence("use plain JSON: objects, lists, text, numbers, true, false, null"),
 }
 # The fields of which each makes a step one of its kind.
 _TELLING: Final = ("tool", "agent", "question", "over", "template", "instruction", SAY)
 _FORMS: Final[dict[str | int, str]] = {
-    "id": Sentence("hint.id_form"),
-    "daily_at": Sentence("hint.time_form"),
-    "when": Sentence("hint.cond_form", example='{"below": ["{{step.key}}", 10]}'),
-    "until": Sentence("hint.cond_form", example='{"equals": ["{{step.key}}", "done"]}'),
-    "otherwise": Sentence("hint.give_form", form='{"value": …}'),
-    "repeat": Sentence("hint.give_form", form='{"until": …, "at_most": 5, "every": 60}'),
-    "retry": Sentence("hint.give_form", form='{"at_most": 3, "every": 10}'),
-    "on_error": Sentence("hint.give_form", form='"fail", "skip", "collect", {"value": …}'),
-    "undo_with": Sentence("hint.give_form", form='{"tool": …, "inputs": {…}}'),
+    "id": Sentence("use up to 64 letters, digits, - and _"),
+    "daily_at": Sentence("use hours and minutes, such as 09:30"),
+    "when": Sentence("write for example {example}", example='{"below": ["{{step.key}}", 10]}'),
+    "until": Sentence(
+        "write for example {example}", example='{"equals": ["{{step.key}}", "done"]}'
+    ),
+    "otherwise": Sentence("give {form}", form='{"value": …}'),
+    "repeat": Sentence("give {form}", form='{"until": …, "at_most": 5, "every": 60}'),
+    "retry": Sentence("give {form}", form='{"at_most": 3, "every": 10}'),
+    "on_error": Sentence("give {form}", form='"fail", "skip", "collect", {"value": …}'),
+    "undo_with": Sentence("give {form}", form='{"tool": …, "inputs": {…}}'),
 }
 _MOST_PROBLEMS: Final = 100
 
@@ -91,23 +93,29 @@ def read(value: object) -> Plan | list[Problem]:
     if found:
         return _shortened(found)
     if not isinstance(value, dict):
-        message = Sentence("ps.not_object", kind=type(value).__name__)
-        return [problem("PS001", message, hint=Sentence("hint.give_plan_object"))]
+        message = Sentence("a plan is an object, not a {kind}", kind=type(value).__name__)
+        return [problem("PS001", message, hint=Sentence('give an object with "goal" and "steps"'))]
     return _read_object(cast("dict[str, Json]", value))
 
 
 def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
     version, steps = value.get("schema_version", SCHEMA_VERSION), value.get("steps")
     if isinstance(version, int) and version > SCHEMA_VERSION:
-        message = Sentence("ps.version", known=SCHEMA_VERSION, given=version)
-        hint = Sentence("hint.upgrade")
+        message = Sentence(
+            "the plan language is {known} here and {given} in the plan",
+            known=SCHEMA_VERSION,
+            given=version,
+        )
+        hint = Sentence("upgrade Plansmith")
         return [problem("PS012", message, hint=hint, path=("schema_version",))]
     if "steps" not in value:
-        hint = Sentence("hint.give_steps")
-        return [problem("PS004", Sentence("ps.no_steps"), hint=hint, path=("steps",))]
+        hint = Sentence('give the steps as a list under "steps"')
+        return [problem("PS004", Sentence("the plan has no steps"), hint=hint, path=("steps",))]
     if isinstance(steps, list) and len(steps) > MAX_STEPS:
         message = Sentence("ps.many_steps", count=len(steps), most=MAX_STEPS)
-        return [problem("PS006", message, hint=Sentence("hint.use_maps"), path=("steps",))]
+        return [
+            problem("PS006", message, hint=Sentence("use map steps or templates"), path=("steps",))
+        ]
     # `show --json` prints the hash of a plan with it.
     stated = value.get("hash")
     given = {name: each for name, each in value.items() if name != "hash"} if stated else value
@@ -122,8 +130,10 @@ def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
 
 
 def _other_hash() -> Problem:
-    hint = Sentence("hint.remove_hash")
-    return problem("PS003", Sentence("ps.other_hash"), hint=hint, path=("hash",))
+    hint = Sentence("remove it: plansmith check --json prints the right one")
+    return problem(
+        "PS003", Sentence("hash is not the hash of this plan"), hint=hint, path=("hash",)
+    )
 
 
 def to_json(plan: Plan) -> str:
@@ -140,8 +150,8 @@ def _shortened(problems: list[Problem]) -> list[Problem]:
     rest = len(problems) - _MOST_PROBLEMS
     if rest <= 0:
         return problems
-    message = Sentence("ps.more_problems", count=rest)
-    last = problem("PS001", message, hint=Sentence("hint.mend_first"))
+    message = Sentence("and {count} more problems", count=rest)
+    last = problem("PS001", message, hint=Sentence("correct these first"))
     return [*problems[:_MOST_PROBLEMS], last]
 
 
@@ -158,21 +168,25 @@ def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
     match detail["type"]:
         case "extra_forbidden":
             known = _field_names(inside[:-1], in_step="steps" in path[:1])
-            other = Sentence("hint.remove_or_inputs")
+            other = Sentence("remove it, or put it into inputs")
             hint = did_you_mean(str(name), known, otherwise=other)
-            found = "PS003", Sentence("ps.unknown_field", name=str(name)), hint
+            found = "PS003", Sentence("unknown field '{name}'", name=str(name)), hint
         case "missing":
-            hint = Sentence("hint.add_field", name=str(name))
-            found = "PS004", Sentence("ps.missing_field", name=str(name)), hint
+            hint = Sentence("add '{name}'", name=str(name))
+            found = "PS004", Sentence("the field '{name}' is missing", name=str(name)), hint
         case "union_tag_not_found" | "union_tag_invalid" | "model_attributes_type":
-            found = "PS005", Sentence("ps.unknown_kind"), _kind_hint(path, value)
+            found = "PS005", Sentence("this is not a step of a known kind"), _kind_hint(path, value)
         case _:
             what = str(detail["msg"]).removeprefix("Value error, ")
             if detail["type"] == "string_pattern_mismatch":
                 what = broken_rule(detail)
-            hint = _FORMS.get(name, Sentence("hint.schema_command"))
+            hint = _FORMS.get(name, Sentence("`plansmith check --schema` shows what is allowed"))
             reason = f"{what[:1].lower()}{what[1:]}"
-            found = "PS005", Sentence("ps.misfit", name=str(name), reason=reason), hint
+            found = (
+                "PS005",
+                Sentence("'{name}' does not fit: {reason}", name=str(name), reason=reason),
+                hint,
+            )
     code, message, hint = found
     return problem(code, message, hint=hint, step=step, path=inside)
 
@@ -183,7 +197,7 @@ def _kind_hint(path: Path, value: Mapping[str, Json]) -> str:
     for part in path:
         given = given[part]
     names = list(cast("dict[str, object]", given)) if isinstance(given, dict) else list[str]()
-    hint: str = Sentence("hint.give_kind", kinds=[*KINDS])
+    hint: str = Sentence('give "kind" as one of {kinds}', kinds=[*KINDS])
     known = {*_field_names((), in_step=True)}
     for name in (each for each in names if each not in known):
         hint = did_you_mean(name, _TELLING, otherwise=hint)

@@ -63,14 +63,18 @@ def write_yaml(value: Json) -> str:
 
 def _decode(text: str | bytes) -> str:
     if len(text) > MAX_CHARACTERS:
-        message = Sentence("ps.long_text", size=len(text), most=MAX_CHARACTERS)
-        raise _Refused(problem("PS006", message, hint=Sentence("hint.by_file")))
+        message = Sentence(
+            "the text has {size} characters, more than {most}", size=len(text), most=MAX_CHARACTERS
+        )
+        raise _Refused(
+            problem("PS006", message, hint=Sentence("pass large data by file or by reference"))
+        )
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         decoded.encode()
     except UnicodeError as error:
-        message = Sentence("ps.not_utf8", reason=str(error))
-        raise _Refused(problem("PS008", message, hint=Sentence("hint.save_utf8"))) from None
+        message = Sentence("not valid UTF-8 text: {reason}", reason=str(error))
+        raise _Refused(problem("PS008", message, hint=Sentence("save the text as UTF-8"))) from None
     return decoded.removeprefix("\ufeff")
 
 
@@ -93,28 +97,30 @@ def _read_json(text: str) -> Reading:
         value = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
     except json.JSONDecodeError as error:
         place = {"line": error.lineno, "column": error.colno}
-        message = Sentence("ps.not_json", reason=error.msg, **place)
-        return Reading(None, [problem("PS002", message, hint=Sentence("hint.mend_there"))])
+        message = Sentence(
+            "not valid JSON: {reason} at line {line}, column {column}", reason=error.msg, **place
+        )
+        return Reading(None, [problem("PS002", message, hint=Sentence("correct the text there"))])
     except RecursionError:
         return Reading(None, [_too_deep(())])
     except ValueError:
-        return Reading(None, [_bad_number(Sentence("ps.many_digits"))])
+        return Reading(None, [_bad_number(Sentence("a number of thousands of digits"))])
     return Reading(cast("Json", value), problems)
 
 
 def _duplicate(key: str) -> Problem:
-    message = Sentence("ps.duplicate_key", key=key)
-    return problem("PS010", message, hint=Sentence("hint.keep_one"), path=(key,))
+    message = Sentence("the key '{key}' appears twice in one object", key=key)
+    return problem("PS010", message, hint=Sentence("keep one of the two"), path=(key,))
 
 
 def _bad_number(word: str) -> Problem:
-    message = Sentence("json.number", number=word)
-    return problem("PS009", message, hint=Sentence("hint.finite_number"))
+    message = Sentence("{number} is not a JSON number", number=word)
+    return problem("PS009", message, hint=Sentence("use a finite number or null"))
 
 
 def _too_deep(path: Path) -> Problem:
-    message = Sentence("json.deep", most=MAX_DEPTH)
-    return problem("PS007", message, hint=Sentence("hint.flatten"), path=path[:8])
+    message = Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH)
+    return problem("PS007", message, hint=Sentence("flatten the value"), path=path[:8])
 
 
 _parse_events: Any = vars(yaml)["parse"]  # yaml's type stubs do not describe its events
@@ -146,20 +152,30 @@ class _Yaml:
             raise _Refused(_yaml_syntax(error)) from None
         found = self.values[0]
         if len(found) != 1:
-            what = Sentence("ps.documents") if found else Sentence("ps.empty_text")
-            raise _Refused(problem("PS001", what, hint=Sentence("hint.one_plan")))
+            what = (
+                Sentence("several documents in one text")
+                if found
+                else Sentence("there is nothing in the text")
+            )
+            raise _Refused(problem("PS001", what, hint=Sentence("give one plan as JSON or YAML")))
         return found[0]
 
     def _refuse_alias(self, event: Any) -> None:
         line = event.start_mark.line + 1
-        message = Sentence("ps.yaml_alias", anchor=event.anchor, line=line)
-        raise _Refused(problem("PS011", message, hint=Sentence("hint.write_out")))
+        message = Sentence(
+            "*{anchor} on line {line} repeats another value", anchor=event.anchor, line=line
+        )
+        raise _Refused(problem("PS011", message, hint=Sentence("write the value out")))
 
     def _check_plain(self, event: Any) -> None:
         if event.anchor or (event.tag and event.tag != "!"):
             mark = f"&{event.anchor}" if event.anchor else event.tag
-            message = Sentence("ps.yaml_mark", mark=mark, line=event.start_mark.line + 1)
-            raise _Refused(problem("PS011", message, hint=Sentence("hint.write_without")))
+            message = Sentence(
+                "{mark} on line {line} has no meaning in a plan",
+                mark=mark,
+                line=event.start_mark.line + 1,
+            )
+            raise _Refused(problem("PS011", message, hint=Sentence("write the value without it")))
 
     def _open(self, event: Any) -> None:
         self._check_plain(event)
@@ -177,8 +193,10 @@ class _Yaml:
         for key, value in zip(items[::2], items[1::2], strict=True):
             if not isinstance(key, str):
                 line = event.start_mark.line + 1
-                message = Sentence("ps.yaml_key", line=line, key=repr(key))
-                raise _Refused(problem("PS005", message, hint=Sentence("hint.quote_key")))
+                message = Sentence(
+                    "a key before line {line} is not text: {key}", line=line, key=repr(key)
+                )
+                raise _Refused(problem("PS005", message, hint=Sentence("put the key in quotes")))
             if key in table:
                 raise _Refused(_duplicate(key))
             table[key] = value
@@ -200,17 +218,22 @@ def _plain_scalar(text: str) -> Json:
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
-        raise _Refused(_bad_number(Sentence("ps.many_digits"))) from None
+        raise _Refused(_bad_number(Sentence("a number of thousands of digits"))) from None
 
 
 def _yaml_syntax(error: yaml.YAMLError) -> Problem:
     mark = getattr(error, "problem_mark", None)
     what = getattr(error, "problem", None) or getattr(error, "reason", None)
-    fields: dict[str, Any] = {"reason": what or Sentence("ps.not_readable")}
+    fields: dict[str, Any] = {"reason": what or Sentence("not readable")}
     if mark:
         fields |= {"line": mark.line + 1, "column": mark.column + 1}
-    message = Sentence("ps.not_yaml_at" if mark else "ps.not_yaml", **fields)
-    return problem("PS002", message, hint=Sentence("hint.json_or_yaml"))
+    message = Sentence(
+        "not valid YAML: {reason} at line {line}, column {column}"
+        if mark
+        else "not valid YAML: {reason}",
+        **fields,
+    )
+    return problem("PS002", message, hint=Sentence("give the plan as JSON or YAML"))
 
 
 _Dumper: Any = type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})

@@ -11,7 +11,9 @@ from plansmith.plan.capability import ToolSpec, tool_spec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 
-_HINT = Sentence("tools.form", form='{"name": {"description", "input_schema"}}')
+_HINT = Sentence(
+    "give {form}, a list of tools, or JSON lines", form='{"name": {"description", "input_schema"}}'
+)
 
 
 def read_tools(text: str) -> list[ToolSpec]:
@@ -21,7 +23,8 @@ def read_tools(text: str) -> list[ToolSpec]:
     for spec in specs:
         if spec.name in seen:
             raise Misconfigured(
-                Sentence("tools.twice", name=spec.name), hint=Sentence("tools.rename")
+                Sentence("two tools are called '{name}'", name=spec.name),
+                hint=Sentence("rename one of them"),
             )
         seen.add(spec.name)
     return specs
@@ -34,7 +37,9 @@ def _load(text: str) -> Json:
         try:
             return [json.loads(line) for line in text.splitlines() if line.strip()]
         except (ValueError, RecursionError):
-            raise Misconfigured(Sentence("tools.not_json", error=whole), hint=_HINT) from None
+            raise Misconfigured(
+                Sentence("the tools are not JSON: {error}", error=whole), hint=_HINT
+            ) from None
 
 
 def _entries(value: Json) -> list[Mapping[str, Json]]:
@@ -45,12 +50,12 @@ def _entries(value: Json) -> list[Mapping[str, Json]]:
     if isinstance(value, dict):
         value = [{**_entry(each), "name": name} for name, each in value.items()]
     if not isinstance(value, list):
-        raise Misconfigured(Sentence("tools.no_list"), hint=_HINT)
+        raise Misconfigured(Sentence("the tools are neither an object nor a list"), hint=_HINT)
     return [_entry(each) for each in value]
 
 
 def _entry(value: Json) -> Mapping[str, Json]:
     if not isinstance(value, dict):
-        raise Misconfigured(Sentence("tools.not_a_tool", text=str(value)[:40]), hint=_HINT)
+        raise Misconfigured(Sentence("'{text}' is not a tool", text=str(value)[:40]), hint=_HINT)
     inner = value.get("function")
     return inner if isinstance(inner, dict) else value

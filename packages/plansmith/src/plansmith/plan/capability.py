@@ -149,5 +149,10 @@ def tool_spec(entry: Mapping[str, object]) -> ToolSpec:
         field = ".".join(map(str, first["loc"]))
         name = entry.get("name", "?")
         raise Misconfigured(
-            Sentence("tools.unusable", name=name, field=field, error=first["msg"])
+            Sentence(
+                "the tool '{name}' is not usable: {field}: {error}",
+                name=name,
+                field=field,
+                error=first["msg"],
+            )
         ) from None

@@ -38,13 +38,17 @@ def condition_flaws(condition: Json) -> list[ConditionFlaw]:
     """Returns what is wrong with the form of a condition; its references are not looked at."""
     found = [*_flaws(condition, (), 1)]
     if not found and _size(condition) > MAX_SIZE:
-        return [ConditionFlaw((), Sentence("cond.large", most=MAX_SIZE))]
+        return [
+            ConditionFlaw((), Sentence("a condition has more than {most} parts", most=MAX_SIZE))
+        ]
     return found
 
 
 def _flaws(condition: Json, where: Path, depth: int) -> Iterator[ConditionFlaw]:
     if depth > MAX_DEPTH:
-        yield ConditionFlaw(where, Sentence("cond.deep", most=MAX_DEPTH))
+        yield ConditionFlaw(
+            where, Sentence("conditions are nested deeper than {most} levels", most=MAX_DEPTH)
+        )
         return
     name, given = _operation(condition)
     here = (*where, name)
@@ -56,16 +60,23 @@ def _flaws(condition: Json, where: Path, depth: int) -> Iterator[ConditionFlaw]:
         for place, each in enumerate(given):
             yield from _flaws(each, (*here, place), depth + 1)
     elif name in LISTS:
-        yield ConditionFlaw(here, Sentence("cond.wants_list", name=name))
+        yield ConditionFlaw(
+            here, Sentence("'{name}' takes a list of conditions, at least one", name=name)
+        )
     elif name not in PAIRS:
-        yield ConditionFlaw(where, Sentence("cond.form", names=[*OPERATORS]))
+        yield ConditionFlaw(
+            where,
+            Sentence("a condition is an object with one of the keys {names}", names=[*OPERATORS]),
+        )
     else:
         yield from _pair_flaws(name, given, here)
 
 
 def _pair_flaws(name: str, given: Json, here: Path) -> Iterator[ConditionFlaw]:
     if not isinstance(given, list) or len(given) != 2:
-        yield ConditionFlaw(here, Sentence("cond.wants_two", name=name))
+        yield ConditionFlaw(
+            here, Sentence("'{name}' takes a list of two values to compare", name=name)
+        )
     else:
         for place, each in enumerate(given):
             yield from _operand_flaws(each, (*here, place))
@@ -75,9 +86,12 @@ def _operand_flaws(operand: Json, where: Path) -> Iterator[ConditionFlaw]:
     if isinstance(operand, dict) and operand.keys() == {LENGTH}:
         operand, where = operand[LENGTH], (*where, LENGTH)
         if not refs_alone(operand):
-            yield ConditionFlaw(where, Sentence("cond.length_form"))
+            yield ConditionFlaw(where, Sentence("'length' takes a reference"))
     elif isinstance(operand, dict) and not operand.keys() & {FROM, FIRST, LITERAL}:
-        yield ConditionFlaw(where, Sentence("cond.object", example='{"$literal": {…}}'))
+        yield ConditionFlaw(
+            where,
+            Sentence("an object to compare with is written {example}", example='{"$literal": {…}}'),
+        )
 
 
 def refs_alone(operand: Json) -> list[Ref]:
@@ -138,7 +152,9 @@ def _length(value: Json, operand: Json) -> int:
     if isinstance(value, (str, list, dict)):
         return len(value)
     shown, kind = operand_text(operand), Sentence(f"type.{kind_of_value(value)}")
-    raise ReferenceFailed(Sentence("cond.no_length", operand=shown, type=kind))
+    raise ReferenceFailed(
+        Sentence("{operand} is {type}, which has no length", operand=shown, type=kind)
+    )
 
 
 _ORDERS: Final[Mapping[str, Callable[[int], bool]]] = {
@@ -165,7 +181,15 @@ def _compared(name: str, left: Json, right: Json, condition: Json) -> bool:
         kinds = (Sentence(f"type.{kind_of_value(each)}") for each in (left, right))
         first, second = kinds
         text = condition_text(condition)
-        raise ReferenceFailed(Sentence("cond.unlike", condition=text, left=first, right=second))
+        raise ReferenceFailed(
+            Sentence(
+                "it cannot be said whether {condition}: {left} and {right} "
+                "are not compared that way",
+                condition=text,
+                left=first,
+                right=second,
+            )
+        )
     return outcome
 
 
@@ -233,9 +257,9 @@ def _text(condition: Json) -> str:
             inner = [_grouped(each, name) for each in items]
             return joined(inner, "cond.all" if name == "all" else "cond.any")
         case "not":
-            return Sentence("cond.not", inner=_text(given))
+            return Sentence("not ({inner})", inner=_text(given))
         case "empty":
-            return Sentence("cond.empty", left=operand_text(given))
+            return Sentence("{left} is empty", left=operand_text(given))
         case _:
             left, right = map(operand_text, items)
             return Sentence(f"compare.{name}", left=left, right=right)
@@ -245,19 +269,19 @@ def _grouped(condition: Json, around: str) -> str:
     name, given = _operation(condition)
     several = name in LISTS and name != around and isinstance(given, list) and len(given) > 1
     text = _text(condition)
-    return Sentence("cond.group", inner=text) if several else text
+    return Sentence("({inner})", inner=text) if several else text
 
 
 def operand_text(operand: Json) -> str:
     """Returns an operand as people read it: `stock.count`, `10`, `"low"`."""
     if isinstance(operand, dict) and operand.keys() == {LENGTH}:
-        return Sentence("cond.length", of=operand_text(operand[LENGTH]))
+        return Sentence("the length of {of}", of=operand_text(operand[LENGTH]))
     if isinstance(operand, dict) and operand.keys() == {LITERAL}:
         return _literal_text(operand[LITERAL])
     names = [_clipped(str(ref)[2:-2]) for ref in refs_alone(operand)]
     if not names:
         return _literal_text(operand)
-    return names[0] if len(names) == 1 else Sentence("cond.first", names=names)
+    return names[0] if len(names) == 1 else Sentence("the first there is of {names}", names=names)
 
 
 def _literal_text(value: Json) -> str:

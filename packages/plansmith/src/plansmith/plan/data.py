@@ -273,7 +273,11 @@ def _located_flaws(value: object) -> Iterator[Flaw]:
         if not isinstance(node, (dict, list)):
             flaw = _scalar_flaw(node, path)
         elif len(path) >= MAX_DEPTH:
-            yield Flaw("deep", path[:8], Sentence("json.deep", most=MAX_DEPTH))
+            yield Flaw(
+                "deep",
+                path[:8],
+                Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH),
+            )
             return
         elif isinstance(node, list):
             children = cast("list[object]", node)
@@ -297,24 +301,32 @@ def need_plain(value: object) -> None:
 
 def _key_flaw(key: object, path: Path) -> Flaw | None:
     if not isinstance(key, str):
-        return Flaw("kind", path, Sentence("json.key_not_text", key=repr(key)))
+        return Flaw("kind", path, Sentence("the key {key} is not text", key=repr(key)))
     if _are_texts([key]):
         return None
-    return Flaw("text", path, Sentence("json.key_bad_text", key=repr(key)))
+    return Flaw("text", path, Sentence("the key {key} is not valid text", key=repr(key)))
 
 
 def _scalar_flaw(node: object, path: Path) -> Flaw | None:
     if node is None or isinstance(node, bool):
         return None
     if isinstance(node, str):
-        return None if _are_texts([node]) else Flaw("text", path, Sentence("json.bad_text"))
+        return (
+            None
+            if _are_texts([node])
+            else Flaw("text", path, Sentence("the text has a lone surrogate"))
+        )
     if isinstance(node, int):
         fits = node.bit_length() <= MAX_INTEGER_BITS
-        return None if fits else Flaw("number", path, Sentence("json.digits"))
+        return None if fits else Flaw("number", path, Sentence("the number has too many digits"))
     if isinstance(node, float):
         finite = math.isfinite(node)
-        return None if finite else Flaw("number", path, Sentence("json.number", number=str(node)))
-    return Flaw("kind", path, Sentence("json.kind", kind=type(node).__name__))
+        return (
+            None
+            if finite
+            else Flaw("number", path, Sentence("{number} is not a JSON number", number=str(node)))
+        )
+    return Flaw("kind", path, Sentence("a {kind} is not a JSON value", kind=type(node).__name__))
 
 
 def _are_texts(values: list[object]) -> bool:

@@ -127,7 +127,9 @@ def apply_diff(plan: Plan, diff: PlanDiff) -> Plan:
     steps = dict(plan.by_id)
     for change in diff.changed:
         if change.id not in steps:
-            raise PlansmithError(Sentence("diff.no_step", step=change.id))
+            raise PlansmithError(
+                Sentence("the plan has no step '{step}' to change", step=change.id)
+            )
         changed = apply_changes(steps[change.id].to_json(), change.fields)
         steps[change.id] = parse_step(changed)
     gone = {each.step.id for each in diff.removed} | {move.id for move in diff.moved}
@@ -192,7 +194,9 @@ def apply_changes(value: Json, changes: Sequence[FieldChange]) -> dict[str, Json
             parent[last] = deepcopy(change.after)
         else:
             place = ".".join(map(str, change.path))
-            raise PlansmithError(Sentence("diff.misfit", place=place))
+            raise PlansmithError(
+                Sentence("the change at {place} does not fit this plan", place=place)
+            )
     return result
 
 
@@ -215,8 +219,8 @@ def _positions(plan: Plan) -> dict[str, int]:
     positions = {step.id: index for index, step in enumerate(plan.steps)}
     if len(positions) < len(plan.steps):
         raise PlansmithError(
-            Sentence("diff.same_ids"),
-            hint=Sentence("diff.own_ids"),
+            Sentence("a plan in which two steps have the same id cannot be compared"),
+            hint=Sentence("give every step an id of its own"),
         )
     return positions
 
@@ -276,14 +280,16 @@ def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
     notes: list[Problem] = []
     steps = dict(replan.by_id)
     notes += [
-        _note(gone.step.id, Sentence("ps.merge_removed"))
+        _note(gone.step.id, Sentence("changed by the replan, removed by the person"))
         for gone in edits.removed
         if steps.pop(gone.step.id, gone.step) != gone.step
     ]
     for added in edits.added:
         rival = steps.get(added.step.id)
         if rival is not None and rival != added.step:
-            notes.append(_note(added.step.id, Sentence("ps.merge_added")))
+            notes.append(
+                _note(added.step.id, Sentence("added by both; the replan's step is left out"))
+            )
         steps[added.step.id] = added.step
     for change in edits.changed:
         mine = person.by_id[change.id]
@@ -301,13 +307,15 @@ def _edited(
     notes: list[Problem],
 ) -> AnyStep:
     if theirs is None:
-        notes.append(_note(mine.id, Sentence("ps.merge_kept")))
+        notes.append(
+            _note(mine.id, Sentence("removed by the replan, kept since the person edited it"))
+        )
         return mine
     original, wish = base.by_id[mine.id].to_json(), theirs.to_json()
     replanned = {each.path[0] for each in diff_values(original, wish)}
     edited = {each.path[0] for each in edits}
     notes += [
-        _note(mine.id, Sentence("ps.merge_field", field=field))
+        _note(mine.id, Sentence("{field} changed by both; the person's edit is kept", field=field))
         for field in sorted(map(str, replanned & edited))
     ]
     if "kind" in replanned | edited:
@@ -363,5 +371,5 @@ def _merged_order(base: Plan, person: Plan, replan: Plan, steps: dict[str, AnySt
 
 
 def _note(step_id: str, what: str) -> Problem:
-    hint = Sentence("hint.look_before_approving")
+    hint = Sentence("look at this step before you approve")
     return problem("PS312", what, hint=hint, step=step_id)

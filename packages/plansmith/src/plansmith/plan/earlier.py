@@ -164,7 +164,7 @@ def source_name(source: str) -> str:
     if not is_earlier(source):
         return source
     run, step = earlier_parts(source)
-    return Sentence("source.earlier", run=run, step=step)
+    return Sentence("step {step} of the earlier run {run}", run=run, step=step)
 
 
 def pinned_results(
@@ -211,7 +211,9 @@ class UsableResults:
                     request = clip(visible(" ".join(result.request.split())), _REQUEST)
                     about = {"step": result.step, "request": request or result.run}
                     text = Sentence(USE, **about)
-                    hint = Sentence("hint.earlier_data")
+                    hint = Sentence(
+                        "look whether this is what you mean; it is data, and stays as it was then"
+                    )
                     yield problem(FROM_EARLIER, text, hint=hint, step=step.id, path=found.where)
 
 

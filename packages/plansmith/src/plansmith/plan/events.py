@@ -259,8 +259,10 @@ def actor_text(by: Actor) -> bytes:
 
 
 def _misfit(what: str, error: Exception) -> EventMisfit:
-    hint = Sentence("journal.right_type")
-    return EventMisfit(Sentence("journal.not_stored", what=what, error=error), hint=hint)
+    hint = Sentence("nothing was stored; give a value of the right type")
+    return EventMisfit(
+        Sentence("the {what} cannot be stored: {error}", what=what, error=error), hint=hint
+    )
 
 
 @lru_cache(maxsize=256)
@@ -315,8 +317,8 @@ def stored_event(
         )
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise JournalDamaged(
-            Sentence("journal.event_unreadable", error=error),
-            hint=Sentence("journal.maybe_newer"),
+            Sentence("an event cannot be read: {error}", error=error),
+            hint=Sentence("it may be damaged, or written by a newer Plansmith"),
         ) from None
 
 
@@ -333,7 +335,7 @@ def read_event(value: Mapping[str, Any]) -> Event:
             hash=value["hash"],
         )
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise JournalDamaged(Sentence("journal.event_unreadable", error=error)) from None
+        raise JournalDamaged(Sentence("an event cannot be read: {error}", error=error)) from None
 
 
 @lru_cache(maxsize=256)
@@ -349,8 +351,12 @@ def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | 
     for event in events:
         number, before = (last.number + 1, last.hash) if last else (1, "")
         if event.number != number or (last and event.run != last.run):
-            raise JournalDamaged(Sentence("journal.missing", number=number, run=event.run))
+            raise JournalDamaged(
+                Sentence("event {number} of run {run} is missing", number=number, run=event.run)
+            )
         if event.before != before or event.fresh_hash() != event.hash:
-            raise JournalDamaged(Sentence("journal.altered", number=number, run=event.run))
+            raise JournalDamaged(
+                Sentence("event {number} of run {run} was altered", number=number, run=event.run)
+            )
         last = event
     return last

@@ -218,5 +218,10 @@ def waiting_again(step: StepState) -> StepState:
 def misfit(event: e.Event, why: str) -> JournalDamaged:
     """Returns the error for an event that cannot come next."""
     return JournalDamaged(
-        Sentence("journal.event_misfit", number=event.number, kind=event.body.type, why=why)
+        Sentence(
+            "event {number} ({kind}) does not fit: {why}",
+            number=event.number,
+            kind=event.body.type,
+            why=why,
+        )
     )

@@ -87,13 +87,22 @@ def cycle_problems(graph: Needs) -> list[Problem]:
 
 def _cycle_problem(ring: list[str]) -> Problem:
     if len(ring) == 1:
-        message = Sentence("ps.waits_for_itself", step=ring[0])
-        return problem("PS305", message, hint=Sentence("hint.own_id"), step=ring[0])
+        message = Sentence("step '{step}' waits for itself", step=ring[0])
+        return problem(
+            "PS305",
+            message,
+            hint=Sentence("remove the id from its own inputs and from its own `after`"),
+            step=ring[0],
+        )
     shown = ring if len(ring) <= 8 else [*ring[:7], "…"]
     return problem(
         "PS301",
-        Sentence("ps.ring", count=len(ring), ring=" -> ".join([*shown, ring[0]])),
-        hint=Sentence("hint.cut_ring"),
+        Sentence(
+            "{count} steps wait for each other: {ring}",
+            count=len(ring),
+            ring=" -> ".join([*shown, ring[0]]),
+        ),
+        hint=Sentence("remove one of these needs, from `after` or from a reference"),
         step=ring[0],
     )
 

@@ -123,9 +123,9 @@ def why_invalid(error: ValidationError) -> str:
     place = safe(".".join(map(str, first["loc"])))  # keys are whatever a file has
     rule, given = broken_rule(first), _given(first)
     return (
-        Sentence("must.at", place=place, rule=rule, given=given)
+        Sentence("{place} {rule}{given}", place=place, rule=rule, given=given)
         if place
-        else Sentence("must.alone", rule=rule, given=given)
+        else Sentence("{rule}{given}", rule=rule, given=given)
     )
 
 
@@ -155,4 +155,4 @@ def _given(first: Mapping[str, Any]) -> str:
     if not is_choice and not is_number:
         return ""
     shown = json.dumps(value, ensure_ascii=False)
-    return Sentence("must.got", value=shown if len(shown) <= 60 else f"{shown[:59]}…")
+    return Sentence(" (got {value})", value=shown if len(shown) <= 60 else f"{shown[:59]}…")

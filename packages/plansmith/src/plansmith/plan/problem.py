@@ -160,13 +160,13 @@ class Problem(Record):
         """
         place = ".".join(str(part) for part in ((self.step,) if self.step else ()) + self.path)
         line = Sentence(
-            "problem.line",
+            "{severity} {kind}:{where} {message}{hint}",
             severity=Sentence(f"severity.{self.severity}"),
             # The name is English: beside Chinese, the code says as much.
             kind=f"{self.code} {self.name}" if language_of(locale) == "en" else self.code,
-            where=Sentence("problem.where", place=place) if place else "",
+            where=Sentence(" {place}:", place=place) if place else "",
             message=self.message,
-            hint=Sentence("problem.hint", hint=self.hint) if self.hint else "",
+            hint=Sentence(" ({hint})", hint=self.hint) if self.hint else "",
         )
         return in_language(line, locale)
 

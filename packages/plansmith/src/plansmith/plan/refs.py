@@ -125,7 +125,9 @@ def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found
         ref = ref_of(template)
         found += [Found(where, ref) if ref else Found(where, None, str(_parse(template)))]
     elif FIRST in template and not first_refs(template):
-        found += [Found(where, None, Sentence("ps.first_form"))]
+        found += [
+            Found(where, None, Sentence('"$first" takes a list of references and stands alone'))
+        ]
     elif LITERAL not in template or not _is_literal(template):
         for key, child in template.items():
             if type(child) is list:
@@ -151,7 +153,13 @@ def find_in_text(text: str) -> Iterator[Found]:
     if "{{" in text:
         for braces in _BRACES.finditer(_TOKEN.sub("", text)):
             yield Found(
-                (), None, Sentence("ps.ref_braces", text=braces.group(), example="{{step.name}}")
+                (),
+                None,
+                Sentence(
+                    "{text} is not a reference such as {example}",
+                    text=braces.group(),
+                    example="{{step.name}}",
+                ),
             )
 
 
@@ -203,11 +211,11 @@ def _first_of(template: dict[str, Json], values: Mapping[str, Json]) -> Json:
     """Returns the value of the first reference of a `$first` whose step has a result."""
     refs = first_refs(template)
     if not refs:
-        raise ReferenceFailed(Sentence("ps.first_form"))
+        raise ReferenceFailed(Sentence('"$first" takes a list of references and stands alone'))
     for ref in refs:
         if ref.step in values:
             return lookup(ref, values)
-    raise ReferenceFailed(Sentence("step.first_none", refs=[*map(str, refs)]))
+    raise ReferenceFailed(Sentence("none of {refs} has a result", refs=[*map(str, refs)]))
 
 
 def first_refs(template: dict[str, Json]) -> list[Ref]:
@@ -259,8 +267,16 @@ def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
     if ref.step not in values:
         if is_earlier(ref.step):
             run, step = earlier_parts(ref.step)
-            raise ReferenceFailed(Sentence("step.earlier_gone", run=run, step=step))
-        raise ReferenceFailed(Sentence("step.no_result", ref=str(ref), step=ref.step))
+            raise ReferenceFailed(
+                Sentence(
+                    "the result of step '{step}' of the earlier run {run} is not there any more",
+                    run=run,
+                    step=step,
+                )
+            )
+        raise ReferenceFailed(
+            Sentence("{ref}: there is no result of '{step}'", ref=str(ref), step=ref.step)
+        )
     value = values[ref.step]
     for depth, key in enumerate(ref.path):
         try:
@@ -269,7 +285,9 @@ def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
             here = Ref(ref.step, ref.path[:depth])
             fields = {"ref": str(ref), "key": _path_text(key), "here": str(here)}
             parts = _members(value)
-            raise ReferenceFailed(Sentence("step.nothing_at", parts=parts, **fields)) from None
+            raise ReferenceFailed(
+                Sentence("{ref}: nothing at {key} ({here} has {parts})", parts=parts, **fields)
+            ) from None
     return value
 
 
@@ -379,10 +397,10 @@ def _member(value: Json, key: str | int) -> Json:
 def _members(value: Json) -> str:
     if isinstance(value, dict):
         names = ", ".join(list(value)[:8])
-        return Sentence("step.has_keys", names=names) if names else Sentence("step.has_no_keys")
+        return Sentence("the keys {names}", names=names) if names else Sentence("no keys")
     if isinstance(value, list):
-        return Sentence("step.has_items", count=len(value))
-    return Sentence("step.has_no_parts", value=repr(value_text(value)[:40]))
+        return Sentence("{count} items", count=len(value))
+    return Sentence("no parts: it is {value}", value=repr(value_text(value)[:40]))
 
 
 SECRET_MARK: Final = b"${secret:"

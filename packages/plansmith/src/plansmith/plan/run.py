@@ -296,12 +296,17 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         """
         state = self.steps.get(step)
         if state is None:
-            hint = Sentence("error.its_steps", names=[*self.steps] or Sentence("error.none"))
-            raise NotFound(Sentence("error.no_step", run=self.id, step=step), hint=hint)
+            hint = Sentence("its steps: {names}", names=[*self.steps] or Sentence("none"))
+            raise NotFound(
+                Sentence("run {run} has no step '{step}'", run=self.id, step=step), hint=hint
+            )
         if state.status is not StepStatus.DONE:
             status = Sentence(f"status.{state.status}")
-            why = state.error or Sentence("error.run_is", run=self.id, status=self.status)
-            raise NotFound(Sentence("error.no_result", step=step, status=status), hint=why)
+            why = state.error or Sentence("run {run} is {status}", run=self.id, status=self.status)
+            raise NotFound(
+                Sentence("step '{step}' has no result: it is {status}", step=step, status=status),
+                hint=why,
+            )
         if kind is None:
             return state.result
         try:

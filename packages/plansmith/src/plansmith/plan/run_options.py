@@ -100,4 +100,4 @@ def read_options(fields: Mapping[str, object]) -> RunOptions:
     try:
         return RunOptions.model_validate(fields)
     except ValidationError as error:
-        raise Misconfigured(Sentence("error.the_option", error=why_invalid(error))) from None
+        raise Misconfigured(Sentence("the option {error}", error=why_invalid(error))) from None

@@ -47,7 +47,7 @@ class Missed(StrEnum):
 def _name(text: str) -> str:
     text = " ".join(text.split())
     if not text or len(text) > 100 or not text.isprintable():
-        raise ValueError(Sentence("must.schedule_name"))
+        raise ValueError(Sentence("a name is 1 to 100 printable characters"))
     return text
 
 
@@ -100,9 +100,9 @@ class Schedule(Record):
     @model_validator(mode="after")
     def _one_thing(self) -> Self:
         if self.plan is not None and self.template:
-            raise ValueError(Sentence("must.plan_or_template"))
+            raise ValueError(Sentence("give a plan or a template, not both"))
         if self.plan is None and not self.template and not self.request.strip():
-            raise ValueError(Sentence("must.some_plan"))
+            raise ValueError(Sentence("give a plan, a template or a request"))
         return self
 
     @property
@@ -201,12 +201,12 @@ def pending(schedule: Schedule, now: datetime) -> Pending:
         return _within_window(schedule, now)
     late = now - schedule.starts(last) > GRACE
     if late and schedule.missed is Missed.NONE:
-        return Pending((), _passed(schedule, last, Sentence("schedule.missed")), last)
+        return Pending((), _passed(schedule, last, Sentence("missed")), last)
     before = _last(schedule, last - _MOMENT)
     word = (
-        Sentence("schedule.missed")
+        Sentence("missed")
         if schedule.missed is Missed.NONE
-        else Sentence("schedule.made_up")
+        else Sentence("missed; the next run makes up for it")
     )
     entry = _passed(schedule, before, word) if before else None
     return Pending(((last, FireKind.LATE if late else FireKind.DUE),), entry, last)
@@ -223,7 +223,9 @@ def _within_window(schedule: Schedule, now: datetime) -> Pending:
         (at, FireKind.LATE if now - schedule.starts(at) > GRACE else FireKind.DUE) for at in started
     )
     older = _last(schedule, start)
-    entry = _passed(schedule, older, Sentence("schedule.older")) if older else None
+    entry = (
+        _passed(schedule, older, Sentence("missed, and older than the window")) if older else None
+    )
     return Pending(found, entry, found[-1][0] if found else older)
 
 
@@ -254,9 +256,15 @@ def _passed(schedule: Schedule, last: datetime, word: str) -> tuple[datetime, st
     found = list(islice(some, _COUNTED))
     if len(found) == 1:
         return last, word
-    count = str(len(found)) if found[-1] == last else Sentence("schedule.more_than", count=_COUNTED)
+    count = str(len(found)) if found[-1] == last else Sentence("more than {count}", count=_COUNTED)
     begin, end = f"{found[0]:%Y-%m-%d %H:%M}", f"{last:%Y-%m-%d %H:%M}"
-    return last, Sentence("schedule.fires", count=count, begin=begin, end=end, word=word)
+    return last, Sentence(
+        "{count} fires from {begin} to {end} UTC: {word}",
+        count=count,
+        begin=begin,
+        end=end,
+        word=word,
+    )
 
 
 def make_schedule(fields: dict[str, Any]) -> Schedule:
@@ -264,4 +272,6 @@ def make_schedule(fields: dict[str, Any]) -> Schedule:
     try:
         return Schedule.model_validate(fields)
     except ValidationError as error:
-        raise Misconfigured(why_invalid(error), hint=Sentence("settings.correct_or_drop")) from None
+        raise Misconfigured(
+            why_invalid(error), hint=Sentence("correct it, or leave it out")
+        ) from None

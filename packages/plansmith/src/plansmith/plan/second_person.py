@@ -48,10 +48,13 @@ def why_not(run: Run, who: Actor, rule: SecondPerson = "never") -> Sentence | No
     if not applies(wanted, acts=bool(run.acts)):
         return None
     if not who.identity:
-        return Sentence("second.unknown")
+        return Sentence("A named user has to approve this")
     for author, code in ((run.asked_by, "second.asked"), (run.edited_by, "second.edited")):
         if author is not None and not author.identity and author.speaks:
-            return Sentence("second.unowned", name=author.label or "?")
+            return Sentence(
+                "Nobody knows whose {name} is, so nobody can approve what it asked for or changed",
+                name=author.label or "?",
+            )
         if author is not None and same_user(author.identity, who.identity):
             return Sentence(code, user=who.identity)
     return None

@@ -1,4 +1,9 @@
-"""Sentences for people: stored as a code with fields, shown in the reader's language."""
+"""Sentences for people: English text with fields, shown in the reader's language.
+
+A sentence is written where it is said. One that follows from a value, such as `status.done`, has a
+code; `sentences.json` has their English. Each package has a gettext catalogue for Chinese,
+`locale/zh.po` (entry point `plansmith.catalogues`).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final, Self, cast
 
@@ -18,44 +24,48 @@ from pydantic import (
 )
 from pydantic_core import from_json
 
+from plansmith import plugins
+
 _PLACE: Final = re.compile(r"\{(\w+)\}")
+_CODE: Final = re.compile(r"[a-z_0-9]+\.[a-z_0-9]+")
+_ENTRY: Final = re.compile(r'^msgid (".+")\nmsgstr (".+")$', re.MULTILINE)
 LANGUAGES: Final = ("en", "zh")
 _DEEPEST: Final = 50
 _COMMA: Final = {"en": ", ", "zh": "、"}
 
 
 class Sentence(str):
-    """A sentence: a code of `sentences.json` and the values of its fields.
+    """A sentence: English text (or a code of `sentences.json`) and the values of its fields.
 
     As a string it is the English text, so that programs can use it as one. A field is a text, a
     number, another sentence, or a list of these.
     """
 
-    __slots__ = ("code", "fields")
-    code: str
+    __slots__ = ("fields", "key")
+    key: str
     fields: Mapping[str, Any]
 
-    def __new__(cls, code: str, /, **fields: Any) -> Self:
-        made = super().__new__(cls, _text(code, fields, "en"))
-        made.code, made.fields = code, fields
+    def __new__(cls, key: str, /, **fields: Any) -> Self:
+        made = super().__new__(cls, _text(key, fields, "en"))
+        made.key, made.fields = key, fields
         return made
 
     def __str__(self) -> str:
         return self
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:
-        return (self.code,), dict(self.fields)
+        return (self.key,), dict(self.fields)
 
 
 def in_language(text: str, locale: str) -> str:
     """Returns a sentence in the reader's language; other text stays as it is."""
-    return _text(text.code, text.fields, locale) if isinstance(text, Sentence) else text
+    return _text(text.key, text.fields, locale) if isinstance(text, Sentence) else text
 
 
 def in_language_if(text: str, code: str, locale: str) -> str:
     """Returns a text in the reader's language if it is what a code says in another one."""
-    own = sentence_texts()[code]
-    return own[language_of(locale)] if text in own.values() else text
+    own = [template(code, language) for language in LANGUAGES]
+    return template(code, language_of(locale)) if text in own else text
 
 
 def joined(parts: Sequence[str], code: str = "text.both") -> str:
@@ -73,13 +83,17 @@ def joined(parts: Sequence[str], code: str = "text.both") -> str:
 
 def with_hint(message: str, hint: str) -> str:
     """Returns what went wrong with what helps, if there is such a hint."""
-    return Sentence("error.with_hint", message=message, hint=hint) if hint else message
+    return Sentence("{message} ({hint})", message=message, hint=hint) if hint else message
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
     """Returns a hint with the known name most like a wrong one, else the other hint."""
     near = difflib.get_close_matches(name, list(known), n=1)
-    return Sentence("hint.mean", names=Sentence("ps.quoted", text=near[0])) if near else otherwise
+    return (
+        Sentence("did you mean {names}?", names=Sentence("ps.quoted", text=near[0]))
+        if near
+        else otherwise
+    )
 
 
 def language_of(locale: str) -> str:
@@ -88,35 +102,52 @@ def language_of(locale: str) -> str:
 
 
 @cache
-def sentence_texts() -> Mapping[str, Mapping[str, str]]:
-    """Returns the text of every code, by language."""
+def codes() -> Mapping[str, str]:
+    """Returns the English text of every code."""
     path = Path(__file__).with_name("sentences.json")
     # Every command reads this table: `json` takes twice as long.
-    return cast("Mapping[str, Mapping[str, str]]", from_json(path.read_bytes()))
+    return cast("Mapping[str, str]", from_json(path.read_bytes()))
+
+
+@cache
+def _catalogue(language: str) -> Mapping[str, str]:
+    """Returns what all installed packages translate into a language, by text or code."""
+    found: dict[str, str] = {}
+    for package in plugins.names("catalogues"):
+        spec = find_spec(package)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            path = Path(folder, "locale", f"{language}.po")
+            if path.is_file():
+                pairs = _ENTRY.findall(path.read_text(encoding="utf-8"))
+                found |= {from_json(one): from_json(other) for one, other in pairs}
+    return found
+
+
+def template(key: str, language: str) -> str:
+    """Returns the text of a sentence with its fields unfilled."""
+    translated = _catalogue(language).get(key) if language != "en" else None
+    return translated or (codes().get(key, key) if _CODE.fullmatch(key) else key)
 
 
 @cache
 def texts_under(prefix: str, language: str) -> Mapping[str, str]:
     """Returns the texts whose codes start with a prefix, by the rest of the code."""
     return {
-        code.removeprefix(prefix): texts[language]
-        for code, texts in sentence_texts().items()
+        code.removeprefix(prefix): template(code, language)
+        for code in codes()
         if code.startswith(prefix)
     }
 
 
 @lru_cache(maxsize=4096)
-def _pieces(code: str, language: str) -> Sequence[str]:
-    """Returns the text of a code, in turn plain text and the name of a field; empty if unknown."""
-    text = sentence_texts().get(code, {}).get(language)
-    return () if text is None else _PLACE.split(text)
+def _pieces(key: str, language: str) -> Sequence[str]:
+    """Returns the text of a sentence, in turn plain text and the name of a field."""
+    return _PLACE.split(template(key, language))
 
 
-def _text(code: str, fields: Mapping[str, Any], locale: str) -> str:
+def _text(key: str, fields: Mapping[str, Any], locale: str) -> str:
     language = locale if locale in LANGUAGES else language_of(locale)
-    pieces = [*_pieces(code, language)]
-    if not pieces:  # a journal of a newer release may hold a code that is not known here
-        return f"{code} ({_field_text([*fields.values()], language)})" if fields else code
+    pieces = [*_pieces(key, language)]
     for place in range(1, len(pieces), 2):
         value = fields.get(pieces[place], "")
         pieces[place] = value if type(value) is str else _field_text(value, language)
@@ -141,15 +172,15 @@ def _write(value: Any, info: SerializationInfo) -> Any:
 
 
 def stored_sentence(value: Any) -> Any:
-    """Returns a sentence as it is stored: its code and its fields."""
+    """Returns a sentence as it is stored: its text and its fields."""
     if isinstance(value, Sentence):
         if not value.fields:
-            return {"code": value.code}
+            return {"text": value.key}
         fields = {
             name: each if type(each) is str else stored_sentence(each)
             for name, each in value.fields.items()
         }
-        return {"code": value.code, "fields": fields}
+        return {"text": value.key, "fields": fields}
     if isinstance(value, (list, tuple)):
         return [stored_sentence(each) for each in cast("list[Any]", value)]
     # A path or an exception is shown as its text, and stored as it is shown.
@@ -182,7 +213,7 @@ def _sentence(value: object, make: Callable[..., str]) -> str:
         return value
     if isinstance(value, dict):
         return cast("str", _read_field(value, make))
-    raise ValueError("a text is a string, or a code with fields")
+    raise ValueError("a text is a string, or an object with text and fields")
 
 
 def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
@@ -191,20 +222,20 @@ def _read_field(value: Any, make: Callable[..., str], depth: int = 0) -> Any:
     match value:
         case [*items]:
             return [_read_field(each, make, depth + 1) for each in items]
-        case {"code": str(code), "fields": fields, **rest} if not rest and isinstance(fields, dict):
+        case {"text": str(key), "fields": fields, **rest} if not rest and isinstance(fields, dict):
             given = cast("dict[str, Any]", fields)
             read = {
                 name: each if type(each) is str else _read_field(each, make, depth + 1)
                 for name, each in given.items()
             }
-            return make(code, **read)
-        case {"code": str(code), **rest} if not rest:
-            return make(code)
+            return make(key, **read)
+        case {"text": str(key), **rest} if not rest:
+            return make(key)
         case str() | int() | float() | None:
             return value
         case _:
             pass
-    raise ValueError("a text is a string, or a code with fields")
+    raise ValueError("a text is a string, or an object with text and fields")
 
 
 # A sentence of ours, or words as a person, a model or a tool gave them.

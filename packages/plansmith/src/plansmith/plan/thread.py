@@ -144,7 +144,9 @@ def read_entry(text: str | bytes) -> ThreadEntry:
     try:
         return _decoder.decode(text)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise JournalDamaged(Sentence("journal.entry_unreadable", error=error)) from None
+        raise JournalDamaged(
+            Sentence("an entry of a thread cannot be read: {error}", error=error)
+        ) from None
 
 
 def runs_named(entry: ThreadEntry) -> str:
@@ -315,7 +317,11 @@ class _Folding:
         found = self._messages.get(number)
         if found is None:
             raise JournalDamaged(
-                Sentence("thread.no_message", thread=self._opened.id, number=number)
+                Sentence(
+                    "the thread {thread} has no message {number}",
+                    thread=self._opened.id,
+                    number=number,
+                )
             )
         self._messages[number] = replace(found, **changes)  # type: ignore[arg-type]
 

@@ -54,12 +54,12 @@ class Timing(Record):
     def sentence(self) -> Sentence:
         """When it runs, for people."""
         if self.every_minutes is not None:
-            return Sentence("timing.every", length=_length(self.every_minutes))
+            return Sentence("every {length}", length=_length(self.every_minutes))
         if self.daily_at is not None:
-            return Sentence("timing.daily", time=self.daily_at, zone=self.timezone)
+            return Sentence("daily at {time} {zone}", time=self.daily_at, zone=self.timezone)
         if self.cron is not None:
-            return Sentence("timing.cron", cron=self.cron, zone=self.timezone)
-        return Sentence("timing.once", time=self.once_at, zone=self.timezone)
+            return Sentence("cron {cron} {zone}", cron=self.cron, zone=self.timezone)
+        return Sentence("once at {time} {zone}", time=self.once_at, zone=self.timezone)
 
     def __str__(self) -> str:
         return str(self.sentence)
@@ -90,14 +90,14 @@ def _unusable(error: ValidationError, fields: dict[str, Any]) -> Misconfigured:
         "once_at": _ISO,
     }
     if not name:
-        hint = Sentence("error.timing_one", ways=list(_WAYS))
-        return Misconfigured(Sentence("error.timing_unclear"), hint=hint)
+        hint = Sentence("give exactly one of {ways}", ways=list(_WAYS))
+        return Misconfigured(Sentence("the timing is not clear"), hint=hint)
     if name not in Timing.model_fields:
         return Misconfigured(
-            Sentence("error.no_timing_field", name=name),
-            hint=Sentence("error.timing_one", ways=[*_WAYS]),
+            Sentence("a timing has no '{name}'", name=name),
+            hint=Sentence("give exactly one of {ways}", ways=[*_WAYS]),
         )
-    why = Sentence("error.timing_value", field=name, value=repr(fields[name]))
+    why = Sentence("{field} cannot be {value}", field=name, value=repr(fields[name]))
     return Misconfigured(why, hint=Sentence(hints[name]) if name in hints else "")
 
 
@@ -105,8 +105,8 @@ def check_timing(timing: Timing) -> None:
     """Raises `Misconfigured` for a timing that this machine cannot compute or that never fires."""
     zone_of(timing.timezone)
     if (timing.every_minutes or 0) > MOST_MINUTES:
-        hint = Sentence("error.too_rare_hint", count=str(MOST_MINUTES))
-        why = Sentence("error.too_rare", count=str(timing.every_minutes))
+        hint = Sentence("at most {count}, which is ten years", count=str(MOST_MINUTES))
+        why = Sentence("every {count} minutes is too rare", count=str(timing.every_minutes))
         raise Misconfigured(why, hint=hint)
     if timing.once_at is not None:
         _once(timing)
@@ -114,7 +114,7 @@ def check_timing(timing: Timing) -> None:
         _cron(timing.cron, datetime(2026, 1, 1))  # noqa: DTZ001 - local times have no zone
         anchor = datetime(2026, 1, 1, tzinfo=UTC)
         if next(fires(timing, after=anchor, anchor=anchor), None) is None:
-            why = Sentence("error.cron_never", cron=timing.cron)
+            why = Sentence("the cron expression '{cron}' never fires", cron=timing.cron)
             raise Misconfigured(why, hint=Sentence(_FIELDS))
 
 
@@ -132,10 +132,10 @@ def _no_zone(name: str) -> Misconfigured:
         hint: str = "this machine has no time zones: pip install tzdata"
     else:
         near = difflib.get_close_matches(name.replace(" ", "_"), known, n=1, cutoff=0.6)
-        hint = Sentence("error.zone_hint")
+        hint = Sentence("an IANA name such as Europe/Oslo")
         if near:
-            hint = Sentence("error.mean_option", name=near[0])
-    return Misconfigured(Sentence("error.no_zone", name=name[:60]), hint=hint)
+            hint = Sentence("did you mean {name}?", name=near[0])
+    return Misconfigured(Sentence("there is no time zone '{name}'", name=name[:60]), hint=hint)
 
 
 def fires(timing: Timing, *, after: datetime, anchor: datetime) -> Iterator[datetime]:
@@ -195,7 +195,7 @@ def _once(timing: Timing) -> datetime:
         if at.tzinfo is not None:
             return at.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        why = Sentence("error.no_time", text=timing.once_at, error=str(error))
+        why = Sentence("'{text}' is not a time: {error}", text=timing.once_at, error=str(error))
         raise Misconfigured(why, hint=Sentence(_ISO)) from None
     return _first_instant(at, zone_of(timing.timezone))
 
@@ -209,12 +209,16 @@ def _expression(timing: Timing) -> str:
 
 def _cron(expression: str, local: datetime) -> CronSim:
     if len(expression.split()) != 5:
-        why = Sentence("error.cron_count", cron=expression, count=len(expression.split()))
+        why = Sentence(
+            "'{cron}' has {count} fields, not five", cron=expression, count=len(expression.split())
+        )
         raise Misconfigured(why, hint=Sentence(_FIELDS))
     try:
         return CronSim(expression, local)
     except CronSimError as error:
-        why = Sentence("error.cron_bad", cron=expression, error=str(error).lower())
+        why = Sentence(
+            "the cron expression '{cron}': {error}", cron=expression, error=str(error).lower()
+        )
         raise Misconfigured(why, hint=Sentence(_FIELDS)) from None
 
 

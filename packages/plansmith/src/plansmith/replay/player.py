@@ -75,7 +75,10 @@ async def replay(run_id: str, smith: HasRuns) -> Replayed:
     runs = smith.runs
     tape = await Tape.load(runs.store, run_id)
     if not tape.events:
-        raise NotFound(Sentence("error.no_run", name=run_id), hint=Sentence("error.runs_lists"))
+        raise NotFound(
+            Sentence("there is no run '{name}'", name=run_id),
+            hint=Sentence("plansmith runs lists them"),
+        )
     player = _Player(tape, runs, await runs.intake.callees())
     try:
         await player.play()

@@ -198,6 +198,6 @@ def recorded_model(path: str) -> RecordedModel:
     file = Path(path)
     if not file.is_file():
         raise Misconfigured(
-            Sentence("model.no_recording", file=file), hint=Sentence("error.check_path")
+            Sentence("there is no recording {file}", file=file), hint=Sentence("check the path")
         )
     return RecordedModel(file)

@@ -169,7 +169,7 @@ class _NoPlanner:
 
     async def make(self, *_: object, **__: object) -> Planned:
         """Never called."""
-        raise Refused(Sentence("replay.no_model"))
+        raise Refused(Sentence("a replay calls no model"))
 
 
 def _is_scheduled(tape: Tape) -> bool:

@@ -51,7 +51,7 @@ def _noted(body: e.PlanProposed) -> Iterator[tuple[str, str]]:
     """Yields each result that a note of a plan tells of, with the request of its run."""
     for each in body.problems:
         step = body.plan.by_id.get(each.step or "")
-        if step is None or not isinstance(each.message, Sentence) or each.message.code != USE:
+        if step is None or not isinstance(each.message, Sentence) or each.message.key != USE:
             continue
         for found in step.references:
             if found.ref is not None and found.where == each.path:
@@ -143,7 +143,13 @@ class TapeStore:
         del status, summary
         done = self._tape.position
         if events and events[0].number <= done:
-            raise StaleWriter(Sentence("replay.misfit", number=events[0].number, before=done))
+            raise StaleWriter(
+                Sentence(
+                    "event {number} does not follow event {before}",
+                    number=events[0].number,
+                    before=done,
+                )
+            )
         self._values |= dict(map(content_of, values))
         self._tape.write(events)
 
@@ -154,7 +160,11 @@ class TapeStore:
 
     async def wait(self, run: str, *, after: int = 0) -> None:
         """Raises an error: a replay cannot be followed."""
-        raise JournalError(Sentence("replay.not_followed", run=run, event=after))
+        raise JournalError(
+            Sentence(
+                "run {run} is replayed: it cannot be followed from {event}", run=run, event=after
+            )
+        )
 
     async def runs(self) -> Sequence[str]:
         """Returns the run that is replayed."""
@@ -166,11 +176,13 @@ class TapeStore:
 
     async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
         """Raises an error: a replay cannot be followed."""
-        raise JournalError(Sentence("replay.no_start_by", event=after, most=limit))
+        raise JournalError(
+            Sentence("a replay cannot be followed from {event} by {most}", event=after, most=limit)
+        )
 
     async def wait_news(self, after: int) -> int:
         """Raises an error: a replay cannot be followed."""
-        raise JournalError(Sentence("replay.no_start", event=after))
+        raise JournalError(Sentence("a replay cannot be followed from {event}", event=after))
 
     async def put(self, value: Json) -> str:
         """Stores a value."""
@@ -183,7 +195,7 @@ class TapeStore:
             return cast("Json", json.loads(self._values[digest]))
         if digest in self._tape.values:
             return self._tape.values[digest]
-        raise JournalDamaged(Sentence("journal.no_value", digest=digest))
+        raise JournalDamaged(Sentence("no value is stored under {digest}", digest=digest))
 
     async def close(self) -> None:
         """Does nothing: a tape needs no closing."""

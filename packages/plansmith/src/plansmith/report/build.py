@@ -97,15 +97,25 @@ async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Rep
         run = fold(events) if events else None
     except JournalDamaged as damage:
         problem = Sentence(
-            "error.damaged", run=run_id, damage=with_hint(damage.message, damage.hint)
+            "run {run} is damaged: {damage}",
+            run=run_id,
+            damage=with_hint(damage.message, damage.hint),
         )
-        raise Refused(problem, hint=Sentence("error.repair", run=run_id)) from None
+        raise Refused(
+            problem,
+            hint=Sentence(
+                "plansmith store repair {run} continues after the last good event", run=run_id
+            ),
+        ) from None
     if run is None:
-        raise NotFound(Sentence("error.no_run", name=run_id), hint=Sentence("error.runs_lists"))
+        raise NotFound(
+            Sentence("there is no run '{name}'", name=run_id),
+            hint=Sentence("plansmith runs lists them"),
+        )
     if not run.status.over:
         status = Sentence(f"status.{run.status.value}")
-        hint = Sentence("error.report_when_over")
-        raise Refused(Sentence("error.run_is", run=run_id, status=status), hint=hint)
+        hint = Sentence("a report is made when a run is over; plansmith show shows its state")
+        raise Refused(Sentence("run {run} is {status}", run=run_id, status=status), hint=hint)
     try:
         results = await load_results(store, run)
     except JournalDamaged:

@@ -144,7 +144,7 @@ class PlanCalls:
             if step.disabled:
                 keys[name], self.texts[place] = (
                     content_hash(["off", name]),
-                    Sentence("call.off", step=name),
+                    Sentence("{step} (off)", step=name),
                 )
             else:
                 keys[name] = self._step(step, place, keys, scope)

@@ -39,10 +39,13 @@ def coverage(
     names = sorted(revision.names - approved.names - listed)
     hosts = sorted(revision.hosts - approved.hosts)
     reasons = [
-        *(Sentence("coverage.new_name", name=name) for name in (*names, *hosts)),
+        *(Sentence("{name} was not in the plan before", name=name) for name in (*names, *hosts)),
         *match.unguarded,
         *(_new_call_reason(call, instead, approved, revision) for call, instead in new_calls),
-        *(Sentence("coverage.gone", call=call.text) for call in dropped),
+        *(
+            Sentence("no longer calls {call}, which you approved", call=call.text)
+            for call in dropped
+        ),
     ]
     return Coverage(tuple(dict.fromkeys(reasons)), tuple(call.text for call in dropped))
 
@@ -78,13 +81,23 @@ class _Match:
         pair = known.pop(index)
         if missing:
             self.unguarded += [
-                Sentence("coverage.not_asked", question=text.fields["question"], call=call.text)
-                if isinstance(text, Sentence) and text.code == "call.asks"
-                else Sentence("coverage.not_waited", earlier=text, call=call.text)
+                Sentence(
+                    "no longer asks '{question}' before {call}",
+                    question=text.fields["question"],
+                    call=call.text,
+                )
+                if isinstance(text, Sentence) and text.key == "call.asks"
+                else Sentence(
+                    "no longer waits for {earlier} before {call}", earlier=text, call=call.text
+                )
                 for text in self._missing_before(pair, call).values()
             ]
         self.unguarded += [
-            Sentence("coverage.may_skip", earlier=text, call=call.text)
+            Sentence(
+                "calls {call} only after {earlier}, which may be skipped",
+                earlier=text,
+                call=call.text,
+            )
             for text in self._new_doubts(pair, call)
         ]
         return True
@@ -113,15 +126,23 @@ def _new_call_reason(
     call: PlannedCall, instead: PlannedCall | None, approved: PlanCalls, revision: PlanCalls
 ) -> Sentence:
     if instead is None:
-        return Sentence("coverage.new_call", call=call.text)
+        return Sentence("calls {call}, which you have not approved", call=call.text)
     if instead.text != call.text:
-        return Sentence("coverage.changed", call=call.text, approved=instead.text)
+        return Sentence(
+            "calls {call} instead of {approved}, which you approved",
+            call=call.text,
+            approved=instead.text,
+        )
     # The texts are the same, so their references point at something else.
     known = set(approved.texts.values())
     other = [text for text in revision.before(call.place).values() if text not in known]
     if other:
-        return Sentence("coverage.other_values_from", call=call.text, sources=other)
-    return Sentence("coverage.other_values", call=call.text)
+        return Sentence(
+            "calls {call} with other values than you approved: {sources} is new",
+            call=call.text,
+            sources=other,
+        )
+    return Sentence("calls {call} with other values than you approved", call=call.text)
 
 
 # Whether an agent is enabled or hidden says nothing about what it does.

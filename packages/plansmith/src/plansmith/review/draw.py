@@ -77,7 +77,7 @@ def _drawn(plan: Plan, branch: Branch, locale: str) -> str:
 
 def _condition(step: StepFields, locale: str = "en") -> str:
     """Says under which condition a step runs and how often, if it says so itself."""
-    rules = [each for each in rule_sentences(step) if each.code.startswith(_DRAWN)]
+    rules = [each for each in rule_sentences(step) if each.key.startswith(_DRAWN)]
     return f" ({clip(in_language(joined(rules), locale), 80)})" if rules else ""
 
 

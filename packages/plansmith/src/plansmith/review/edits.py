@@ -13,7 +13,10 @@ from plansmith.plan.steps import AnyStep
 def add_step(plan: Plan, step: AnyStep, *, position: int | None = None) -> Plan:
     """Returns the plan with one more step, at a position or at the end."""
     if step.id in plan.by_id:
-        raise Refused(Sentence("error.step_exists", step=step.id), hint=Sentence("error.other_id"))
+        raise Refused(
+            Sentence("the plan already has a step '{step}'", step=step.id),
+            hint=Sentence("give it another id"),
+        )
     place = len(plan.steps) if position is None else position
     return _with(plan, [*plan.steps[:place], step, *plan.steps[place:]])
 
@@ -46,8 +49,8 @@ def _known(plan: Plan, step_id: str) -> AnyStep:
     if step_id not in plan.by_id:
         names = ", ".join(list(plan.by_id)[:8])
         raise Refused(
-            Sentence("error.plan_no_step", step=step_id),
-            hint=Sentence("error.its_steps", names=names),
+            Sentence("the plan has no step '{step}'", step=step_id),
+            hint=Sentence("its steps: {names}", names=names),
         )
     return plan.by_id[step_id]
 

@@ -157,7 +157,11 @@ def problem_lines(problems: Sequence[Problem], locale: str = "en") -> Iterator[s
         yield safe(each.line(locale))
     errors = sum(each.severity is Severity.ERROR for each in problems)
     if errors:
-        count = Sentence("problem.errors", errors=errors, others=len(problems) - errors)
+        count = Sentence(
+            "errors: {errors}, warnings and notes: {others}",
+            errors=errors,
+            others=len(problems) - errors,
+        )
         yield in_language(count, locale)
 
 
@@ -241,5 +245,7 @@ def _basis(text: str) -> str:
         return text
     fields = cast("Sentence", text).fields
     if fields["count"] == fields["total"]:
-        return Sentence("show.measured_all")
-    return text if fields["count"] else Sentence("show.measured_none")
+        return Sentence("from past runs of these steps")
+    return (
+        text if fields["count"] else Sentence("a rough guess: these steps have not run here before")
+    )

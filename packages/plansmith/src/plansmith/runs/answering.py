@@ -52,10 +52,16 @@ def open_question(run: Run, name: str, of: str = "") -> e.QuestionAsked:
     """
     asked = run.questions.get(name)
     if asked is None:
-        raise Refused(Sentence("error.not_this_question", run=run.id, name=name))
+        raise Refused(Sentence("run {run} has no open question '{name}'", run=run.id, name=name))
     if of and of != run.question_hash(name):
-        hint = Sentence("answer.look_again")
-        raise StaleDecision(Sentence("answer.other_question", name=name), hint=hint)
+        hint = Sentence("look at it again, then decide")
+        raise StaleDecision(
+            Sentence(
+                "the question '{name}', or the plan that it is about, is not the one you saw",
+                name=name,
+            ),
+            hint=hint,
+        )
     return asked
 
 
@@ -76,7 +82,7 @@ async def _append(
         except StaleWriter:
             await journal.catch_up()
             if journal.run.questions.get(asked.question) != asked or journal.plan_hash != plan:
-                why = Sentence("error.decided_first", run=journal.id)
+                why = Sentence("someone else decided about run {run} first", run=journal.id)
                 raise StaleDecision(why) from None
         else:
             return

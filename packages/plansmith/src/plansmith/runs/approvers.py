@@ -35,7 +35,12 @@ def need_second_person(
     if asked is not None and not grants(asked, answer):
         return
     if why := why_not(run, who, policy.second_person):
-        raise Refused(why, hint=Sentence("second.hint"))
+        raise Refused(why, hint=Sentence("Ask somebody with the role approver or admin"))
     rule = stricter(run.options.second_person, policy.second_person)
     if given_values(answer) is not None and rule != "never":
-        raise Refused(Sentence("second.values"), hint=Sentence("answer.values_fixed_hint"))
+        raise Refused(
+            Sentence(
+                "Another user has to agree to values of your own, so they have to stand in the plan"
+            ),
+            hint=Sentence("refuse, or change the plan"),
+        )

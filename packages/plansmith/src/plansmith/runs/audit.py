@@ -109,7 +109,14 @@ def altered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
         try:
             event = read_event(json.loads(line)["event"])
         except (ValueError, KeyError, TypeError, JournalDamaged) as error:
-            yield number, Sentence("audit.unreadable", error=str(error))
+            yield number, Sentence("it cannot be read: {error}", error=str(error))
             continue
         if event.fresh_hash() != event.hash:
-            yield number, Sentence("audit.altered", event=event.number, run=event.run)
+            yield (
+                number,
+                Sentence(
+                    "event {event} of run {run} does not fit its hash",
+                    event=event.number,
+                    run=event.run,
+                ),
+            )

@@ -36,7 +36,10 @@ async def changed_values(
 ) -> dict[str, Json]:
     """Returns the values a person saw, with those that the person changed."""
     if asked.kind != "consent":
-        raise Refused(Sentence("answer.values_fixed"), hint=Sentence("answer.values_fixed_hint"))
+        raise Refused(
+            Sentence("these values cannot be changed here, only in the plan"),
+            hint=Sentence("refuse, or change the plan"),
+        )
     shown = await store.get(asked.values)
     return {**cast("dict[str, Json]", shown), **changes}
 

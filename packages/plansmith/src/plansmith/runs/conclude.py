@@ -77,17 +77,22 @@ def close_open_steps(run: Run, is_read: Callable[[str], bool]) -> Iterator[e.Any
     for name in left:
         step = run.steps[name]
         if step.unsure or (name in calls and not is_read(name)):
-            yield e.StepUnknown(step=name, reason=Sentence("step.not_seen"))
+            yield e.StepUnknown(
+                step=name,
+                reason=Sentence("nobody saw how the call ended: it may have taken effect"),
+            )
         elif run.cancel_asked:
-            yield e.StepCancelled(step=name, reason=Sentence("step.cancelled"))
+            yield e.StepCancelled(step=name, reason=Sentence("the run was cancelled"))
         elif name in disabled:
-            yield e.StepSkipped(step=name, reason=Sentence("step.off"))
+            yield e.StepSkipped(step=name, reason=Sentence("switched off"))
         elif _is_met(run):
-            yield e.StepSkipped(step=name, reason=Sentence("step.goal_met"))
+            yield e.StepSkipped(step=name, reason=Sentence("the goal is met already"))
         elif _is_of_another_plan(name, run):
-            yield e.StepSkipped(step=name, reason=Sentence("step.revised_away"))
+            yield e.StepSkipped(
+                step=name, reason=Sentence("the plan was revised, and no longer has it")
+            )
         else:
-            yield e.StepSkipped(step=name, reason=Sentence("step.need_failed"))
+            yield e.StepSkipped(step=name, reason=Sentence("a step it needs did not finish"))
 
 
 def _is_of_another_plan(name: str, run: Run) -> bool:
@@ -118,13 +123,13 @@ def reason_for(
     }
     reasons += [Sentence(code, steps=_first_few(names)) for code, names in ends.items() if names]
     if not reasons and run.dropped:
-        reasons.append(Sentence("end.dropped", calls=[*run.dropped]))
+        reasons.append(Sentence("not done: {calls}", calls=[*run.dropped]))
     return joined(reasons)
 
 
 def _first_few(names: list[str]) -> list[str] | Sentence:
     """Returns all names, or the first few if there are many."""
-    return names if len(names) <= _SHOWN else Sentence("text.and_more", names=names[:_SHOWN])
+    return names if len(names) <= _SHOWN else Sentence("{names} and more", names=names[:_SHOWN])
 
 
 def _with_status(run: Run, status: StepStatus) -> list[str]:
@@ -132,11 +137,11 @@ def _with_status(run: Run, status: StepStatus) -> list[str]:
 
 
 def _cancelled_by(event: e.Event) -> str:
-    whose = {"person": Sentence("who.person"), "program": Sentence("who.program")}
+    whose = {"person": Sentence("a person"), "program": Sentence("a program")}
     name = event.by.name or whose.get(event.by.kind, "")
-    text = Sentence("end.cancelled_by", who=name) if name else Sentence("end.cancelled")
+    text = Sentence("cancelled by {who}", who=name) if name else Sentence("cancelled")
     reason = event.body.reason if isinstance(event.body, e.CancelAsked) else ""
-    return Sentence("text.with_reason", text=text, reason=reason) if reason else text
+    return Sentence("{text}: {reason}", text=text, reason=reason) if reason else text
 
 
 async def conclude(
@@ -152,7 +157,7 @@ async def conclude(
     """
     run, rest = journal.run, list[e.AnyBody]()
     if run.questions:
-        over = Sentence("step.run_over")
+        over = Sentence("the run is over")
         rest += [e.QuestionWithdrawn(question=name, reason=over) for name in run.questions]
     rest += close_open_steps(run, is_read)
     if rest:

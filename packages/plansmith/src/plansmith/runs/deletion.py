@@ -31,15 +31,17 @@ async def delete_run(journals: Journals, run_id: str, *, by: e.Who = "") -> bool
     """
     delete = getattr(journals.store, "delete_run", None)
     if delete is None:
-        raise Refused(Sentence("store.no_removal"), hint=Sentence("error.use_other_store"))
+        raise Refused(
+            Sentence("this store cannot remove runs"), hint=Sentence("use SQLite or PostgreSQL")
+        )
     while True:
         try:
             journal = await journals.load(run_id)
         except NotFound:
             return False
         if not journal.run.status.over:
-            hint = Sentence("thread.cancel_first", run=run_id)
-            raise Refused(Sentence("error.not_over", run=run_id), hint=hint)
+            hint = Sentence("cancel it first: plansmith runs cancel {run}", run=run_id)
+            raise Refused(Sentence("run {run} is not over", run=run_id), hint=hint)
         await journals.owners.need_released(run_id)
         found = [*_tombstones(journal.run, e.actor(by), journals.clock.now())]
         if await delete(run_id, last=journal.last, tombstones=found):

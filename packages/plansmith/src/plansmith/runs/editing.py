@@ -59,8 +59,11 @@ class PlanEditing:
         run = journal.run
         busy = not run.paused and run.calls_open
         if self._stopping.execution.of(run_id) is not None or busy or run.status.over:
-            hint, status = Sentence("error.pause_first"), Sentence(f"status.{run.status.value}")
-            raise Refused(Sentence("error.run_is", run=run_id, status=status), hint=hint)
+            hint, status = (
+                Sentence("pause it first, or retry it with your plan"),
+                Sentence(f"status.{run.status.value}"),
+            )
+            raise Refused(Sentence("run {run} is {status}", run=run_id, status=status), hint=hint)
         taken = await self._intake.take_in(plan, run.options, run.earlier, notes=notes)
         who = e.actor(by)
         edited = taken.plan.replace(revision=(run.plan.revision if run.plan else 0) + 1)
@@ -76,7 +79,9 @@ class PlanEditing:
                 journal, edited, *taken[1:], then=again, about=about, reviewed=reviewed, by=who
             )
         except StaleWriter:
-            raise StaleDecision(Sentence("error.changed_first", run=run_id)) from None
+            raise StaleDecision(
+                Sentence("someone else changed run {run} first", run=run_id)
+            ) from None
         return await self._journals.whole(journal)
 
     async def undo(self, run_id: str, *, by: e.Who = "") -> Run:
@@ -91,7 +96,7 @@ class PlanEditing:
         """
         found = versions(await self._journals.store.events(run_id)).before
         if found is None:
-            raise Refused(Sentence("error.no_earlier_plan", run=run_id))
+            raise Refused(Sentence("run {run} has no earlier plan", run=run_id))
         why = Sentence("review.went_back")
         return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
 
@@ -107,7 +112,7 @@ class PlanEditing:
         """
         found = versions(await self._journals.store.events(run_id)).after
         if found is None:
-            raise Refused(Sentence("error.no_later_plan", run=run_id))
+            raise Refused(Sentence("run {run} has no undone plan to return to", run=run_id))
         why = Sentence("review.went_forward")
         return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
 
@@ -124,10 +129,16 @@ class PlanEditing:
         run = journal.run
         if run.plan is None or run.status.over:
             status = Sentence(f"status.{run.status.value}")
-            raise Refused(Sentence("error.nothing_to_change", run=run_id, status=status))
+            raise Refused(
+                Sentence(
+                    "run {run} has no plan to change: it is {status}", run=run_id, status=status
+                )
+            )
         if run.rejections >= self._reviser.limits.max_rejections + run.grants.get("rejections", 0):
             if not any(each.limit == "rejections" for each in run.questions.values()):
-                question = Sentence("question.rejections", count=run.rejections)
+                question = Sentence(
+                    "{count} plans were sent back. Make another one?", count=run.rejections
+                )
                 await journal.append(limit_question(run, "rejections", question))
             return await self._journals.whole(journal)
         async with self._journals.owners.owning(run_id) as journal.fence:

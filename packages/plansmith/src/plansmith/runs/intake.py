@@ -381,7 +381,7 @@ class PlanIntake:
                 elif leave_out := getattr(source, "leave_out", None):
                     leave_out(spec.name)
                 else:
-                    raise Misconfigured(Sentence("tools.twice", name=spec.name))
+                    raise Misconfigured(Sentence("two tools are called '{name}'", name=spec.name))
         return Callees(self.clock, tools, specs, self._agents, secrets=self._secrets)
 
     async def definitions(

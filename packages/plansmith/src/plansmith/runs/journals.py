@@ -191,10 +191,17 @@ class Journals:
         """Refuses a run or schedule of another folder."""
         if self.is_here(folder):
             return
-        hint = Sentence("error.folder_hint", folder=shlex.quote(folder))
+        hint = Sentence(
+            "cd {folder} and do the same there, or use plansmith -C FOLDER",
+            folder=shlex.quote(folder),
+        )
         if not Path(folder).is_dir():
-            hint = Sentence("error.folder_gone")
-        raise OtherFolder(Sentence("error.folder", what=what, folder=folder), hint=hint)
+            hint = Sentence(
+                "that folder does not exist any more: restore it, or start a new run here"
+            )
+        raise OtherFolder(
+            Sentence("{what} belongs to the folder {folder}", what=what, folder=folder), hint=hint
+        )
 
     def is_ours(self, run: Run) -> bool:
         """Tells whether a run may be resumed here: same folder and same team."""
@@ -202,13 +209,16 @@ class Journals:
 
     def require_ours(self, run: Run) -> None:
         """Refuses a run of another folder, or one whose team of agents is not loaded."""
-        self.require_here(Sentence("error.the_run", run=run.id), run.folder)
+        self.require_here(Sentence("run {run}", run=run.id), run.folder)
         team = run.options.team
         if team is None or (self.team is not None and self.team.name == team.name):
             return
         database = " --db URL" if team.name == "data" else ""
         hint = f"plansmith go {run.id} --team {team.name}{database}"
-        raise OtherTeam(Sentence("error.team", run=run.id, team=team.name), hint=hint)
+        raise OtherTeam(
+            Sentence("run {run} needs the agents of the {team} team", run=run.id, team=team.name),
+            hint=hint,
+        )
 
 
 def run_created(

@@ -78,8 +78,8 @@ def _events_to_reach(
         started and status is not StepStatus.WAITING
     ):
         if started:
-            yield e.StepCancelled(step=step, reason=Sentence("step.set_back"))
-        yield e.StepReset(step=step, reason=Sentence("step.set_back"))
+            yield e.StepCancelled(step=step, reason=Sentence("it was reset"))
+        yield e.StepReset(step=step, reason=Sentence("it was reset"))
         started = False
     if status in (StepStatus.RUNNING, StepStatus.DONE) and not started:
         yield e.StepStarted(step=step, key=key)

@@ -37,7 +37,7 @@ def why_none(planned: Planned) -> str:
     if planned.plan is not None and planned.plan.degraded:
         return planned.plan.degraded
     worst = sorted(planned.problems, key=lambda each: each.severity is not Severity.ERROR)
-    return worst[0].message if worst else planned.reason or Sentence("end.model_gave_none")
+    return worst[0].message if worst else planned.reason or Sentence("the model gave none")
 
 
 def no_plan(planned: Planned) -> e.RunFinished:

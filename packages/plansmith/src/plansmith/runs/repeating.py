@@ -89,12 +89,14 @@ class RunRepeating:
         if wanted is None:
             return await self._plan_again(old, by=by)
         if from_step is not None and from_step not in old.steps:
-            hint = Sentence("error.its_steps", names=[*old.steps])
-            raise Refused(Sentence("error.no_step", run=run_id, step=from_step), hint=hint)
+            hint = Sentence("its steps: {names}", names=[*old.steps])
+            raise Refused(
+                Sentence("run {run} has no step '{step}'", run=run_id, step=from_step), hint=hint
+            )
         kept = carried_over(old, wanted, again=[from_step] if from_step else [])
         if everything_done(wanted, kept):
-            hint = Sentence("error.rerun_again", run=run_id)
-            raise Refused(Sentence("error.all_done"), hint=hint)
+            hint = Sentence("plansmith runs rerun {run} runs it again", run=run_id)
+            raise Refused(Sentence("every step is done: there is nothing to continue"), hint=hint)
         return await self._repeat(old, wanted, kept=kept, by=by)
 
     async def fork(self, run_id: str, *, at: int, plan: Plan | None = None, by: e.Who = "") -> Run:
@@ -151,8 +153,8 @@ class RunRepeating:
         self._journals.require_ours(old)
         if not old.status.over:
             status = Sentence(f"status.{old.status.value}")
-            hint = Sentence("error.only_over")
-            raise Refused(Sentence("error.run_is", run=run_id, status=status), hint=hint)
+            hint = Sentence("only a run that is over can be repeated")
+            raise Refused(Sentence("run {run} is {status}", run=run_id, status=status), hint=hint)
         return old
 
     async def _review_remaining(

@@ -83,13 +83,17 @@ def cause_to_revise(run: Run, limits: Limits) -> Cause | None:
     is_off = (run.options.replan or limits.replan) == "never"
     if (advised or failed) and limits.max_replans and not is_off:
         full = run.replans >= limits.max_replans + run.grants.get("replans", 0)
-        text = Sentence("cause.failed", steps=failed) if failed else Sentence("cause.advice")
+        text = (
+            Sentence("failed: {steps}", steps=failed)
+            if failed
+            else Sentence("a step asks for another plan")
+        )
         return Cause("failure" if failed else "advice", text, "replans" if full else None)
     is_last = limits.max_iterations < 2 or run.plan.enough_context
     if broken or run.advice is not None or is_last:
         return None
     full = run.iterations + 1 >= limits.max_iterations + run.grants.get("iterations", 0)
-    return Cause("iteration", Sentence("cause.iteration"), "iterations" if full else None)
+    return Cause("iteration", Sentence("all steps have run"), "iterations" if full else None)
 
 
 def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
@@ -104,9 +108,17 @@ def may_iterate(run: Run, limits: Limits, rounds: Rounds) -> bool:
 def ask_about(run: Run, cause: Cause) -> QuestionAsked:
     """Returns the question whether a run may make more plans than its limit."""
     if cause.limit == "replans":
-        text = Sentence("question.replans", count=run.replans, reason=cause.text)
+        text = Sentence(
+            "{count} plans did not succeed ({reason}). Make another one?",
+            count=run.replans,
+            reason=cause.text,
+        )
     else:
-        text = Sentence("question.iterations", count=run.iterations + 1, reason=cause.text)
+        text = Sentence(
+            "{count} plans do not seem to be enough ({reason}). Make another one?",
+            count=run.iterations + 1,
+            reason=cause.text,
+        )
     return limit_question(run, cause.limit or "iterations", text)
 
 
@@ -180,7 +192,7 @@ def keep_finished(run: Run, answer: Plan, *, iterating: bool = False) -> Kept:
         other += [name for name in answer.by_id if name in behind & names and name not in other]
         answer = rename_steps(answer, _fresh(other, {*names, *answer.by_id}))
     else:
-        text = Sentence("ps.step_finished")
+        text = Sentence("the step is finished and stays as it was")
         problems = [problem("PS312", text, step=name) for name in other]
     rest = [step for step in answer.steps if step.id not in names]
     revision = run.plan.revision + 1
@@ -214,7 +226,7 @@ def resets(run: Run, plan: Plan) -> Iterator[AnyBody]:
         is_part = name != root and root in changed
         again = step.status in _RETRIED and (not step.rule or root in changed)
         if again or (is_part and step.status is StepStatus.DONE):
-            yield StepReset(step=name, reason=Sentence("step.plan_revised"))
+            yield StepReset(step=name, reason=Sentence("the plan was revised"))
         elif root in changed and step.wakes_at is not None:
             yield StepWaits(step=name)
 
@@ -245,7 +257,11 @@ def loop_in(
             continue
         times = max(tried.get(call, Counter()).values(), default=0)
         if times >= _MAX_REPEATS:
-            return Sentence("end.circle", callee=unit.callee, count=times)
+            return Sentence(
+                "{callee} gave the same outcome {count} times for the same arguments",
+                callee=unit.callee,
+                count=times,
+            )
     return ""
 
 

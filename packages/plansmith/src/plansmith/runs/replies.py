@@ -59,8 +59,8 @@ class Replies:
         if text:
             return without_citations(text) if self._is_used(instruction) else text
         if call.attempt < _TRIES:
-            raise ToolBusy(Sentence("model.empty_answer"))
-        return _not_worded(brief, Sentence("model.empty_answer"))
+            raise ToolBusy(Sentence("the model gave an empty answer"))
+        return _not_worded(brief, Sentence("the model gave an empty answer"))
 
     def _is_used(self, instruction: str) -> bool:
         """Tells whether other steps get the text of a reply: it has no marks of its sources."""

@@ -20,7 +20,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
 from plansmith.plan.sentence import Sentence, joined
 
-_PLAN_CHANGED: Final = Sentence("step.plan_changed")
+_PLAN_CHANGED: Final = Sentence("the plan was changed")
 _ENDED: Final = frozenset(
     {StepStatus.DONE, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED}
 )
@@ -159,8 +159,12 @@ def check_unknown(run: Run, plan: Plan) -> None:
     """Refuses a plan that changes a step while nobody knows whether it took effect."""
     for root, name in unknown_steps(run).items():
         if root not in plan.by_id or _is_changed(root, run, plan):
-            hint = Sentence("error.unknown_first", step=name)
-            raise Refused(Sentence("error.effect_unknown", step=name), hint=hint)
+            hint = Sentence(
+                "answer the question about '{step}' first: done, not_done or retry", step=name
+            )
+            raise Refused(
+                Sentence("it is not known whether '{step}' took effect", step=name), hint=hint
+            )
 
 
 def _is_open(name: str, run: Run) -> bool:

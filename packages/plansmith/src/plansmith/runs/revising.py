@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from plansmith.runs.journals import Journals
 
 _RETHINK: Final = "Steps are done. If the rest of the plan still fits, write it again unchanged."
-_NO_BUDGET: Final = Sentence("pause.replan_budget")
+_NO_BUDGET: Final = Sentence("the budget is used up")
 
 
 class Outcome(NamedTuple):
@@ -139,15 +139,24 @@ class PlanReviser:
             return _end()
         failed = failed_steps(run) if run.origin.kind == "schedule" else []
         if failed and not run.cancel_asked:
-            return _end(Sentence("end.only_approved", steps=failed[:5]))
+            return _end(
+                Sentence(
+                    "failed: {steps}; a schedule runs the plan that was approved and no other",
+                    steps=failed[:5],
+                )
+            )
         cause = cause_to_revise(run, self.limits)
         thought = rethinking(run, self.limits, journal.events)
         if thought.is_due and (cause is None or cause.kind == "iteration") and not run.cancel_asked:
-            cause = Cause("rethink", Sentence("cause.rethink", steps=thought.ended))
+            cause = Cause(
+                "rethink", Sentence("thinking the plan over after {steps}", steps=thought.ended)
+            )
         if cause is None:
             return _end()
         if cause.limit == "iterations" and self.rounds.end_at_limit:
-            return _end(Sentence("end.iterations", count=self.limits.max_iterations))
+            return _end(
+                Sentence("the limit of {count} plan iterations", count=self.limits.max_iterations)
+            )
         if cause.limit == "replans" and self.rounds.end_at_replans:
             return _end(cause.text)
         if cause.limit and run.phase is not RunStatus.REPLANNING:
@@ -217,7 +226,7 @@ class PlanReviser:
             if cause.kind == "rethink":
                 return await self._keep_plan(journal, planned)
             await journal.append(failure(planned), values=recorded_exchanges(planned))
-            return _end(joined([cause.text, Sentence("end.no_other_plan")]))
+            return _end(joined([cause.text, Sentence("no other plan was found")]))
         return await self._go_on(journal, planned, cause, read_texts=bool(texts))
 
     async def _tool_texts(self, run: Run, *, results: bool) -> tuple[ContextBlock, ...]:
@@ -236,7 +245,7 @@ class PlanReviser:
         if why:
             # As text, like every other reason why a model gave no plan.
             answer = answer.replace(reason=in_language(why, run.locale), problems=())
-        start = e.RunStarted(hash=run.plan.hash, reason=Sentence("start.plan_stands"))
+        start = e.RunStarted(hash=run.plan.hash, reason=Sentence("the plan stays as it is"))
         await journal.append(answer, start, values=recorded_exchanges(planned))
         return GOES_ON
 
@@ -255,10 +264,12 @@ class PlanReviser:
         flaw = await self._flaw(journal, kept.plan, problems)
         same = is_same(run.plan, kept.plan)
         if cause.kind == "rethink" and (same or flaw):
-            why = Sentence("replan.unchanged") if same else flaw
+            why = Sentence("thinking it over changed nothing") if same else flaw
             return await self._keep_plan(journal, planned, why)
         if flaw or (cause.kind != "rethink" and _is_done(run, kept.plan.by_id)):
-            why = flaw or ("" if cause.kind == "iteration" else Sentence("end.nothing_new"))
+            why = flaw or (
+                "" if cause.kind == "iteration" else Sentence("the new plan adds nothing")
+            )
             return _end(why and joined([cause.text, why]))
         # The goal is the person's; a new plan does not change it.
         before = run.plan
@@ -268,7 +279,7 @@ class PlanReviser:
         found = await self._uncovered(journal, plan)
         if read_texts and self.limits.tool_texts != "trust":
             found = found._replace(reasons=(Sentence("review.read_texts"), *found.reasons))
-        next_: e.AnyBody = e.RunStarted(hash=plan.hash, reason=Sentence("start.nothing_new"))
+        next_: e.AnyBody = e.RunStarted(hash=plan.hash, reason=Sentence("nothing new is touched"))
         if found.reasons:
             next_ = e.ReviewAsked(hash=plan.hash, reasons=found.reasons, drops=found.drops)
         again = list(resets(run, plan))
@@ -290,7 +301,7 @@ class PlanReviser:
             statuses={name: state.status for name, state in run.steps.items()},
             templates={**self.intake.templates, **run.templates},
         )
-        return circle or (Sentence("end.unusable_plan") if has_errors(problems) else "")
+        return circle or (Sentence("the new plan is unusable") if has_errors(problems) else "")
 
     async def _uncovered(self, journal: Journal, plan: Plan) -> Coverage:
         """Returns what a revision does that no person has approved.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plansmith.runs.execution import RunExecution
     from plansmith.runs.journals import Journals
 
-_SKIPPED: Final = Sentence("step.left_out")
+_SKIPPED: Final = Sentence("a person left it out")
 
 
 class LeftOut(NamedTuple):
@@ -30,8 +30,8 @@ class LeftOut(NamedTuple):
 
 def stale_hash(current: str) -> StaleDecision:
     """Makes the error for the approval of another plan than the current one."""
-    hint = Sentence("error.stale_hash_hint", hash=current)
-    return StaleDecision(Sentence("error.stale_hash"), hint=hint)
+    hint = Sentence("the plan now has the hash {hash}: review it again", hash=current)
+    return StaleDecision(Sentence("this is not the hash of the current plan"), hint=hint)
 
 
 def plan_to_decide(run: Run, approve: str | None) -> Plan:
@@ -41,10 +41,19 @@ def plan_to_decide(run: Run, approve: str | None) -> Plan:
     if not reviewing or run.plan is None or run.is_approved:
         approved = reviewing and run.is_approved
         state = Sentence(f"status.{'approved' if approved else run.status}")
-        hint = Sentence("error.resume_it", run=run.id) if approved else ""
-        raise StaleDecision(Sentence("error.not_waiting", run=run.id, state=state), hint=hint)
+        hint = (
+            Sentence("plansmith go {run} goes on with it, with the same options", run=run.id)
+            if approved
+            else ""
+        )
+        raise StaleDecision(
+            Sentence(
+                "run {run} does not wait for a decision: it is {state}", run=run.id, state=state
+            ),
+            hint=hint,
+        )
     if run.cancel_asked and approve is not None:
-        raise StaleDecision(Sentence("error.cancelling", run=run.id))
+        raise StaleDecision(Sentence("run {run} is being cancelled", run=run.id))
     if approve is not None and approve != run.plan.hash:
         raise stale_hash(run.plan.hash)
     return run.plan
@@ -55,7 +64,9 @@ async def append_decision(journal: Journal, *bodies: e.AnyBody, by: e.Who) -> No
     try:
         await journal.append(*bodies, by=e.actor(by))
     except StaleWriter:
-        raise StaleDecision(Sentence("error.decided_first", run=journal.id)) from None
+        raise StaleDecision(
+            Sentence("someone else decided about run {run} first", run=journal.id)
+        ) from None
 
 
 class RunStopping:
@@ -112,7 +123,9 @@ class RunStopping:
             await self._take_over(journal, by)
         if not await _instruct(journal, e.RunResumed(), by, lambda run: run.paused) and not force:
             status = Sentence(f"status.{journal.run.status.value}")
-            raise Refused(Sentence("error.not_paused", run=run_id, status=status))
+            raise Refused(
+                Sentence("run {run} is not paused: it is {status}", run=run_id, status=status)
+            )
         return await self._journals.whole(journal)
 
     async def _take_over(self, journal: Journal, by: e.Who) -> None:
@@ -124,7 +137,10 @@ class RunStopping:
             return
         async with owners.owning(journal.id, force=True) as journal.fence:
             await journal.catch_up()
-            reason = Sentence("resume.taken_over", process=process)
+            reason = Sentence(
+                "taken over from {process}: what it was calling may have taken effect",
+                process=process,
+            )
             await self.record_takeover(journal.id, reason, by=by, journal=journal)
 
     async def record_takeover(
@@ -139,7 +155,7 @@ class RunStopping:
         journal = await self._journals.load(run_id)
         if not await _instruct(journal, e.RunPaused(reason=reason), by, lambda run: not run.paused):
             status = Sentence(f"status.{journal.run.status.value}")
-            raise Refused(Sentence("error.run_is", run=run_id, status=status))
+            raise Refused(Sentence("run {run} is {status}", run=run_id, status=status))
 
     async def skip(self, run_id: str, step: str, *, by: e.Who = "") -> LeftOut:
         """Skips a step that has not started or that waits for an answer; the rest goes on.
@@ -184,18 +200,22 @@ async def _instruct(
 def _check_can_skip(run: Run, step: str) -> None:
     state = run.steps.get(step)
     if state is None:
-        hint = Sentence("error.its_steps", names=[*run.steps])
-        raise Refused(Sentence("error.no_step", run=run.id, step=step), hint=hint)
+        hint = Sentence("its steps: {names}", names=[*run.steps])
+        raise Refused(Sentence("run {run} has no step '{step}'", run=run.id, step=step), hint=hint)
     if run.status.over:
         status = Sentence(f"status.{run.status.value}")
-        raise Refused(Sentence("error.over_is", run=run.id, status=status))
+        raise Refused(Sentence("run {run} is over: it is {status}", run=run.id, status=status))
     if state.status is StepStatus.UNKNOWN or state.unsure:
-        hint = Sentence("error.answer_unknown")
-        raise Refused(Sentence("error.effect_unknown", step=step), hint=hint)
+        hint = Sentence("answer its question: done, not_done or retry")
+        raise Refused(
+            Sentence("it is not known whether '{step}' took effect", step=step), hint=hint
+        )
     if state.status not in NOT_BEGUN | {StepStatus.ASKING}:
         status = Sentence(f"status.{state.status.value}")
-        hint = Sentence("error.only_waiting")
-        raise Refused(Sentence("error.step_is", step=step, status=status), hint=hint)
+        hint = Sentence(
+            "only a step that has not started, or that waits for an answer, can be skipped"
+        )
+        raise Refused(Sentence("step '{step}' is {status}", step=step, status=status), hint=hint)
 
 
 def _skip_events(run: Run, step: str, with_it: tuple[str, ...]) -> Iterator[e.AnyBody]:
@@ -204,4 +224,6 @@ def _skip_events(run: Run, step: str, with_it: tuple[str, ...]) -> Iterator[e.An
             yield e.QuestionWithdrawn(question=name, reason=_SKIPPED)
     yield e.StepSkipped(step=step, reason=_SKIPPED)
     for name in with_it:
-        yield e.StepSkipped(step=name, reason=Sentence("step.left_out_need", step=step))
+        yield e.StepSkipped(
+            step=name, reason=Sentence("it needs {step}, which a person left out", step=step)
+        )

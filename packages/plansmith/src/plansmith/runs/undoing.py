@@ -50,8 +50,8 @@ class RunUndoing:
         self._journals.require_ours(old)
         if not old.status.over:
             state = Sentence(f"status.{old.status}")
-            hint = Sentence("error.cancel_first")
-            raise Refused(Sentence("error.run_is", run=run_id, status=state), hint=hint)
+            hint = Sentence("cancel it first, or wait until it is over")
+            raise Refused(Sentence("run {run} is {status}", run=run_id, status=state), hint=hint)
         while True:
             found = await self._found(old)
             earlier = await self._earlier(old, _names(found))
@@ -81,8 +81,11 @@ class RunUndoing:
             run = fold(events)
             count, last = count + 1, run.id
             if not run.status.over:
-                hint = Sentence("error.undo_open_hint", run=run.id)
-                raise Refused(Sentence("error.undo_open", run=run.id, old=old.id), hint=hint)
+                hint = Sentence("decide about it first: plansmith show {run}", run=run.id)
+                raise Refused(
+                    Sentence("run {run} is there to undo run {old}", run=run.id, old=old.id),
+                    hint=hint,
+                )
             steps = {step: effect for effect, step in names.items()}
             made = {name for name, state in run.steps.items() if state.status in _MADE}
             undone |= {steps[name] for name in made if name in steps}
@@ -92,15 +95,23 @@ class RunUndoing:
         self, old: Run, found: Sequence[Reversal], left: Sequence[Reversal], earlier: _Earlier
     ) -> None:
         if not found:
-            hint = Sentence("error.undo_none_hint")
-            raise Refused(Sentence("error.undo_none", run=old.id), hint=hint)
+            hint = Sentence("only a step that is done and has undo_with can be taken back")
+            raise Refused(
+                Sentence("run {run} did nothing that can be taken back", run=old.id), hint=hint
+            )
         if not left:
-            hint = Sentence("error.look_at_run", run=earlier.last)
-            raise Refused(Sentence("error.undone", run=old.id), hint=hint)
+            hint = Sentence("look at run {run}", run=earlier.last)
+            raise Refused(
+                Sentence("what run {run} did was taken back already", run=old.id), hint=hint
+            )
         if not any(each.inputs is not None for each in left):
             steps = [each.step for each in left]
-            hint = Sentence("error.undo_by_hand")
-            raise Refused(Sentence("error.undo_unknown", steps=steps), hint=hint)
+            hint = Sentence(
+                "take it back by hand: values that its undo_with refers to are not usable"
+            )
+            raise Refused(
+                Sentence("no call can be told that takes back {steps}", steps=steps), hint=hint
+            )
 
     async def _make(
         self,
@@ -177,5 +188,5 @@ def _plan(old: Run, left: Sequence[Reversal], names: Mapping[str, str]) -> Plan:
         after = [steps[-1]["id"]] if steps else []
         call = {"tool": each.tool, "inputs": each.inputs}
         steps.append({"id": names[each.effect], "title": title, "after": after, **call})
-    goal = in_language(Sentence("undo.goal", run=old.id), old.locale)
+    goal = in_language(Sentence("Take back what run {run} did", run=old.id), old.locale)
     return Plan.model_validate({"goal": goal, "locale": old.locale, "steps": steps})

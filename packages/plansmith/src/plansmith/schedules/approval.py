@@ -46,7 +46,10 @@ class StandingApproval:
         if plan.hash == schedule.approved and not changed and not alone:
             given = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
             approved = given, e.actor(schedule.approved_by)
-            why = Sentence("start.schedule", schedule=schedule.name)
+            why = Sentence(
+                "the schedule {schedule}: this plan was approved for every time it runs",
+                schedule=schedule.name,
+            )
             return [approved, e.RunStarted(hash=plan.hash, reason=why)]
         if plan.hash == schedule.approved and not changed:
             first = Sentence("second.asked", user=schedule.by)
@@ -71,7 +74,10 @@ async def need_second_scheduler(
     if source is not None:
         need_second_person(source, who, intake.policy)
     elif applies(intake.policy.second_person, acts=bool(await intake.acting(plan))):
-        raise Refused(Sentence("second.schedule"), hint=Sentence("second.hint"))
+        raise Refused(
+            Sentence("Another user has to schedule a run that you asked for"),
+            hint=Sentence("Ask somebody with the role approver or admin"),
+        )
 
 
 def requester(source: Run | None, policy: ReviewPolicy) -> str:

@@ -110,7 +110,9 @@ class Firing:
             try:
                 begun += await self._fire_due(schedule, still, now)
             except Misconfigured as error:  # such as an unknown time zone
-                await self.pause_with_reason(schedule, Sentence("schedule.no_times", error=error))
+                await self.pause_with_reason(
+                    schedule, Sentence("its times cannot be computed: {error}", error=error)
+                )
         return begun
 
     async def carried(self) -> None:
@@ -186,13 +188,13 @@ class Firing:
         one_by_one = schedule.missed is Missed.ALL and (many or kind is FireKind.LATE)
         queued = any(each.state is FireState.QUEUED for each in open_fires)
         if one_by_one or (schedule.overlap is Overlap.QUEUE and not queued):
-            return fire.replace(state=FireState.QUEUED, note=Sentence("schedule.waits_previous"))
+            return fire.replace(state=FireState.QUEUED, note=Sentence("waits for the previous run"))
         before = next(
             (each for each in open_fires if each.state is not FireState.QUEUED), open_fires[0]
         )
         waits = before.state is FireState.WAITING
         code, due = "schedule.still_waits" if waits else "schedule.still_runs", before.due
-        more = Sentence("schedule.one_queued") if queued else ""
+        more = Sentence("and one is queued") if queued else ""
         why = joined([Sentence(code, time=f"{due:%Y-%m-%d %H:%M}"), more])
         return fire.replace(state=FireState.SKIPPED, run="", note=why, ended=now)
 
@@ -226,7 +228,7 @@ class Firing:
             await hold.mark(state=FireState.FAILED, note=str(journal.damage), ended=now)
             return hold.fire
         if schedule.removed and not journal.events:
-            ending = {"note": Sentence("schedule.was_removed"), "ended": now}
+            ending = {"note": Sentence("the schedule was removed"), "ended": now}
             await hold.mark(state=FireState.CANCELLED, **ending)
         elif journal.run.status.over:
             await self._ended(schedule, hold, journal.run)
@@ -253,7 +255,9 @@ class Firing:
             error = task.exception()
             if error is not None:  # the row could not be written: the next tick repairs it
                 due = f"{hold.fire.due:%Y-%m-%d %H:%M}"
-                self._runs.planning.tell(Sentence("schedule.lost", time=due, error=str(error)))
+                self._runs.planning.tell(
+                    Sentence("a fire of {time} UTC was lost: {error}", time=due, error=str(error))
+                )
         self.changed_event.set()
 
     async def _execute(self, schedule: Schedule, hold: HeldFire) -> None:
@@ -262,7 +266,9 @@ class Firing:
         try:
             await self._make_run(schedule, hold.fire)
             if await hold.mark(state=FireState.RUNNING, note="", seen=self._runs.clock.now()):
-                begun = Sentence("schedule.begun", name=schedule.name, run=hold.fire.run)
+                begun = Sentence(
+                    "schedule {name}: run {run}", name=schedule.name, run=hold.fire.run
+                )
                 self._runs.planning.tell(begun)
                 await self._ended(schedule, hold, await self.execute_run(hold.fire.run))
             else:
@@ -271,7 +277,7 @@ class Firing:
             pass  # another process or a later tick executes it
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure
             ending = {
-                "note": Sentence("schedule.not_executed", error=error),
+                "note": Sentence("it could not be executed: {error}", error=error),
                 "ended": self._runs.clock.now(),
             }
             await hold.mark(state=FireState.FAILED, **ending)
@@ -283,7 +289,10 @@ class Firing:
         """Cancels a run that was made when another process had ended its fire: it told so."""
         rows = await self.store.fires(fire.schedule, limit=_MAX_PARALLEL)
         if any(row.key == fire.key and not row.state.open for row in rows):
-            await self._runs.stopping.cancel(fire.run, reason=Sentence("schedule.fire_over"))
+            await self._runs.stopping.cancel(
+                fire.run,
+                reason=Sentence("another process had already given this time of the schedule up"),
+            )
 
     async def _heartbeat(self, hold: HeldFire) -> None:
         while True:
@@ -328,7 +337,9 @@ class Firing:
             why = _why(run)
             await hold.mark(state=state, note=why, seen=now, ended=now)
             shown = {"state": Sentence(f"fire.{state.value}"), "reason": why}
-            self._runs.planning.tell(Sentence("schedule.ended", name=schedule.name, **shown))
+            self._runs.planning.tell(
+                Sentence("schedule {name}: {state} {reason}", name=schedule.name, **shown)
+            )
             if state is FireState.FAILED:
                 await self.pause_if_failing(schedule)
         elif not isinstance(next_move(run), MakePlan | Execute | Conclude):
@@ -342,14 +353,16 @@ class Firing:
         if count < schedule.max_failures:
             return False
         notes = [fire.note for fire in recent if fire.state is FireState.FAILED and fire.note]
-        failed = Sentence("schedule.failures", count=count)
-        last = Sentence("schedule.last_failure", note=notes[0]) if notes else ""
+        failed = Sentence("{count} fires in a row failed", count=count)
+        last = Sentence("the last: {note}", note=notes[0]) if notes else ""
         await self.pause_with_reason(schedule, joined([failed, last]))
         return True
 
     async def pause_with_reason(self, schedule: Schedule, reason: str) -> None:
         """Pauses a schedule automatically, with a reason."""
-        self._runs.planning.tell(Sentence("schedule.is_paused", name=schedule.name, reason=reason))
+        self._runs.planning.tell(
+            Sentence("schedule {name} is paused: {reason}", name=schedule.name, reason=reason)
+        )
         await self.changed(schedule, paused=True, reason=reason)
 
     async def changed(self, schedule: Schedule, **changes: Any) -> Schedule:
@@ -390,7 +403,7 @@ def _why(run: Run) -> str:
 def _waits_for(run: Run) -> str:
     """Says what a run waits for, in a few words."""
     if isinstance(next_move(run), AwaitReview):
-        return Sentence("schedule.waits_approval")
+        return Sentence("waits for your approval")
     if run.questions:
         return f"asks: {next(iter(run.questions.values())).text}"
     return f"is {run.status.value}{f': {run.reason}' if run.reason else ''}"

@@ -19,7 +19,9 @@ def free_name(schedule: Schedule, others: Sequence[Schedule], *, wanted: str) ->
     taken = {each.name.lower() for each in others}
     if wanted:
         if " ".join(wanted.split()).lower() in taken:
-            raise Refused(Sentence("error.name_taken", name=wanted))
+            raise Refused(
+                Sentence("there is a schedule '{name}' already; use another name", name=wanted)
+            )
         return wanted
     text = schedule.request or (schedule.plan.goal if schedule.plan else "")
     words = "".join(each if each.isprintable() else " " for each in text or schedule.template)

@@ -49,7 +49,12 @@ class Schedules(Protocol):
 def refuse_parts(plan: Plan | None) -> None:
     """Refuses one schedule for a plan whose steps run at different times."""
     if plan is not None and plan.schedules:
-        raise Refused(Sentence("error.parts"), hint=Sentence("error.parts_hint"))
+        raise Refused(
+            Sentence("the steps of this plan run at different times"),
+            hint=Sentence(
+                "submit the plan and schedule its run, which makes a schedule for each time"
+            ),
+        )
 
 
 async def source_run(run_id: str, runs: RunService) -> Run:
@@ -88,7 +93,9 @@ async def schedule_parts(
 
 async def set_aside(run_id: str, made: list[Schedule], *, by: e.Who, runs: RunService) -> None:
     """Ends a run whose plan became schedules."""
-    reason = Sentence("end.as_schedule", schedule=", ".join(each.name for each in made))
+    reason = Sentence(
+        "it runs as the schedule {schedule}", schedule=", ".join(each.name for each in made)
+    )
     await runs.set_aside(run_id, reason=reason, by=by)
 
 
@@ -96,15 +103,19 @@ def _approved(source: Run, approve: str, by: e.Who) -> Plan:
     """Returns the plan of a run, if a person approves exactly this plan."""
     plan = source.plan
     if e.actor(by).kind != "person":
-        raise Refused(Sentence("schedule.kind_no_approval", kind=e.actor(by).kind))
+        raise Refused(Sentence("a {kind} cannot approve a schedule", kind=e.actor(by).kind))
     if plan is None or source.status.over:
         state = Sentence(f"status.{source.status}")
-        raise Refused(Sentence("error.no_plan_to_schedule", run=source.id, state=state))
+        raise Refused(
+            Sentence("run {run} has no plan to schedule: it is {state}", run=source.id, state=state)
+        )
     if all(part.timing is None for part in parts(plan)):
-        raise Refused(Sentence("error.nothing_repeats", run=source.id), hint="run it")
+        raise Refused(
+            Sentence("no step of run {run} is to be repeated", run=source.id), hint="run it"
+        )
     if approve != plan.hash:
-        hint = Sentence("error.plan_hash_hint", hash=plan.hash)
-        raise StaleDecision(Sentence("error.plan_hash"), hint=hint)
+        hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
+        raise StaleDecision(Sentence("this is not the hash of the plan"), hint=hint)
     return plan
 
 

@@ -43,14 +43,21 @@ def reasons_attended(
     reasons: list[str] = []
     # For example a plan that only replies that it cannot be done.
     if not any(isinstance(step, ToolStep | AgentStep) for step, _ in calls):
-        reasons.append(Sentence("schedule.does_nothing"))
+        reasons.append(Sentence("it calls no tool and no agent, so nothing would be done"))
     for step, data in calls:
         match step:
             case AskStep():
-                reasons.append(Sentence("schedule.asks", step=step.id))
+                reasons.append(Sentence("{step} asks a person", step=step.id))
             case AgentStep(agent=name) if not may_run_unattended(agents.get(name)):
-                card = Sentence("schedule.no_skill")
-                reasons.append(Sentence("schedule.calls_agent", step=step.id, name=name, why=card))
+                card = Sentence("its card shows no monitoring or notification skill")
+                reasons.append(
+                    Sentence(
+                        "{step} calls the agent {name}, and {why}",
+                        step=step.id,
+                        name=name,
+                        why=card,
+                    )
+                )
             case ToolStep() | AgentStep() if data and limits.data != "show":
                 changes = [
                     name

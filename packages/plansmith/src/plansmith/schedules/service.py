@@ -164,10 +164,15 @@ class Schedules:
     def _new(self, fields: dict[str, Any]) -> Schedule:
         refuse_parts(fields["plan"])
         if fields["timing"] is None:
-            raise Misconfigured(Sentence("error.no_times"), hint=Sentence("schedule.give_timing"))
+            raise Misconfigured(
+                Sentence("the schedule has no times"),
+                hint=Sentence("give a timing, such as daily_at"),
+            )
         if (team := self._runs.journals.team) is not None:
-            hint = Sentence("schedule.run_yourself")
-            raise Refused(Sentence("schedule.no_team", name=team.name), hint=hint)
+            hint = Sentence("run it yourself: schedules cannot set up a team")
+            raise Refused(
+                Sentence("the {name} team cannot be scheduled", name=team.name), hint=hint
+            )
         starts = dict.fromkeys(("created", "settled", "watched"), self._runs.clock.now())
         own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.recorded_folder}
         return check_times(make_schedule(own | fields | starts))
@@ -178,16 +183,18 @@ class Schedules:
         """Returns the schedule with a person's approval of exactly the plan it runs."""
         who = e.actor(by)
         if who.kind != "person":
-            raise Refused(Sentence("schedule.kind_no_approval", kind=who.kind))
+            raise Refused(Sentence("a {kind} cannot approve a schedule", kind=who.kind))
         plan = await self.firing.plan_of(schedule)
         if plan is None:
             return schedule.replace(approved=approve, approved_by=who.name if approve else "")
         await self.require_unattended(plan)
         if approve != plan.hash:
-            hint = Sentence("error.plan_hash_hint", hash=plan.hash)
+            hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
             if approve:
-                raise StaleDecision(Sentence("error.plan_hash"), hint=hint)
-            raise Refused(Sentence("error.unattended"), hint=hint)
+                raise StaleDecision(Sentence("this is not the hash of the plan"), hint=hint)
+            raise Refused(
+                Sentence("a scheduled plan runs unattended and needs approval"), hint=hint
+            )
         await need_second_scheduler(plan, who, source, self._runs.intake)
         kept = plan if schedule.plan is not None else None
         tools = await self._runs.intake.definitions(plan)
@@ -207,8 +214,8 @@ class Schedules:
             plan, limits=self._runs.execution.limits, **await self._runs.intake.known(plan)
         )
         if reasons:
-            why = Sentence("error.attended", reasons=joined(reasons))
-            raise Refused(why, hint=Sentence("error.attended_hint"))
+            why = Sentence("this plan cannot run unattended: {reasons}", reasons=joined(reasons))
+            raise Refused(why, hint=Sentence("change the plan, or run it yourself"))
 
     async def all(self) -> list[Schedule]:
         """Returns all schedules that are not removed, oldest first."""
@@ -227,10 +234,10 @@ class Schedules:
         if not found and len(wanted) >= _MIN_PREFIX:
             found = [each for each in schedules if each.id.startswith(wanted)]
         if not found:
-            hint = Sentence("schedule.list_lists")
-            raise NotFound(Sentence("error.no_schedule", name=name), hint=hint)
+            hint = Sentence("plansmith schedule list lists them")
+            raise NotFound(Sentence("there is no schedule '{name}'", name=name), hint=hint)
         if len(found) > 1:
-            hint = Sentence("schedule.give_id", ids=[each.id for each in found[:3]])
+            hint = Sentence("give an id: {ids}", ids=[each.id for each in found[:3]])
             raise Misconfigured(f"{name!r} fits {len(found)} schedules", hint=hint)
         return found[0]
 
@@ -284,8 +291,8 @@ class Schedules:
         Args:
             reason: Why, for the list.
         """
-        who = e.actor(by).label or Sentence("who.person")
-        reason = reason or Sentence("schedule.paused_by", who=who)
+        who = e.actor(by).label or Sentence("a person")
+        reason = reason or Sentence("paused by {who}", who=who)
         return await self.firing.changed(await self.get(name), paused=True, reason=reason)
 
     async def resume(self, name: str) -> Schedule:
@@ -296,9 +303,9 @@ class Schedules:
         """
         schedule = await self._own_schedule(name)
         if not schedule.paused:
-            raise Refused(Sentence("error.schedule_runs", name=schedule.name))
+            raise Refused(Sentence("schedule {name} is not paused", name=schedule.name))
         now = self._runs.clock.now()
-        passed = passed_over(schedule, now, Sentence("schedule.passed_paused"))
+        passed = passed_over(schedule, now, Sentence("passed while it was paused"))
         if passed is not None:
             row = self._row(schedule, passed[0], now, state=FireState.MISSED, note=passed[1])
             await self.shelf.put_fire(row.replace(ended=now))
@@ -336,7 +343,7 @@ class Schedules:
         schedule = await self._own_schedule(name)
         now = self._runs.clock.now()
         if until > now or since >= until:
-            raise Misconfigured(Sentence("schedule.bad_range"))
+            raise Misconfigured(Sentence("`until` must be in the past, and `since` before it"))
         queued: list[Fire] = []
         taken: list[Fire] = []
         for at in past_times(schedule, since=since, until=until):
@@ -385,7 +392,9 @@ class Schedules:
                 await self.tick()
                 wait = min(look_s, await self._until_next())
             except PlansmithError as error:
-                self._runs.planning.tell(Sentence("schedule.unreadable", error=str(error)))
+                self._runs.planning.tell(
+                    Sentence("the schedules could not be read: {error}", error=str(error))
+                )
             await first_of(self._runs.clock.sleep(wait), self.firing.changed_event.wait())
 
     async def _until_next(self) -> float:

@@ -27,8 +27,8 @@ class ScheduleStore:
 
     def __init__(self, store: PlanStore) -> None:
         if not isinstance(store, Records):
-            hint = Sentence("error.use_other_store")
-            raise Misconfigured(Sentence("schedule.not_kept"), hint=hint)
+            hint = Sentence("use SQLite or PostgreSQL")
+            raise Misconfigured(Sentence("this store cannot keep schedules"), hint=hint)
         self._records: Records = store
 
     async def put_schedule(self, schedule: Schedule) -> bool:

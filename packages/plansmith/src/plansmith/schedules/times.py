@@ -26,12 +26,18 @@ def check_times(schedule: Schedule) -> Schedule:
         schedule.timing, after=schedule.settled, anchor=schedule.created, count=_AHEAD
     )
     if not upcoming:
-        past = Sentence("error.past", timing=str(schedule.timing))
-        raise Refused(past, hint=Sentence("error.past_hint"))
+        past = Sentence("{timing} is in the past", timing=str(schedule.timing))
+        raise Refused(past, hint=Sentence("give a time in the future"))
     gaps = [after - before for before, after in pairwise(upcoming)]
     if gaps and timedelta(seconds=schedule.jitter_seconds) >= min(gaps):
-        hint = Sentence("schedule.less_jitter", most=f"{min(gaps).total_seconds():g}")
-        raise Misconfigured(Sentence("schedule.jitter", seconds=schedule.jitter_seconds), hint=hint)
+        hint = Sentence(
+            "give less than {most}, the seconds between two fires",
+            most=f"{min(gaps).total_seconds():g}",
+        )
+        raise Misconfigured(
+            Sentence("jitter_seconds is too large: {seconds}", seconds=schedule.jitter_seconds),
+            hint=hint,
+        )
     return schedule
 
 
@@ -42,8 +48,8 @@ def past_times(schedule: Schedule, *, since: datetime, until: datetime) -> list[
     for at in due(schedule.timing, after=before, until=until, anchor=schedule.created):
         found.append(at)
         if len(found) > MAX_BACKFILLED:
-            hint = Sentence("schedule.shorter", most=MAX_BACKFILLED)
-            raise Refused(Sentence("schedule.too_many"), hint=hint)
+            hint = Sentence("at most {most} at a time: choose a shorter time", most=MAX_BACKFILLED)
+            raise Refused(Sentence("that would be too many fires"), hint=hint)
     return found
 
 

@@ -32,17 +32,23 @@ def back_up(store: Path, target: Path, *, force: bool = False, tell: Tell) -> Co
     """Copies a store to a file, as it is at one moment, while others write; all or nothing."""
     if not store.is_file():
         raise Misconfigured(
-            Sentence("store.absent", store=store), hint=Sentence("store.name_other")
+            Sentence("there is no store {store}", store=store),
+            hint=Sentence("--store names another one"),
         )
     if target.exists() and not force:
-        raise Refused(Sentence("store.exists", file=target), hint=Sentence("store.force_replaces"))
+        raise Refused(
+            Sentence("{file} is there already", file=target), hint=Sentence("--force replaces it")
+        )
     protect(beside([store]))
     if not may_write(target):
-        raise Refused(Sentence("file.protected", name=target), hint=Sentence("store.name_other"))
+        raise Refused(
+            Sentence("{name} may not be changed from here", name=target),
+            hint=Sentence("--store names another one"),
+        )
     with _new_file(target) as copy:
         with closing(open_database(store)) as source:
             _copy(source, copy, tell)
-        tell(Sentence("store.checking_copy"))
+        tell(Sentence("checking the copy"))
         runs = _checked(copy)
         _sync(copy)
         with converting_errors(target), _alone(target) if target.exists() else nullcontext():
@@ -60,7 +66,7 @@ def checked_copy(source: Path, store: Path, *, tell: Tell) -> Generator[Path]:
     """
     if not source.is_file():
         raise Misconfigured(
-            Sentence("error.no_file_there", file=source), hint=Sentence("error.check_path")
+            Sentence("there is no file {file}", file=source), hint=Sentence("check the path")
         )
     store.parent.mkdir(parents=True, exist_ok=True)
     with _new_file(store) as copy:
@@ -69,7 +75,7 @@ def checked_copy(source: Path, store: Path, *, tell: Tell) -> Generator[Path]:
             with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as given:
                 given.execute("PRAGMA trusted_schema = OFF")
                 _copy(given, copy, tell)
-        tell(Sentence("store.checking_copy"))
+        tell(Sentence("checking the copy"))
         _checked(copy)
         _refuse_code(copy)
         yield copy
@@ -83,7 +89,9 @@ def put_in_place(copy: Path, store: Path) -> Path | None:
         return None
     with converting_errors(store), _alone(store):
         if old.exists():
-            raise Refused(Sentence("store.exists", file=old), hint=Sentence("store.move_away"))
+            raise Refused(
+                Sentence("{file} is there already", file=old), hint=Sentence("move it away")
+            )
         os.link(store, old)
         copy.replace(store)
     _sync(store.parent)
@@ -143,11 +151,12 @@ def _checked(copy: Path) -> int:
         flaws = [str(row[0]) for row in found.execute("PRAGMA integrity_check(3)")]
         if flaws != ["ok"]:
             raise JournalDamaged(
-                Sentence("store.backup_damaged", flaw=flaws[0]), hint=Sentence("store.other_backup")
+                Sentence("it is damaged: {flaw}", flaw=flaws[0]),
+                hint=Sentence("use another backup"),
             )
         tables = {str(row[0]) for row in found.execute("SELECT name FROM sqlite_master")}
         if not {"runs", "events", "contents"} <= tables:
-            raise Refused(Sentence("store.not_ours"))
+            raise Refused(Sentence("this is not a store of Plansmith"))
         return int(found.execute("SELECT count(*) FROM runs").fetchone()[0])
 
 
@@ -161,7 +170,7 @@ def _refuse_code(copy: Path) -> None:
     with closing(sqlite3.connect(copy)) as found:
         strange = [str(row[1]) for row in found.execute(wanted) if row not in known]
     if strange:
-        raise Refused(Sentence("store.has_code", name=strange[0]))
+        raise Refused(Sentence("the file has code of its own in it: {name}", name=strange[0]))
 
 
 @contextmanager
@@ -176,8 +185,10 @@ def _alone(store: Path) -> Generator[None]:
         except sqlite3.OperationalError as error:
             if not is_locked(error):
                 raise
-            hint = Sentence("store.stop_users")
-            raise Refused(Sentence("store.in_use", store=store), hint=hint) from None
+            hint = Sentence("stop the server and the commands that use it, then try again")
+            raise Refused(
+                Sentence("another process uses {store}", store=store), hint=hint
+            ) from None
         yield
     finally:
         connection.close()

@@ -91,7 +91,7 @@ class BetweenCommits(Request):
 
 def closed() -> JournalError:
     """Returns the error for using a closed store."""
-    return JournalError(Sentence("store.closed"), hint=Sentence("store.open_new"))
+    return JournalError(Sentence("the store is closed"), hint=Sentence("open a new one"))
 
 
 def settle(requests: Iterable[Request]) -> None:

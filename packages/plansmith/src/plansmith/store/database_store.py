@@ -287,7 +287,7 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords):
         """Describes the runs that were written and are no longer there."""
         [[should]] = await self._database.query(sql.TALLY, {})
         short = should - len(await self.runs())
-        return [Sentence("journal.runs_lost", count=short, total=should)] if short > 0 else []
+        return [Sentence("{count} of {total} runs", count=short, total=should)] if short > 0 else []
 
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing or altered."""

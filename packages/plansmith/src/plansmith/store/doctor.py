@@ -48,7 +48,7 @@ async def diagnose(
     if kind is not None:
         findings = await kind.examine(url)
     elif url.startswith("memory"):
-        return [Finding("ok", "store", Sentence("doctor.in_memory"))]
+        return [Finding("ok", "store", Sentence("in memory: there is nothing to check"))]
     else:
         findings = await asyncio.to_thread(lambda: list(_diagnose_file(sqlite_path(url))))
     if all(found.level not in ("error", "note") for found in findings):
@@ -90,8 +90,8 @@ async def _verified(store: PlanStore, run: str) -> Journal:
 
 def _without(journal: Journal) -> str:
     if journal.run.status.over:
-        return Sentence("doctor.restore_over")
-    return Sentence("doctor.repair", run=journal.id)
+        return Sentence("restore the store from a backup; the run itself is over")
+    return Sentence("`plansmith store repair {run}` continues without it", run=journal.id)
 
 
 async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
@@ -111,7 +111,12 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
             damaged.append(finding_of(f"run {each.run}", error))
         else:
             wrong += [] if _agrees(each, found) else [(each.last, found)]
-    summary = Sentence("doctor.verified", done=len(some), count=count, damaged=len(damaged))
+    summary = Sentence(
+        "{done} of {count} runs verified, {damaged} damaged",
+        done=len(some),
+        count=count,
+        damaged=len(damaged),
+    )
     level: Literal["ok", "warning"] = "warning" if damaged else "ok"
     journals = Finding(level, "journals", summary)
     summaries = await _summaries(examined, wrong)
@@ -121,8 +126,22 @@ async def _diagnose_runs(store: Any, sample: int | None) -> list[Finding]:
 
 async def _deleted(store: _Examined) -> list[Finding]:
     """Returns the calls of deleted runs whose outcome nobody knows, the newest ones."""
-    found, hint = (await store.tombstones())[-_SHOWN:], Sentence("doctor.tombstone_hint")
-    told = [(f"run {each['run']}", Sentence("doctor.tombstone", **each)) for each in found]
+    found, hint = (
+        (await store.tombstones())[-_SHOWN:],
+        Sentence("find out there, by hand: the journal is gone"),
+    )
+    told = [
+        (
+            f"run {each['run']}",
+            Sentence(
+                "{deleted_by} deleted it while nobody knew whether {callee} "
+                "took effect (step {step}, called at {began_at}, inputs "
+                "{inputs})",
+                **each,
+            ),
+        )
+        for each in found
+    ]
     return [Finding("warning", subject, text, hint) for subject, text in told]
 
 
@@ -136,21 +155,28 @@ def _agrees(stored: Headline, found: RunSummary) -> bool:
 async def _summaries(store: _Examined, wrong: Sequence[tuple[int, RunSummary]]) -> Finding:
     """Stores the right summaries instead of wrong ones."""
     if not wrong:
-        return Finding("ok", "summaries", Sentence("doctor.summaries_right"))
+        return Finding("ok", "summaries", Sentence("they agree with the journals"))
     try:
         await store.keep_summaries(wrong)
     except PlansmithError as error:
         return finding_of("summaries", error)
     runs = [summary.run for _, summary in wrong[:_SHOWN]]
-    what = Sentence("doctor.summaries_wrong", count=len(wrong), runs=runs)
+    what = Sentence(
+        "{count} did not agree with the journals, and were made again: {runs}",
+        count=len(wrong),
+        runs=runs,
+    )
     return Finding("warning", "summaries", what)
 
 
 async def missing_runs(store: Any) -> list[Finding]:
     """Returns runs that were written and are no longer there."""
-    hint = Sentence("doctor.restore_missing")
+    hint = Sentence("restore the store from a backup; nothing of them is left to be repaired")
     found = await store.missing() if hasattr(store, "missing") else ()
-    return [Finding("error", "missing", Sentence("doctor.gone", run=each), hint) for each in found]
+    return [
+        Finding("error", "missing", Sentence("written and gone: {run}", run=each), hint)
+        for each in found
+    ]
 
 
 async def _values(store: _Examined) -> Finding:
@@ -158,8 +184,8 @@ async def _values(store: _Examined) -> Finding:
         unused = await store.unmentioned()
     except PlansmithError as error:
         return finding_of("values", error)
-    summary = Sentence("doctor.unused_values", count=unused)
-    return Finding("ok", "values", summary, Sentence("doctor.retention") if unused else "")
+    summary = Sentence("{count} values are mentioned by no event", count=unused)
+    return Finding("ok", "values", summary, Sentence("retention removes them") if unused else "")
 
 
 def finding_of(subject: str, error: PlansmithError) -> Finding:
@@ -170,11 +196,14 @@ def finding_of(subject: str, error: PlansmithError) -> Finding:
 def _diagnose_file(path: Path) -> Iterator[Finding]:
     if not path.is_file():
         yield Finding(
-            "note", "file", Sentence("doctor.no_file", path=path), Sentence("doctor.made_when_used")
+            "note",
+            "file",
+            Sentence("there is no {path}", path=path),
+            Sentence("it is made when first used"),
         )
         return
-    size = Sentence("amount.bytes", count=path.stat().st_size)
-    yield Finding("ok", "file", Sentence("doctor.file_size", path=str(path), size=size))
+    size = Sentence("{count} bytes", count=path.stat().st_size)
+    yield Finding("ok", "file", Sentence("{path}, {size}", path=str(path), size=size))
     yield _free_space(path)
     try:
         # Not read-only: SQLite could not look at the log of a crashed writer then.
@@ -198,22 +227,35 @@ def _diagnose_file(path: Path) -> Iterator[Finding]:
 def _free_space(path: Path) -> Finding:
     free = shutil.disk_usage(path.parent).free
     level: Literal["ok", "warning"] = "warning" if free < _LITTLE_ROOM else "ok"
-    return Finding(level, "disk", Sentence("doctor.free", size=f"{free / 1e6:,.0f}"))
+    return Finding(level, "disk", Sentence("{size} MB are free", size=f"{free / 1e6:,.0f}"))
 
 
 def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
     if not ours:
-        hint = Sentence("store.own_file")
-        return Finding("error", "schema", Sentence("doctor.not_a_store", path=path), hint)
+        hint = Sentence("give the store a file of its own")
+        return Finding(
+            "error", "schema", Sentence("{path} is not a store of Plansmith", path=path), hint
+        )
     if version > VERSION:
-        summary = Sentence("doctor.newer_schema", version=version, known=VERSION)
-        return Finding("error", "schema", summary, Sentence("doctor.use_newer"))
+        summary = Sentence(
+            "version {version}, and this Plansmith knows {known}", version=version, known=VERSION
+        )
+        return Finding(
+            "error", "schema", summary, Sentence("use the newer Plansmith that wrote it")
+        )
     if version < VERSION:
-        older = Sentence("store.older", name=path, version=version, known=VERSION)
-        return Finding("error", "schema", older, Sentence("store.use_new_store"))
-    return Finding("ok", "schema", Sentence("doctor.version", version=version))
+        older = Sentence(
+            "{name} has schema version {version}, and this Plansmith reads {known} only",
+            name=path,
+            version=version,
+            known=VERSION,
+        )
+        return Finding(
+            "error", "schema", older, Sentence("use the Plansmith that wrote it, or another store")
+        )
+    return Finding("ok", "schema", Sentence("version {version}", version=version))
 
 
 def _log(connection: sqlite3.Connection, path: Path) -> Finding:
@@ -221,9 +263,15 @@ def _log(connection: sqlite3.Connection, path: Path) -> Finding:
     log = path.with_name(f"{path.name}-wal")
     size = log.stat().st_size if log.is_file() else 0
     if size > _LONG_LOG:
-        hint = Sentence("doctor.log_held")
-        return Finding("warning", "log", Sentence("doctor.log_long", size=size), hint)
-    return Finding("ok", "log", Sentence("doctor.log_mode", mode=mode, size=size))
+        hint = Sentence(
+            "a reader may hold it open; it shrinks when all processes have closed the store"
+        )
+        return Finding(
+            "warning", "log", Sentence("the write-ahead log has {size} bytes", size=size), hint
+        )
+    return Finding(
+        "ok", "log", Sentence("mode {mode}, write-ahead log of {size} bytes", mode=mode, size=size)
+    )
 
 
 def _lock(connection: sqlite3.Connection, path: Path) -> Finding:
@@ -233,19 +281,22 @@ def _lock(connection: sqlite3.Connection, path: Path) -> Finding:
     except sqlite3.Error as error:
         if not is_locked(error):
             raise
-        owners = [*map(str, lock_owners(path))] or Sentence("doctor.not_known")
+        owners = [*map(str, lock_owners(path))] or Sentence("unknown")
         return Finding(
-            "warning", "lock", Sentence("doctor.writing", owners=owners), Sentence("doctor.end_it")
+            "warning",
+            "lock",
+            Sentence("another process is writing: {owners}", owners=owners),
+            Sentence("if it hangs, end it"),
         )
-    return Finding("ok", "lock", Sentence("doctor.unlocked"))
+    return Finding("ok", "lock", Sentence("free"))
 
 
 def _integrity(connection: sqlite3.Connection, path: Path) -> Finding:
     rows = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(5)")]
     if rows != ["ok"]:
-        hint = Sentence("doctor.restore_file", path=path)
+        hint = Sentence("restore {path} from a backup", path=path)
         return Finding("error", "integrity", "; ".join(rows), hint)
-    return Finding("ok", "integrity", Sentence("doctor.pages_fine"))
+    return Finding("ok", "integrity", Sentence("every page is well-formed"))
 
 
 def lock_owners(path: Path) -> list[int]:

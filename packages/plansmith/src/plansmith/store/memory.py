@@ -68,15 +68,20 @@ class MemoryStore:
             return
         run = events[0].run
         if term and (run not in self._claims or self._claims[run].term != term):
-            raise RunTakenOver(sentence.Sentence("journal.taken_over", run=run))
+            raise RunTakenOver(
+                sentence.Sentence("run {run} was taken over by another process", run=run)
+            )
         journal = self._events.get(run, [])
         for number, event in enumerate(events, start=len(journal) + 1):
             if event.run != run or event.number != number:
                 raise StaleWriter(
                     sentence.Sentence(
-                        "journal.misfit", number=event.number, run=event.run, before=number - 1
+                        "event {number} of run {run} does not follow event {before}",
+                        number=event.number,
+                        run=event.run,
+                        before=number - 1,
                     ),
-                    hint=sentence.Sentence("journal.read_again"),
+                    hint=sentence.Sentence("read the run again and decide again"),
                 )
         # Kept as text, so that nobody can change it through a shared dictionary.
         for value in values:
@@ -204,7 +209,9 @@ class MemoryStore:
     async def get(self, digest: str) -> Json:
         """Returns the value of a content hash."""
         if digest not in self._values:
-            raise JournalDamaged(sentence.Sentence("journal.no_value", digest=digest))
+            raise JournalDamaged(
+                sentence.Sentence("no value is stored under {digest}", digest=digest)
+            )
         return data.parse_json(self._values[digest])
 
     async def get_many(self, digests: Sequence[str]) -> Sequence[Json]:
@@ -221,7 +228,9 @@ class MemoryStore:
         journal = self._events.get(run, [])
         before = journal[after - 1].hash if 0 < after <= len(journal) else None
         if before is None or (events and events[0].before != before):
-            raise StaleWriter(sentence.Sentence("journal.event_changed", number=after, run=run))
+            raise StaleWriter(
+                sentence.Sentence("event {number} of run {run} has changed", number=after, run=run)
+            )
         moved = journal[after:]
         self._aside.setdefault(run, []).extend(moved)
         del journal[after:]

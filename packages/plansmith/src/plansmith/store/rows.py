@@ -20,7 +20,9 @@ from plansmith.plan.events import Event, stored_event
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound
 
-DOCTOR: Final = Sentence("journal.doctor")
+DOCTOR: Final = Sentence(
+    "`plansmith store doctor` says what is damaged, and what can be done about it"
+)
 COLUMNS: Final = "number, at, by, type, hash, body"
 SUMMARY_COLUMNS: Final = "number, day, tokens, cost, planning, body"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -83,15 +85,20 @@ def rows_of(events: Sequence[Event]) -> list[Cells]:
 def stale(run: str, number: int) -> StaleWriter:
     """Returns the error for an event that does not follow the stored ones."""
     return StaleWriter(
-        Sentence("journal.not_last", number=number, run=run),
-        hint=Sentence("journal.read_again"),
+        Sentence(
+            "event {number} of run {run} does not follow the last one stored",
+            number=number,
+            run=run,
+        ),
+        hint=Sentence("read the run again and decide again"),
     )
 
 
 def taken_over(run: str) -> RunTakenOver:
     """Returns the error for an append under a term that no longer holds."""
     return RunTakenOver(
-        Sentence("journal.taken_over", run=run), hint=Sentence("journal.nothing_written")
+        Sentence("run {run} was taken over by another process", run=run),
+        hint=Sentence("nothing was written here since"),
     )
 
 
@@ -104,7 +111,7 @@ def read_journal(run: str, rows: Sequence[Sequence[Any]], *, after: int) -> list
     cells = [row[1:] for row in rows if row[1] is not None]
     last, found = rows[-1][0] if rows else 0, cells[-1][0] if cells else 0
     if found != last and after <= last:
-        raise JournalDamaged(Sentence("journal.end_missing", run=run), hint=DOCTOR)
+        raise JournalDamaged(Sentence("the end of run {run} is missing", run=run), hint=DOCTOR)
     return list(_read(run, cells, after=after))
 
 
@@ -116,7 +123,7 @@ def sound_part(run: str, rows: Iterable[Sequence[Any]], *, last: int) -> Sound:
     except JournalDamaged as damage:
         return Sound(events, last, damage.message)
     if len(events) < last:
-        return Sound(events, last, Sentence("journal.end_missing", run=run))
+        return Sound(events, last, Sentence("the end of run {run} is missing", run=run))
     return Sound(events, len(events))
 
 
@@ -124,7 +131,10 @@ def _read(run: str, rows: Iterable[Sequence[Any]], *, after: int) -> Iterator[Ev
     before, expected = "", after or 1
     for cells in rows:
         if cells[0] != expected:
-            raise JournalDamaged(Sentence("journal.missing", number=expected, run=run), hint=DOCTOR)
+            raise JournalDamaged(
+                Sentence("event {number} of run {run} is missing", number=expected, run=run),
+                hint=DOCTOR,
+            )
         if not all(isinstance(cell, str) for cell in cells[1:]):
             raise _altered(run, expected)
         if expected > after:
@@ -149,7 +159,9 @@ def _event(run: str, cells: Sequence[Any], before: str) -> Event:
 
 
 def _altered(run: str, number: int) -> JournalDamaged:
-    return JournalDamaged(Sentence("journal.altered", number=number, run=run), hint=DOCTOR)
+    return JournalDamaged(
+        Sentence("event {number} of run {run} was altered", number=number, run=run), hint=DOCTOR
+    )
 
 
 def head_of(run: str, number: int, kind: Any, at: Any, created: Any) -> RunHead:
@@ -170,7 +182,9 @@ def read_value(digest: str, text: object) -> Json:
     """Parses a stored value and checks its content hash."""
     data = text.encode(errors="replace") if isinstance(text, str) else b""
     if sha256(data).hexdigest() != digest:
-        raise JournalDamaged(Sentence("journal.value_altered", digest=digest), hint=DOCTOR)
+        raise JournalDamaged(
+            Sentence("the value stored under {digest} was altered", digest=digest), hint=DOCTOR
+        )
     return parse_json(data)
 
 
@@ -181,4 +195,4 @@ def day_of(moment: datetime) -> str:
 
 def no_value(digest: str) -> JournalDamaged:
     """Returns the error for a content hash under which nothing is stored."""
-    return JournalDamaged(Sentence("journal.no_value", digest=digest), hint=DOCTOR)
+    return JournalDamaged(Sentence("no value is stored under {digest}", digest=digest), hint=DOCTOR)

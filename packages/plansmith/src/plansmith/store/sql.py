@@ -234,11 +234,21 @@ def refuse_other_version(name: str, found: int) -> None:
     """Refuses a store that another version of Plansmith wrote."""
     if found > VERSION:
         raise Misconfigured(
-            Sentence("store.newer", name=name, version=found, known=VERSION),
-            hint=Sentence("store.use_newer"),
+            Sentence(
+                "{name} has schema version {version}, and this Plansmith knows {known}",
+                name=name,
+                version=found,
+                known=VERSION,
+            ),
+            hint=Sentence("use the newer Plansmith that wrote it, or another store"),
         )
     if 0 < found < VERSION:
         raise Misconfigured(
-            Sentence("store.older", name=name, version=found, known=VERSION),
-            hint=Sentence("store.use_new_store"),
+            Sentence(
+                "{name} has schema version {version}, and this Plansmith reads {known} only",
+                name=name,
+                version=found,
+                known=VERSION,
+            ),
+            hint=Sentence("use the Plansmith that wrote it, or another store"),
         )

@@ -160,4 +160,6 @@ def _until_broken(rows: sqlite3.Cursor) -> Generator[tuple[Any, ...]]:
     try:
         yield from rows
     except sqlite3.Error as error:
-        raise JournalDamaged(Sentence("journal.broken_page", error=error)) from None
+        raise JournalDamaged(
+            Sentence("the rest of the journal is on a broken page: {error}", error=error)
+        ) from None

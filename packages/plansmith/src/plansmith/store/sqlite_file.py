@@ -35,7 +35,7 @@ _IN_SQLITE: Final = {
     "tenth_full": "",
     "terms": "ALTER TABLE tally ADD COLUMN terms integer NOT NULL DEFAULT 0",
 }
-_PUT_BACK: Final = Sentence("store.put_back")
+_PUT_BACK: Final = Sentence("put it back, or restart whatever uses it")
 Synchronous = Literal["full", "normal"]
 
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -81,11 +81,15 @@ class SameFile:
         except OSError:
             if self._seen is None:
                 return
-            raise StoreAway(Sentence("store.moved", path=self._path), hint=_PUT_BACK) from None
+            raise StoreAway(
+                Sentence("{path} was moved or removed", path=self._path), hint=_PUT_BACK
+            ) from None
         mark = found.st_dev, found.st_ino
         self._seen = self._seen or mark
         if mark != self._seen:
-            raise StoreAway(Sentence("store.replaced", path=self._path), hint=_PUT_BACK)
+            raise StoreAway(
+                Sentence("{path} was replaced by another file", path=self._path), hint=_PUT_BACK
+            )
 
 
 def open_database(
@@ -127,11 +131,11 @@ def converting_errors(path: Path, *, was_open: bool = False) -> Generator[None]:
         raise named(error, path, was_open=was_open) from error
     except UnicodeDecodeError as error:
         # What should be text, perhaps the error message itself, is not.
-        raise JournalDamaged(Sentence("store.damaged", path=path), hint=DOCTOR) from error
+        raise JournalDamaged(Sentence("{path} is damaged", path=path), hint=DOCTOR) from error
     except OSError as error:
         raise Misconfigured(
-            Sentence("store.unusable", path=path, strerror=error.strerror),
-            hint=Sentence("error.check_permissions"),
+            Sentence("{path} cannot be used: {strerror}", path=path, strerror=error.strerror),
+            hint=Sentence("check the path and its permissions"),
         ) from error
 
 
@@ -141,27 +145,32 @@ def named(error: sqlite3.Error, path: Path, *, was_open: bool = False) -> Plansm
     kind = code & 0xFF
     if kind in _LOCKED:
         return StoreAway(
-            Sentence("store.locked", path=path),
-            hint=Sentence("store.locked_hint"),
+            Sentence("{path} is locked by another process", path=path),
+            hint=Sentence("wait for it or end it; `plansmith store doctor` says which one it is"),
         )
     if kind == sqlite3.SQLITE_FULL:
-        return StoreAway(Sentence("store.disk_full", path=path), hint=Sentence("store.free_space"))
+        return StoreAway(
+            Sentence("the disk of {path} is full", path=path),
+            hint=Sentence("free some space and try again"),
+        )
     if kind in _DAMAGED or code == sqlite3.SQLITE_IOERR_SHORT_READ:
         return JournalDamaged(
-            Sentence("store.no_database", path=path, error=error),
-            hint=Sentence("store.doctor_or_backup"),
+            Sentence("{path} is damaged or not a database: {error}", path=path, error=error),
+            hint=Sentence("run `plansmith store doctor`, or restore the file from a backup"),
         )
     if kind == sqlite3.SQLITE_IOERR or (kind in _REFUSED and was_open):
         return StoreAway(
-            Sentence("store.unusable_now", path=path, error=error),
-            hint=Sentence("store.check_disk"),
+            Sentence("{path} cannot be used now: {error}", path=path, error=error),
+            hint=Sentence("check the disk"),
         )
     if kind in _REFUSED:
         return Misconfigured(
-            Sentence("store.not_opened", path=path, error=error),
-            hint=Sentence("store.check_file"),
+            Sentence("{path} cannot be opened or written: {error}", path=path, error=error),
+            hint=Sentence("check the path, the permissions of the file and of its folder"),
         )
-    return JournalError(f"{path}: {error}", hint=Sentence("store.check_then_doctor"))
+    return JournalError(
+        f"{path}: {error}", hint=Sentence("check the disk; then run `plansmith store doctor`")
+    )
 
 
 def is_locked(error: sqlite3.Error) -> bool:
@@ -179,7 +188,7 @@ def _refuse_cut(connection: sqlite3.Connection, path: Path) -> None:
     # itself is never opened here: see `held`.
     page = int(connection.execute("PRAGMA page_size").fetchone()[0])
     if _size(path) % page:
-        raise JournalDamaged(Sentence("store.end_missing", path=path), hint=DOCTOR)
+        raise JournalDamaged(Sentence("the end of {path} is missing", path=path), hint=DOCTOR)
 
 
 def _make_private(path: Path) -> None:
@@ -221,7 +230,10 @@ def _set_wal(connection: sqlite3.Connection, path: Path, timeout_s: float) -> No
                 raise
             time.sleep(0.005)
     if mode != "wal":
-        raise Misconfigured(Sentence("store.no_wal", path=path), hint=Sentence("store.local_disk"))
+        raise Misconfigured(
+            Sentence("{path} is on a disk that cannot keep a write-ahead log", path=path),
+            hint=Sentence("use a local disk"),
+        )
 
 
 def _prepare(connection: sqlite3.Connection, name: str) -> None:
@@ -255,7 +267,8 @@ def _refuse_foreign(connection: sqlite3.Connection, name: str) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and not _is_ours(connection):
         raise Misconfigured(
-            Sentence("store.other_program", name=name), hint=Sentence("store.own_file")
+            Sentence("{name} is a database of another program", name=name),
+            hint=Sentence("give the store a file of its own"),
         )
 
 

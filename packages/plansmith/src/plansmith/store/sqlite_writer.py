@@ -99,7 +99,9 @@ class Ledger:
                     request.error = None
                     self.commit([request])
         except UnicodeDecodeError as error:
-            raise JournalDamaged(Sentence("store.damaged", path=self._path), hint=DOCTOR) from error
+            raise JournalDamaged(
+                Sentence("{path} is damaged", path=self._path), hint=DOCTOR
+            ) from error
 
     def transact(self, changes: Sequence[Change]) -> list[list[int] | None]:
         """Makes changes in one transaction; returns how many rows each step changed."""

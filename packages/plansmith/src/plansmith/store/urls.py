@@ -73,13 +73,22 @@ def sqlite_path(url: str) -> Path:
     if not url.startswith("sqlite:"):
         scheme = url.partition(":")[0]
         raise Misconfigured(
-            sentence.Sentence("store.no_kind", scheme=scheme),
-            hint=sentence.Sentence("store.address_hint"),
+            sentence.Sentence("there is no kind of store '{scheme}'", scheme=scheme),
+            hint=sentence.Sentence(
+                "memory, sqlite:///relative/file.db, "
+                "sqlite:////absolute/file.db or "
+                "postgresql://user@host/database"
+            ),
         )
     path = unquote(urlsplit(url).path)
     if not url.startswith("sqlite:///") or path in ("", "/"):
         raise Misconfigured(
-            sentence.Sentence("store.needs_file"), hint=sentence.Sentence("store.address_hint")
+            sentence.Sentence("the address of a SQLite store needs a file"),
+            hint=sentence.Sentence(
+                "memory, sqlite:///relative/file.db, "
+                "sqlite:////absolute/file.db or "
+                "postgresql://user@host/database"
+            ),
         )
     # Three slashes and a path relative to here; a fourth one makes it absolute.
     return Path(path[1:]).expanduser()
@@ -90,14 +99,18 @@ def _settings(url: str) -> dict[str, Any]:
     chosen, seconds = given.pop("synchronous", "full"), given.pop("timeout", "10")
     if given:
         name = next(iter(given))
-        hint = sentence.Sentence("store.sqlite_settings")
-        raise Misconfigured(sentence.Sentence("store.no_setting", name=name), hint=hint)
+        hint = sentence.Sentence("synchronous=normal or timeout=SECONDS")
+        raise Misconfigured(
+            sentence.Sentence("a SQLite store has no setting '{name}'", name=name), hint=hint
+        )
     if chosen not in _SYNCHRONOUS:
         raise Misconfigured(
-            sentence.Sentence("store.bad_synchronous", chosen=chosen),
-            hint=sentence.Sentence("store.synchronous_hint"),
+            sentence.Sentence("synchronous cannot be '{chosen}'", chosen=chosen),
+            hint=sentence.Sentence("full or normal"),
         )
     if not re.fullmatch(r"\d{1,4}(\.\d{1,3})?", seconds):
-        hint = sentence.Sentence("store.timeout_hint")
-        raise Misconfigured(sentence.Sentence("store.bad_timeout", seconds=seconds), hint=hint)
+        hint = sentence.Sentence("how many seconds a write waits for other processes, such as 10")
+        raise Misconfigured(
+            sentence.Sentence("timeout cannot be '{seconds}'", seconds=seconds), hint=hint
+        )
     return {"synchronous": _SYNCHRONOUS[chosen], "timeout_s": float(seconds)}

@@ -84,7 +84,7 @@ class TemplateBook:
             return shipped[name]
         names = [*(each for each in known if "@" not in each), *shipped]
         hint = Names(names).hint(name.partition("@")[0])
-        raise NotFound(Sentence("error.no_template", name=name), hint=hint)
+        raise NotFound(Sentence("there is no template '{name}'", name=name), hint=hint)
 
     @staticmethod
     def shipped(language: str = "en") -> dict[str, Template]:
@@ -122,10 +122,15 @@ class TemplateBook:
         """
         plan = source.plan if isinstance(source, Run) else source
         if isinstance(source, Run) and source.status is not RunStatus.DONE:
-            state, hint = Sentence(f"status.{source.status}"), Sentence("error.only_done")
-            raise Refused(Sentence("error.run_is", run=source.id, status=state), hint=hint)
+            state, hint = (
+                Sentence(f"status.{source.status}"),
+                Sentence(
+                    "only a run that is done can become a template; save its plan file instead"
+                ),
+            )
+            raise Refused(Sentence("run {run} is {status}", run=source.id, status=state), hint=hint)
         if plan is None:
-            raise Refused(Sentence("error.no_plan"))
+            raise Refused(Sentence("the run has no plan"))
         tools = (await self._intake.callees()).specs
         made = parametrise(plan, parameters or {}, tools=tools, required=required)
         bare = made.plan.replace(id=None, revision=1, thought="", degraded=None)
@@ -151,7 +156,8 @@ class TemplateBook:
             raise PlanInvalid(reading.problems)
         if not isinstance(reading.value, dict):
             raise Refused(
-                Sentence("error.no_template_file"), hint=Sentence("template.export_writes")
+                Sentence("the file contains no template"),
+                hint=Sentence("`templates export` writes one"),
             )
         fields = {key: each for key, each in reading.value.items() if key != "version"}
         return await self._keep(make_template(fields | ({"name": name} if name else {})), by)
@@ -164,7 +170,9 @@ class TemplateBook:
         if newest is not None and newest.substance() == template.substance():
             return newest
         if newest is not None and newest.saved_at is None:
-            raise Refused(Sentence("error.given_template", name=template.name))
+            raise Refused(
+                Sentence("the program passes in the template '{name}' itself", name=template.name)
+            )
         signed = template.replace(
             version=1, saved_by=e.actor(by).label, saved_at=self._intake.clock.now()
         )
@@ -184,9 +192,11 @@ class TemplateBook:
         """
         template = await self.get(name)
         if template.name in self.shipped() and name not in await self.all():
-            raise Refused(Sentence("error.shipped_template", name=name))
+            raise Refused(Sentence("the template '{name}' comes with Plansmith", name=name))
         if template.saved_at is None:
-            raise Refused(Sentence("error.given_template", name=template.name))
+            raise Refused(
+                Sentence("the program passes in the template '{name}' itself", name=template.name)
+            )
         version = template.version if "@" in name else None
         return await self._store.drop(template.name, version)
 
@@ -208,7 +218,9 @@ class TemplateBook:
         unused = sorted(template.properties.keys() - parameter_names(template.plan))
         found += [
             problem(
-                "PS302", Sentence("ps.unused_parameter", name=name), hint=Sentence("hint.take_out")
+                "PS302",
+                Sentence("no step uses the parameter '{name}'", name=name),
+                hint=Sentence("take it out"),
             )
             for name in unused
         ]

@@ -86,11 +86,11 @@ def parametrise(
     properties: dict[str, Json] = {}
     for name, wheres in chosen.items():
         if not re.fullmatch(NAME, name):
-            why = Sentence("error.parameter_name", name=name)
-            raise Refused(why, hint=Sentence("error.parameter_name_hint"))
+            why = Sentence("'{name}' is not a valid parameter name", name=name)
+            raise Refused(why, hint=Sentence("use letters and _"))
         if not wheres:
-            why = Sentence("error.parameter_place", name=name)
-            raise Refused(why, hint=Sentence("error.parameter_place_hint"))
+            why = Sentence("the parameter '{name}' has no place in the plan", name=name)
+            raise Refused(why, hint=Sentence("name a value"))
         value = _value_at(plan, tree, wheres[0])
         form = _schema_of(plan, wheres[0], value, tools)
         kept: dict[str, Json] = {"examples": [value]} if name in required else {"default": value}
@@ -99,8 +99,8 @@ def parametrise(
             _replace(plan, tree, where, value, name)
     unknown = sorted(set(required) - chosen.keys())
     if unknown:
-        why = Sentence("error.no_parameter", name=unknown[0])
-        raise Refused(why, hint=Sentence("error.no_parameter_hint"))
+        why = Sentence("there is no parameter '{name}'", name=unknown[0])
+        raise Refused(why, hint=Sentence("choose a value for it first"))
     schema: dict[str, Json] = {
         "type": "object",
         "properties": properties,
@@ -114,7 +114,7 @@ def _value_at(plan: Plan, tree: dict[str, Json], where: str) -> Json:
     holder, key = _holder(plan, tree, where)
     value = _member(holder, key, where)
     if list(find(value)):
-        raise Refused(Sentence("error.parameter_step", place=where))
+        raise Refused(Sentence("{place} is not a value: it comes from another step", place=where))
     return value
 
 
@@ -128,8 +128,10 @@ def _replace(plan: Plan, tree: dict[str, Json], where: str, value: Json, name: s
         new = _in_text(value_text(value)).sub(lambda _: mark, old)
     else:
         was, other = value_text(old)[:60], value_text(value)[:60]
-        why = Sentence("error.parameter_other", place=where, old=was, value=other)
-        raise Refused(why, hint=Sentence("error.parameter_other_hint"))
+        why = Sentence("{place} is '{old}' and not '{value}'", place=where, old=was, value=other)
+        raise Refused(
+            why, hint=Sentence("a parameter has one value; use another one for this place")
+        )
     cast("dict[str | int, Json]", holder)[key] = new
 
 
@@ -148,12 +150,17 @@ def _holder(plan: Plan, tree: dict[str, Json], where: str) -> tuple[Json, str | 
     steps = cast("list[dict[str, Json]]", tree["steps"])
     index = next((at for at, step in enumerate(plan.steps) if path[:1] == (step.id,)), None)
     if index is None:
-        raise Refused(Sentence("template.no_step", place=where, step=path[0] if path else ""))
+        raise Refused(
+            Sentence(
+                "{place}: the plan has no step '{step}'", place=where, step=path[0] if path else ""
+            )
+        )
     inner = path[1:]
     field = inner[1:2] if inner[:1] == ("each",) else inner[:1]
     if not inner or not field or field[0] not in _FIELDS:
         raise Refused(
-            Sentence("template.no_place", place=where), hint=Sentence("template.place_form")
+            Sentence("{place} is not the place of a value", place=where),
+            hint=Sentence("write it like oslo.inputs.city"),
         )
     node: Json = steps[index]
     for key in inner[:-1]:
@@ -172,7 +179,8 @@ def _member(node: Json, key: str | int, where: str) -> Json:
     if isinstance(node, list) and isinstance(key, int) and key < len(node):
         return node[key]
     raise Refused(
-        Sentence("template.nothing_at", place=where), hint=Sentence("template.list_values")
+        Sentence("there is nothing at {place}", place=where),
+        hint=Sentence("`templates save --list` lists the values"),
     )
 
 

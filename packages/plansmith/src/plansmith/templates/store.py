@@ -22,8 +22,8 @@ class TemplateStore:
 
     def __init__(self, store: PlanStore) -> None:
         if not isinstance(store, Records):
-            hint = Sentence("error.use_other_store")
-            raise Misconfigured(Sentence("template.not_kept"), hint=hint)
+            hint = Sentence("use SQLite or PostgreSQL")
+            raise Misconfigured(Sentence("this store cannot keep templates"), hint=hint)
         self._records: Records = store
 
     async def keep(self, name: str, value: Json) -> int:

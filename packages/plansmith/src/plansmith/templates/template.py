@@ -65,7 +65,9 @@ def make_template(fields: Mapping[str, object]) -> Template:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         rule = broken_rule(first)
-        raise Refused(Sentence("error.bad_template", place=place, rule=rule)) from None
+        raise Refused(
+            Sentence("this is not a valid template: {place} {rule}", place=place, rule=rule)
+        ) from None
 
 
 def runs_templates(plan: Plan | None) -> bool:
@@ -103,8 +105,14 @@ def template_problems(plan: Plan, templates: Mapping[str, Template]) -> list[Pro
         if template is not None:
             problems += input_problems(template, step.inputs, step=step.id)
         elif step.template in templates:
-            message = Sentence("ps.no_version", name=step.template, version=str(step.version))
-            hint = Sentence("hint.newest", version=str(templates[step.template].version))
+            message = Sentence(
+                "the template '{name}' has no version {version}",
+                name=step.template,
+                version=str(step.version),
+            )
+            hint = Sentence(
+                "the newest is {version}", version=str(templates[step.template].version)
+            )
             problems.append(problem("PS103", message, hint=hint, step=step.id, path=("version",)))
         problems += _nesting(step, templates, outer)
     return problems
@@ -132,12 +140,17 @@ def _nesting(step: PlanStep, templates: Mapping[str, Template], outer: int) -> I
         inner, depth, above = pending.pop()
         if inner.template in above:
             cycle = " > ".join((*above[above.index(inner.template) :], inner.template))
-            message, hint = Sentence("ps.template_ring", ring=cycle), Sentence("hint.take_one_out")
+            message, hint = (
+                Sentence("templates run each other in a ring: {ring}", ring=cycle),
+                Sentence("take one of them out"),
+            )
             yield problem("PS301", message, hint=hint, step=step.id, path=("template",))
             return
         if depth >= MAX_NESTING:
-            message = Sentence("ps.template_depth", most=MAX_NESTING)
-            hint = Sentence("hint.fewer_templates")
+            message = Sentence(
+                "templates and maps are nested more than {most} levels deep", most=MAX_NESTING
+            )
+            hint = Sentence("make fewer of them run each other")
             yield problem("PS007", message, hint=hint, step=step.id, path=("template",))
             return
         template = template_of(inner, templates)

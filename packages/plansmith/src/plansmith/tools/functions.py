@@ -175,7 +175,10 @@ class FunctionTools:
         if len(self._tools) < len(made):
             names = [each.spec.name for each in made]
             twice = next(name for name in names if names.count(name) > 1)
-            raise Misconfigured(Sentence("tools.twice", name=twice), hint=Sentence("tools.rename"))
+            raise Misconfigured(
+                Sentence("two tools are called '{name}'", name=twice),
+                hint=Sentence("rename one of them"),
+            )
 
     async def tools(self) -> Sequence[ToolSpec]:
         """Returns the specs of all functions."""
@@ -217,8 +220,10 @@ def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
     hints, docs = _hints(function), _parameter_docs(function)
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            hint = Sentence("tools.write_out")
-            raise Misconfigured(Sentence("tools.variadic", name=function.__name__), hint=hint)
+            hint = Sentence("write its parameters out")
+            raise Misconfigured(
+                Sentence("{name} takes *args or **kwargs", name=function.__name__), hint=hint
+            )
         if parameter.name == "call":
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
@@ -229,7 +234,7 @@ def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
         return create_model(function.__name__, __config__=config, **fields)
     except PydanticUserError as error:
         raise Misconfigured(
-            Sentence("tools.cannot_be", name=function.__name__, error=error)
+            Sentence("{name} cannot be a tool: {error}", name=function.__name__, error=error)
         ) from None
 
 
@@ -237,9 +242,10 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
-        hint = Sentence("tools.import_hints")
+        hint = Sentence("import what its type hints name, or leave them out")
         raise Misconfigured(
-            Sentence("tools.cannot_be", name=function.__name__, error=error), hint=hint
+            Sentence("{name} cannot be a tool: {error}", name=function.__name__, error=error),
+            hint=hint,
         ) from None
 
 
@@ -306,5 +312,5 @@ def _to_json(result: object, returns: TypeAdapter[Any]) -> Json:
         written = returns.dump_python(result, mode="json", by_alias=True, warnings=False)
         return cast("Json", written)
     except (PydanticSerializationError, ValueError) as error:
-        why = Sentence("tools.result_not_json", error=error)
-        raise OutcomeUnknown(Sentence("tools.was_called", why=why), again=False) from None
+        why = Sentence("the result cannot be written as JSON: {error}", error=error)
+        raise OutcomeUnknown(Sentence("it was called, and {why}", why=why), again=False) from None

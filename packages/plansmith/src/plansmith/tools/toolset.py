@@ -135,7 +135,9 @@ def _validator(spec: ToolSpec) -> jsonschema_rs.Validator:
     try:
         return validator(spec.input_schema, mask="this")
     except BadSchema as error:
-        raise Misconfigured(Sentence("tools.bad_schema", name=spec.name, error=error)) from None
+        raise Misconfigured(
+            Sentence("the schema of {name} is not valid: {error}", name=spec.name, error=error)
+        ) from None
 
 
 def fields(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
@@ -180,8 +182,8 @@ def known(name: str, names: Sequence[str]) -> None:
     if name in names:
         return
     names_shown = clip(", ".join(names))
-    hint = did_you_mean(name, names, otherwise=Sentence("table.there_are", names=names_shown))
-    raise ToolFailed(Sentence("table.no_column", name=clip(name, 60)), hint=hint)
+    hint = did_you_mean(name, names, otherwise=Sentence("there are {names}", names=names_shown))
+    raise ToolFailed(Sentence("there is no column '{name}'", name=clip(name, 60)), hint=hint)
 
 
 class DescribedTools:
@@ -197,4 +199,4 @@ class DescribedTools:
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Always fails: there is nothing to call."""
         del arguments, call
-        raise ToolFailed(Sentence("tools.described", tool=tool))
+        raise ToolFailed(Sentence("{tool} is only described, and cannot be called here", tool=tool))

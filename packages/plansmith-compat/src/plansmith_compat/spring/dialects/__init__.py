@@ -32,7 +32,9 @@ SHAPES: Final = {
     "jmanus": Shape(jmanus.recognises, jmanus.read, jmanus.DIALECT.write),
     "deepresearch": Shape(research.recognises, research.read, research.DIALECT.write),
 }
-_HINT: Final = Sentence("hint.spring_shapes")
+_HINT: Final = Sentence(
+    "give a plan of NL2SQL (execution_plan), JManus (stepRequirement) or deepresearch"
+)
 
 
 def shape_of(value: Json) -> str | None:

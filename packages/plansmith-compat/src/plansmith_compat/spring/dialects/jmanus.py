@@ -44,7 +44,7 @@ COLUMNS: Final = "terminate_columns"
 PLACE: Final = re.compile(r"<<\s*([A-Za-z_]\w{0,63})\s*>>", re.ASCII)
 _TAG: Final = re.compile(r"\s*+[\[【]\s*+([^\[\]【】]{1,80}?)\s*[\]】] ?(.*)", re.DOTALL)
 _HINT: Final = Sentence(
-    "hint.give_form", form='{"title", "steps": [{"stepRequirement": "[AGENT] what to do"}]}'
+    "give {form}", form='{"title", "steps": [{"stepRequirement": "[AGENT] what to do"}]}'
 )
 _PLAN_FIELDS: Final = frozenset(
     {
@@ -111,7 +111,13 @@ def read(value: Json) -> Reading:
     if given is None or not (given or answer):
         return Reading(None, not_a_plan(TITLE, _HINT))
     if direct and given:
-        notes.refuse("PS005", Sentence("shape.direct_and_steps"), path=("directResponse",))
+        notes.refuse(
+            "PS005",
+            Sentence(
+                "the plan has a direct response and steps: it is unclear which of them is meant"
+            ),
+            path=("directResponse",),
+        )
     steps = [answer] if answer else _steps(given, text_of(head.get(COLUMNS)), notes)
     if not steps:
         return Reading(None, (*not_a_plan(TITLE, _HINT), *notes.problems))
@@ -121,7 +127,7 @@ def read(value: Json) -> Reading:
         "steps": [*steps],
     }
     if head.get("title") and head.get("user_request"):
-        notes.say(Sentence("shape.title_is_goal"))
+        notes.say(Sentence("the title is the goal: 'userRequest' is left out"))
     if head.get("plan_id"):
         document["id"] = text_of(head["plan_id"])
     return notes.reading(document)
@@ -133,7 +139,10 @@ def _shown(
     """Returns the known fields; notes once what JManus stores beside a plan."""
     aside = [name for name, each in value.items() if snake(name) in _ASIDE and each]
     if aside:
-        notes.say(Sentence("shape.needless", fields=[*aside]), step=step)
+        notes.say(
+            Sentence("left out, since a plan is the same without it: {fields}", fields=[*aside]),
+            step=step,
+        )
     rest = {name: each for name, each in value.items() if snake(name) not in _ASIDE | _FORM}
     return notes.fields(rest, known, aliases=_ALIASES, step=step)
 
@@ -174,11 +183,15 @@ def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, 
         task = tag[2] if tag and tag[1] == agent else text
         if not task.strip():
             notes.drop(
-                Sentence("shape.nothing_to_do", place=place), hint=Sentence("hint.write_deed")
+                Sentence("step {place} does not say what to do", place=place),
+                hint=Sentence("write what is to be done"),
             )
             continue
         if not agent:
-            notes.say(Sentence("shape.default_agent", agent=DEFAULT_AGENT), step=f"s{place}")
+            notes.say(
+                Sentence("no agent is named: {agent} takes the step", agent=DEFAULT_AGENT),
+                step=f"s{place}",
+            )
         inputs = result_inputs(before)
         ends = text_of(fields.get(COLUMNS)) or columns
         if ends:
@@ -251,7 +264,12 @@ def _for_agent(step: AgentStep, before: Sequence[str], notes: Notes) -> dict[str
 
 def _call(step: AnyStep, notes: Notes) -> dict[str, Json]:
     """Writes a call or question as a task: an agent with tools has to make it."""
-    notes.lose(Sentence("shape.words_for", kind=step.kind, agent=DEFAULT_AGENT), step=step.id)
+    notes.lose(
+        Sentence(
+            "a {kind} step becomes a task in words for {agent}", kind=step.kind, agent=DEFAULT_AGENT
+        ),
+        step=step.id,
+    )
     text = _template_text(in_words(step), step.id, notes)
     return {"stepRequirement": f"[{DEFAULT_AGENT}] {text}"}
 
@@ -265,7 +283,9 @@ def _template_text(text: str, step: str, notes: Notes) -> str:
         elif piece.step == PARAMS and len(piece.path) == 1:
             parts.append(f"<<{piece.path[0]}>>")
         else:
-            notes.lose(Sentence("shape.reference_as_text", piece=str(piece)), step=step)
+            notes.lose(
+                Sentence("references become plain text: {piece}", piece=str(piece)), step=step
+            )
             parts.append(str(piece))
     return "".join(parts)
 

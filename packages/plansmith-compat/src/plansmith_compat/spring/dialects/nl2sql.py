@@ -41,7 +41,7 @@ PARAMETERS: Final = {
 }
 _NODES: Final = {agent: node for node, agent in AGENTS.items()}
 _HINT: Final = Sentence(
-    "hint.give_form", form='{"thought_process", "execution_plan": [{"step", "tool_to_use", …}]}'
+    "give {form}", form='{"thought_process", "execution_plan": [{"step", "tool_to_use", …}]}'
 )
 _PLAN_FIELDS: Final = frozenset({"thought_process", "execution_plan"})
 _STEP_FIELDS: Final = frozenset({"step", "tool_to_use", "tool_parameters"})
@@ -97,22 +97,29 @@ def _by_number(given: Sequence[Json], notes: Notes) -> list[Json]:
         return list(given)
     ranked = sorted(range(len(given)), key=lambda place: (numbers[place] or 0, place))
     if ranked != list(range(len(given))):
-        notes.say(Sentence("shape.by_number"), path=("execution_plan",))
+        notes.say(
+            Sentence("the steps are put in the order of their numbers"), path=("execution_plan",)
+        )
     return [given[place] for place in ranked]
 
 
 def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[str, Json] | None:
     name = f"s{place}"
     if not isinstance(value, dict):
-        hint = Sentence("hint.as_object")
+        hint = Sentence("write each step as an object")
         notes.drop(
-            Sentence("shape.entry_no_step", place=place, text=repr(str(value)[:80])), hint=hint
+            Sentence(
+                "entry {place} is not a step: {text}", place=place, text=repr(str(value)[:80])
+            ),
+            hint=hint,
         )
         return None
     fields = notes.fields(value, _STEP_FIELDS, aliases=_ALIASES, step=name)
     node = _node(text_of(fields.get("tool_to_use")), name, notes)
     if not node:
-        message = Sentence("shape.unusable_step", place=place, why=Sentence("shape.no_tool"))
+        message = Sentence(
+            "step {place} cannot be used: {why}", place=place, why=Sentence("it names no tool")
+        )
         notes.drop(message, hint=_HINT)
         return None
     parameters = _given(fields.get("tool_parameters"), name, notes)
@@ -140,7 +147,9 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
 def _given(value: Json, step: str, notes: Notes) -> dict[str, Json]:
     """Returns the parameters of a step."""
     if value and not isinstance(value, dict):
-        message = Sentence("shape.no_tool_parameters", text=repr(str(value)[:80]))
+        message = Sentence(
+            "the tool_parameters are not an object: {text}", text=repr(str(value)[:80])
+        )
         notes.refuse("PS005", message, hint=_HINT, step=step, path=("tool_parameters",))
     return value if isinstance(value, dict) else {}
 
@@ -153,7 +162,9 @@ def _node(name: str, step: str, notes: Notes) -> str:
     near = next((node for node in TOOLS if node.partition("_")[0] == word.partition("_")[0]), name)
     if near != name:
         notes.say(
-            Sentence("shape.tool_read_as", name=name, known=near), step=step, path=("tool_to_use",)
+            Sentence("the tool '{name}' is read as '{known}'", name=name, known=near),
+            step=step,
+            path=("tool_to_use",),
         )
     return near
 
@@ -161,8 +172,8 @@ def _node(name: str, step: str, notes: Notes) -> str:
 def _missing(field: str, step: str, notes: Notes) -> None:
     path = ("tool_parameters", field)
     message, hint = (
-        Sentence("shape.no_tool_parameter", field=field),
-        Sentence("hint.add_parameter", field=field),
+        Sentence("the field '{field}' of tool_parameters is missing", field=field),
+        Sentence("add '{field}'", field=field),
     )
     notes.problems.append(problem("PS004", message, hint=hint, step=step, path=path))
 
@@ -170,7 +181,10 @@ def _missing(field: str, step: str, notes: Notes) -> None:
 def _report_last(steps: Sequence[Mapping[str, Json]], notes: Notes) -> None:
     early = [str(step["id"]) for step in steps[:-1] if step.get("kind") == "reply"]
     for name in early:
-        message, hint = Sentence("shape.report_not_last", tool=REPORT), Sentence("hint.report_last")
+        message, hint = (
+            Sentence("{tool} is not the last step", tool=REPORT),
+            Sentence("put the report behind all other steps"),
+        )
         path = ("tool_to_use",)
         notes.problems.append(problem("PS005", message, hint=hint, step=name, path=path))
 
@@ -209,7 +223,7 @@ def _tool_parameters(step: ToolStep, notes: Notes) -> dict[str, Json]:
     step_losses(step, ("tool", "inputs"), title=TITLE, notes=notes)
     refs = [str(each.ref) for each in find(step.inputs) if each.ref]
     if refs:
-        notes.lose(Sentence("shape.references_as_text", refs=[*refs]), step=step.id)
+        notes.lose(Sentence("references become plain text: {refs}", refs=[*refs]), step=step.id)
     return {name: _plain(each) for name, each in step.inputs.items()}
 
 
@@ -226,7 +240,9 @@ def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str,
         words = step.instruction.removesuffix(results) if before else step.instruction
         if before and words == step.instruction:
             notes.lose(
-                Sentence("shape.reports_all", title=TITLE), step=step.id, path=("instruction",)
+                Sentence("{title} reports on every step before", title=TITLE),
+                step=step.id,
+                path=("instruction",),
             )
         return {PARAMETERS[REPORT]: export_text(words, notes, step=step.id)}
     assert isinstance(step, AgentStep)  # noqa: S101 - `node_of` knows no other

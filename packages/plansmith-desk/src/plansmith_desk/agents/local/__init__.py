@@ -31,8 +31,10 @@ def render_prompt(name: str, *, folder: Path | None, **values: str) -> str:
     unknown = sorted(places(text) - values.keys())
     if unknown:
         raise Misconfigured(
-            Sentence("prompts.unknown_places", name=name, places=unknown),
-            hint=Sentence("error.known", names=sorted(values)),
+            Sentence(
+                "the prompt '{name}' has unknown placeholders: {places}", name=name, places=unknown
+            ),
+            hint=Sentence("known: {names}", names=sorted(values)),
         )
     return _PLACE.sub(lambda place: values[place[1]], text)
 
@@ -40,17 +42,19 @@ def render_prompt(name: str, *, folder: Path | None, **values: str) -> str:
 def prompt_of(name: str, folder: Path | None = None) -> str:
     """Returns the text of a prompt: from the user's folder if it is there, else ours."""
     if not _NAME.fullmatch(name):
-        hint = Sentence("error.name_form")
-        raise Misconfigured(Sentence("prompts.bad_name", name=name), hint=hint)
+        hint = Sentence("use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit")
+        raise Misconfigured(
+            Sentence("'{name}' is not a valid name for a prompt", name=name), hint=hint
+        )
     own = folder / f"{name}.md" if folder else None
     if own is not None and own.is_file():
         return own.read_text(encoding="utf-8")
     shipped = files("plansmith_desk.agents") / "prompts" / f"{name}.md"
     if not shipped.is_file():
-        where = folder or Sentence("prompts.a_folder")
+        where = folder or Sentence("a folder of prompts")
         raise Misconfigured(
-            Sentence("prompts.absent", name=name),
-            hint=Sentence("prompts.put_it", name=name, where=where),
+            Sentence("there is no prompt called '{name}'", name=name),
+            hint=Sentence("put {name}.md in {where}", name=name, where=where),
         )
     return shipped.read_text(encoding="utf-8")
 
@@ -150,7 +154,7 @@ class AdviceTool:
         """Passes the advice on."""
         advice: Advice | None = _ADVICE.get(str(arguments.get("advice")))
         if tool != "advise" or advice is None:
-            raise ToolFailed(Sentence("agents.advice"))
+            raise ToolFailed(Sentence("the advice is either replan or finish"))
         call.advise(advice, str(arguments.get("reason")))
         return "It was handed on."
 
@@ -199,5 +203,7 @@ def _loop() -> Any:
     try:
         return import_module("plansmith_desk.agents.local.loop")
     except ImportError as error:
-        hint = Sentence("prompts.install_models")
-        raise Misconfigured(Sentence("prompts.needs_packages", error=error), hint=hint) from None
+        hint = Sentence("install plansmith with the extra models")
+        raise Misconfigured(
+            Sentence("local agents need more packages: {error}", error=error), hint=hint
+        ) from None

@@ -46,12 +46,14 @@ class Allowance:
         """Counts one turn before it is made."""
         limits, tokens = self._limits, self._used.input_tokens + self._used.output_tokens
         if self.turns_left <= 0:
-            raise self._spent(Sentence("agents.its_turns", count=limits.turns), "turns")
+            raise self._spent(Sentence("its {count} turns", count=limits.turns), "turns")
         if limits.tokens is not None and tokens >= limits.tokens:
-            what = Sentence("agents.its_tokens", count=limits.tokens, used=tokens)
+            what = Sentence("its {count} tokens ({used} used)", count=limits.tokens, used=tokens)
             raise self._spent(what, "tokens")
         if limits.money is not None and (self._used.cost or 0) >= limits.money:
-            what = Sentence("agents.its_money", amount=limits.money, used=self._used.cost)
+            what = Sentence(
+                "its ${amount} (${used} used)", amount=limits.money, used=self._used.cost
+            )
             raise self._spent(what, "money")
         self.turns += 1
 
@@ -70,8 +72,13 @@ class Allowance:
         ]
 
     def _spent(self, what: str, limit: str) -> ToolFailed:
-        hint = Sentence("agents.raise_limit", limit=limit)
-        return ToolFailed(Sentence("agents.used_up", name=self._name, what=what), hint=hint)
+        hint = Sentence(
+            "raise the agent's limit of {limit}, or give it a smaller task", limit=limit
+        )
+        return ToolFailed(
+            Sentence("{name} used up {what} before it was finished", name=self._name, what=what),
+            hint=hint,
+        )
 
 
 class Circles:
@@ -88,6 +95,12 @@ class Circles:
         self._seen[key] += 1
         if self._seen[key] >= self._repeats:
             raise ToolFailed(
-                Sentence("agents.repeats", name=self._name, tool=tool, count=self._repeats),
-                hint=Sentence("agents.more_precise"),
+                Sentence(
+                    "{name} repeats itself: it called {tool} {count} times with "
+                    "the same arguments and got the same result",
+                    name=self._name,
+                    tool=tool,
+                    count=self._repeats,
+                ),
+                hint=Sentence("describe the task more precisely, or give the agent another tool"),
             )

@@ -150,8 +150,10 @@ class Toolbox:
             if not choice.takes(spec):
                 continue
             if spec.name in self._tools or spec.name in self._refused:
-                hint = Sentence("tools.rename")
-                raise Misconfigured(Sentence("tools.twice", name=spec.name), hint=hint)
+                hint = Sentence("rename one of them")
+                raise Misconfigured(
+                    Sentence("two tools are called '{name}'", name=spec.name), hint=hint
+                )
             if spec.effect.rank > self._effect.rank:
                 self._refused.add(spec.name)
             else:

@@ -1,0 +1,47 @@
+"""Every sentence that people read is said in Chinese too, with the same fields."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [path for path in ROOT.glob("packages/*/src/**/*.py") if "locale" not in path.parts]
+FIELD = re.compile(r"\{(\w+)\}")
+
+
+def test_every_catalogue_is_complete() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "translations")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("", 0)
+
+
+def test_every_sentence_gives_the_fields_of_its_text() -> None:
+    codes = json.loads(next(ROOT.glob("packages/plansmith/src/**/sentences.json")).read_text())
+    faults = []
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and node.args):
+                continue
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            text = getattr(node.args[0], "value", None)
+            given = {each.arg for each in node.keywords}
+            if name not in ("Sentence", "own_text") or not isinstance(text, str) or None in given:
+                continue
+            if given != set(FIELD.findall(codes.get(text, text))):
+                faults.append(f"{path.relative_to(ROOT)}:{node.lineno}: {text}")
+    assert faults == []
+
+
+def test_no_code_is_without_a_use() -> None:
+    codes = json.loads(next(ROOT.glob("packages/plansmith/src/**/sentences.json")).read_text())
+    source = "".join(path.read_text(encoding="utf-8") for path in SOURCES)
+    starts = set(re.findall(r"""f["']([a-z_0-9]+\.[a-z_0-9]*)\{""", source))
+    # The command line, shown plans and reports take the rest of a code as the key of a text.
+    starts |= {"cli.", "report.", "show."}
+    used = {code for code in codes if code.startswith(tuple(starts)) or f'"{code}"' in source}
+    assert codes.keys() - used == set()
