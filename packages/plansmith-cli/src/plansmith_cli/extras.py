@@ -16,6 +16,7 @@ from plansmith.plan.sentence import Sentence
 
 _EXTRA: Final = "local"
 _PACKAGE: Final = "xllamacpp"
+_OWN: Final = re.compile(r"(?P<name>plansmith(?:-\w+)?)(?:\[(?P<extras>[\w,]+)\])?")
 _OF_EXTRA: Final = re.compile(r"^(?P<wanted>[^;]+);.*\bextra\s*==\s*['\"](?P<extra>[\w-]+)['\"]")
 
 
@@ -39,8 +40,30 @@ def install_hint(*extras: str) -> str:
 
 def _requirements(*extras: str) -> list[str]:
     """Returns what extras ask for: by name, since Plansmith need not be on an index."""
-    found = (_OF_EXTRA.match(each) for each in metadata.requires("plansmith") or ())
-    return [each["wanted"].strip() for each in found if each and each["extra"] in extras]
+    found: list[str] = []
+    waiting, seen = [("plansmith", each) for each in extras], set[tuple[str, str]]()
+    while waiting:
+        package, extra = waiting.pop()
+        seen.add((package, extra))
+        for each in filter(None, map(_OF_EXTRA.match, metadata.requires(package) or ())):
+            if each["extra"] != extra:
+                continue
+            own = _OWN.match(each["wanted"])
+            if own is None:
+                found.append(each["wanted"].strip())
+            elif _is_there(own["name"]):
+                more = {(own["name"], name) for name in (own["extras"] or "").split(",") if name}
+                waiting += more - seen
+            else:
+                found.append(f"packages/{each['wanted'].partition('=')[0].strip()}")
+    return list(dict.fromkeys(found))
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return bool(metadata.version(package))
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def missing_runtime() -> Sentence:

@@ -48,7 +48,7 @@ def test_a_package_of_somebody_else_brings_a_store(
 def test_what_is_missing_says_what_to_install() -> None:
     with pytest.raises(Misconfigured) as caught:
         plugins.load("stores", "nowhere")
-    assert "packages/plansmith-postgres" in caught.value.hint
+    assert "plansmith[postgres]" in caught.value.hint
 
 
 def test_the_first_package_on_the_path_wins_and_broken_files_are_passed_over(
@@ -85,11 +85,11 @@ async def test_without_the_desk_a_person_is_told_what_to_install(
 ) -> None:
     monkeypatch.setattr(plugins, "_entry_point_files", lambda: iter(()))
     choice = await choose({}, shelf=installed_shelf(), places=[])
-    assert (choice.kind, "packages/plansmith-desk" in choice.why) == ("rules", True)
+    assert (choice.kind, "plansmith[desk]" in choice.why) == ("rules", True)
     for name in ("rules", "local:mine.gguf"):
         with pytest.raises(Misconfigured) as caught:
             model(name)
-        assert "packages/plansmith-desk" in caught.value.hint
+        assert "plansmith[desk]" in caught.value.hint
 
 
 def their_tools(folder: Path, *, zone: str, clock: Clock) -> list[FunctionTools]:

@@ -52,7 +52,7 @@ def load_psycopg() -> Any:
             Sentence(
                 "a store on PostgreSQL needs psycopg, and it cannot be loaded: {error}", error=error
             ),
-            hint="pip install 'plansmith[postgres]'",
+            hint="pip install packages/* 'plansmith[postgres]'",
         ) from error
 
 

@@ -33,6 +33,6 @@ def run_queue(url: str, folder: str) -> RunQueue:
     try:
         queue: RunQueue = import_module("plansmith_postgres.queue").DbosQueue(url, folder)
     except ModuleNotFoundError as error:
-        hint = "pip install 'plansmith[scale]'"
+        hint = "pip install packages/* 'plansmith[scale]'"
         raise Misconfigured(Sentence("worker.needs_package", name=error.name), hint=hint) from None
     return queue

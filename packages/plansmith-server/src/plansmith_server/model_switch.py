@@ -186,7 +186,7 @@ class ModelDownloads:
 def _shelf() -> ModelShelf:
     shelf = installed_shelf()
     if shelf is None:
-        hint = "pip install packages/plansmith-desk"
+        hint = "pip install packages/* 'plansmith[desk]'"
         raise Misconfigured("no installed package runs models in this process", hint=hint)
     return shelf
 

@@ -87,7 +87,7 @@ def protocol_routes(server_state: ServerState, base: str) -> tuple[list[BaseRout
 
 def _missing(extra: str, paths: Sequence[str]) -> list[BaseRoute]:
     async def not_installed(_: Request) -> Response:
-        hint = f"pip install 'plansmith[{extra}]'"
+        hint = f"pip install packages/* 'plansmith[{extra}]'"
         return HttpProblem(501, "not_installed", f"{extra} is not installed", hint=hint).response()
 
     return [Route(path, not_installed, methods=["GET", "POST"]) for path in paths]
@@ -286,7 +286,7 @@ def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLo
     try:
         make_client: type[OidcClient] = resolve_name("plansmith_server.oidc.client:OidcClient")
     except ModuleNotFoundError as error:
-        hint = "pip install 'plansmith[oidc]'"
+        hint = "pip install packages/* 'plansmith[oidc]'"
         raise Misconfigured(
             Sentence("OpenID Connect needs the package {name}", name=error.name), hint=hint
         ) from None

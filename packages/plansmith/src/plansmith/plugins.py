@@ -20,20 +20,21 @@ from typing import Any, Final
 from plansmith.errors import Misconfigured
 
 PREFIX: Final = "plansmith."
-# What can be brought, and the package of ours that brings it.
+# What can be brought, and the extra of ours that brings it.
 GROUPS: Final[Mapping[str, str]] = {
-    "planners": "plansmith-planner",
-    "models": "plansmith-desk",
-    "shelves": "plansmith-desk",
-    "tools": "plansmith-desk",
-    "agents": "plansmith-desk",
-    "files": "plansmith-desk",
-    "mcp": "plansmith-compat",
-    "stores": "plansmith-postgres",
-    "dialects": "plansmith-compat",
-    "commands": "plansmith-cli",
+    "planners": "planner",
+    "models": "desk",
+    "shelves": "desk",
+    "tools": "desk",
+    "agents": "desk",
+    "files": "desk",
+    "mcp": "compat",
+    "stores": "postgres",
+    "dialects": "compat",
+    "commands": "cli",
+    "catalogues": "cli",
     # `smith` makes a Plansmith as the settings of this machine say.
-    "settings": "plansmith-cli",
+    "settings": "cli",
 }
 
 
@@ -50,10 +51,9 @@ def load(group: str, name: str) -> Any:
     """
     place = _found().get(group, {}).get(name)
     if place is None:
-        package = GROUPS[group]
         raise Misconfigured(
             f"no installed package brings {name!r} (group {PREFIX}{group})",
-            hint=f"pip install packages/plansmith packages/{package}",
+            hint=f"pip install packages/* 'plansmith[{GROUPS[group]}]'",
         )
     return resolve_name(place)
 

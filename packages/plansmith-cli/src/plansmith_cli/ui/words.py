@@ -20,7 +20,7 @@ else:
 Words = Mapping[str, str]
 _SHOWN: Final = 3
 _UNKNOWN_TOOL: Final = "PS101"
-_EXTRA: Final = lazy_pattern(r"pip install ['\"]plansmith\[([\w-]+)\]['\"]")
+_EXTRA: Final = lazy_pattern(r"pip install packages/\* ['\"]plansmith\[([\w-]+)\]['\"]")
 
 
 def words_for(locale: str) -> Words:

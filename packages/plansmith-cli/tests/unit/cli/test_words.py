@@ -13,7 +13,7 @@ from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.width import fitted, folded
 from plansmith_cli.ui.words import error_text, words_for
 
-PIP = "pip install 'plansmith[postgres]'"
+PIP = "pip install packages/* 'plansmith[postgres]'"
 ENGLISH, CHINESE = words_for("en"), words_for("zh")
 
 

@@ -369,7 +369,7 @@ def _load() -> Any:
     try:
         return import_module("plansmith_connect.mcp.server")
     except ModuleNotFoundError as error:
-        hint = "pip install 'plansmith[mcp]'"
+        hint = "pip install packages/* 'plansmith[mcp]'"
         raise Misconfigured(
             Sentence("MCP servers need the package {name}", name=error.name), hint=hint
         ) from None

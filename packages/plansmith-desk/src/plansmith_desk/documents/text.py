@@ -52,7 +52,7 @@ _HEAD: Final = 4_096
 
 def _in_child(name: str, data: bytes, *, head: bool, seconds: float) -> dict[str, Any]:
     if kind(name) == ".pdf" and find_spec("pypdf") is None:
-        hint = 'pip install "plansmith[documents]"'
+        hint = 'pip install packages/* "plansmith[documents]"'
         raise ToolFailed(Sentence("PDF needs pypdf, which is not installed"), hint=hint)
     arguments = {"name": name, "data": b64encode(data).decode("ascii"), "head": head}
     limits = ProcessLimits(seconds=seconds, memory_bytes=_MEMORY, grace_s=_GRACE_S)

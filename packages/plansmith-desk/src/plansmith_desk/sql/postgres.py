@@ -218,7 +218,7 @@ def _driver() -> Any:
         import_module("psycopg.types.string")
     except ImportError as error:
         message = f"SQL on PostgreSQL needs psycopg, and it cannot be loaded: {error}"
-        raise Misconfigured(message, hint="pip install 'plansmith[postgres]'") from error
+        raise Misconfigured(message, hint="pip install packages/* 'plansmith[postgres]'") from error
     return driver
 
 

@@ -219,7 +219,7 @@ def _name(row: Any) -> Iterator[str]:
 Kind = Literal["key", "server", "embedded", "rules"]
 RULES: Final = "rules"
 _NO_LIBRARY: Final = Sentence("the libraries for providers are missing (install plansmith[models])")
-_NO_SHELF: Final = "`pip install packages/plansmith-desk`"
+_NO_SHELF: Final = "`pip install packages/* 'plansmith[desk]'`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ def with_schema_text(messages: Sequence[Message], schema: Mapping[str, Json]) ->
     return [Message(first.role, f"{first.text}\n\n{text}"), *messages[1:]]
 
 
-INSTALL: Final = "pip install 'plansmith[models]'"
+INSTALL: Final = "pip install packages/* 'plansmith[models]'"
 
 # Most are NAME_API_KEY.
 _KEYS: Final[Mapping[str, str]] = {

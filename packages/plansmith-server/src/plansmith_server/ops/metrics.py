@@ -84,7 +84,7 @@ def tracer() -> Any:
     try:
         get_tracer = resolve_name("opentelemetry.trace:get_tracer")
     except ModuleNotFoundError:
-        hint = "pip install 'plansmith[telemetry]'"
+        hint = "pip install packages/* 'plansmith[telemetry]'"
         raise Misconfigured(Sentence("spans need the OpenTelemetry API"), hint=hint) from None
     return get_tracer("plansmith", version("plansmith"))
 

@@ -27,7 +27,7 @@ async def test_nobody_knows_files(tmp_path: Path) -> None:
     assert not opens_folders()
     with pytest.raises(Misconfigured) as caught:
         work_folder(tmp_path)
-    assert "packages/plansmith-desk" in caught.value.hint
+    assert "plansmith[desk]" in caught.value.hint
 
 
 async def test_no_model_can_be_downloaded() -> None:

@@ -73,8 +73,11 @@ def test_the_servers_words_are_found_wherever_they_are(body: object, words: str)
 @pytest.mark.parametrize(
     ("error", "hint"),
     [
-        (ImportError('`pip install "pydantic-ai-slim[groq]"`'), "pip install 'plansmith[models]'"),
-        (ImportError("no pydantic_ai"), "pip install 'plansmith[models]'"),
+        (
+            ImportError('`pip install "pydantic-ai-slim[groq]"`'),
+            "pip install packages/* 'plansmith[models]'",
+        ),
+        (ImportError("no pydantic_ai"), "pip install packages/* 'plansmith[models]'"),
         (ImportError('"pydantic-ai-slim[xai]"'), "pip install 'pydantic-ai-slim[xai]'"),
         (RuntimeError("Set the `GROQ_API_KEY` or `X_KEY` variable"), "set GROQ_API_KEY or X_KEY"),
         (RuntimeError("You must provide a `region_name`"), "set AWS_DEFAULT_REGION"),

@@ -464,7 +464,7 @@ async def test_a_missing_library_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pydantic_ai.direct", None)
     with pytest.raises(ModelRefused) as caught:
         await said(ProviderModel("openai:gpt-5"))
-    assert "pip install 'plansmith[models]'" in str(caught.value)
+    assert "pip install packages/* 'plansmith[models]'" in str(caught.value)
 
 
 async def test_a_server_of_ones_own_never_sees_the_key_of_openai(
