@@ -1,6 +1,6 @@
-"""The three gauges of the house: lines and public names a package, and no word of people in the kernel.
+"""The gauges of the house: lines and public names a package, and no language in the kernel.
 
-Complexity is the linter's. A budget stands in the README of its package; who raises it writes there why.
+Complexity is the linter's. A budget is in the README of its package, with a reason if it was raised.
 """
 
 from __future__ import annotations

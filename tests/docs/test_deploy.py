@@ -60,8 +60,10 @@ def test_both_give_a_worker_more_time_to_stop_than_it_drains() -> None:
 
 def test_the_image_installs_extras_that_exist() -> None:
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    found = re.search(r"whl\)\[([\w,]+)\]", text)
+    project = tomllib.loads(
+        (ROOT / "packages" / "plansmith" / "pyproject.toml").read_text(encoding="utf-8")
+    )
+    found = re.search(r"plansmith\[([\w,]+)\]", text)
     assert found
     extras = found[1].split(",")
     assert "scale" in extras
