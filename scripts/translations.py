@@ -51,11 +51,13 @@ def read_catalogue(path: Path) -> dict[str, str]:
 def write_catalogue(path: Path, entries: dict[str, str]) -> None:
     """Write a catalogue, sorted."""
     path.parent.mkdir(exist_ok=True)
-    lines = (
-        f"\nmsgid {json.dumps(one, ensure_ascii=False)}\nmsgstr {json.dumps(other, ensure_ascii=False)}\n"
-        for one, other in sorted(entries.items())
-    )
+    shown = ((_quoted(one), _quoted(other)) for one, other in sorted(entries.items()))
+    lines = (f"\nmsgid {one}\nmsgstr {other}\n" for one, other in shown)
     path.write_text(HEAD + "".join(lines), encoding="utf-8")
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def problems(package: Path, *, write: bool) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The gauges of the house: lines and public names a package, and no language in the kernel.
 
-Complexity is the linter's. A budget is in the README of its package, with a reason if it was raised.
+Complexity is the linter's. A budget is in the README of its package; a reason too if it grew.
 """
 
 from __future__ import annotations
