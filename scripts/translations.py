@@ -1,7 +1,7 @@
 """Checks that every sentence has a Chinese translation; with --write adds what is missing, empty.
 
-A sentence is written where it is said, `Sentence("there is no file {name}", name=…)`. Each package has one gettext
-catalogue, src/NAME/locale/zh.po. What is translated and no longer said is removed by --write.
+A sentence is written where it is said: `Sentence("there is no file {name}", name=…)`. Each package
+has a gettext catalogue, src/NAME/locale/zh.po; --write also removes from it what nobody says.
 """
 
 import ast
