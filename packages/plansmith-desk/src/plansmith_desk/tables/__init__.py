@@ -22,9 +22,8 @@ from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql.guard import TookTooLong, exact_cell, exact_mean, is_decimal, select
 from plansmith_desk.sql.rows import Found, RowLimits, as_result
 from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of, named_places
-from plansmith_desk.tables.digits import keep_digits
 from plansmith_desk.tables.groups import grouped, top_rows
-from plansmith_desk.tables.memory import memory, prepared
+from plansmith_desk.tables.memory import keep_digits, memory, prepared
 from plansmith_desk.tables.read import Data, TableLimits, from_values
 from plansmith_desk.tables.rehearse import flaw_of_values
 from plansmith_desk.tables.specs import DESCRIBE, EXPORT, GROUP, SQL, TOP, WRITE
