@@ -27,6 +27,14 @@ _ENTER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+class NoSuchFile(ToolFailed):
+    """There is no file or folder of that name."""
+
+
+class FileTooLarge(ToolFailed):
+    """A file has more bytes than may be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """What a write did: whether the file is new, and whether anything changed."""
@@ -71,7 +79,7 @@ class Folder:
         with self.parent(name) as (place, last):
             data = _content(place, last, name, most)
         if data is None:
-            raise ToolFailed(Sentence("there is no file {name}", name=name))
+            raise NoSuchFile(Sentence("there is no file {name}", name=name))
         return data
 
     @contextmanager
@@ -80,7 +88,7 @@ class Folder:
         with self.parent(name) as (place, last):
             file = _open(place, last, name)
         if file is None:
-            raise ToolFailed(Sentence("there is no file {name}", name=name))
+            raise NoSuchFile(Sentence("there is no file {name}", name=name))
         with file:
             yield file
 
@@ -229,7 +237,7 @@ def _enter(place: int, part: str, name: str, *, make: bool) -> int:
                 os.mkdir(part, dir_fd=place)
         return os.open(part, _ENTER, dir_fd=place)
     except FileNotFoundError:
-        raise ToolFailed(
+        raise NoSuchFile(
             Sentence("there is no {name}: no folder {part}", name=name, part=part)
         ) from None
     except OSError as error:
@@ -305,7 +313,7 @@ def _content(place: int, last: str, name: str, most: int) -> bytes | None:
     with file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise ToolFailed(
+        raise FileTooLarge(
             Sentence("{name} is larger than {most} bytes", name=name, most=most),
             hint=Sentence("use a smaller file"),
         )

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plansmith.ports import Agent, ChatModel, ToolSource
-from plansmith_desk.agents.analyst import analyst
 from plansmith_desk.agents.coder import coder
+from plansmith_desk.agents.local import LocalAgent
 from plansmith_desk.agents.local.limits import LocalLimits
 from plansmith_desk.agents.researcher import researcher
+from plansmith_planner.agent_cards import ANALYST
 
 
 def research_team(
@@ -22,3 +23,17 @@ def research_team(
         coder(model=model, folder=folder, limits=limits),
         analyst(model=model, limits=limits),
     ]
+
+
+def analyst(
+    *, model: ChatModel, limits: LocalLimits | None = None, prompts: Path | None = None
+) -> LocalAgent:
+    """Makes an analyst: it reasons on what others found, has no tools and runs no code."""
+    return LocalAgent(
+        spec=ANALYST,
+        model=model,
+        prompt="analyst",
+        limits=limits or LocalLimits(),
+        prompts=prompts,
+        advises=True,
+    )

@@ -5,51 +5,55 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import NOTES, Arguments, BuiltIn, Job, ToolSet, noted
+from plansmith.tools.toolset import (
+    NOTES,
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    fields,
+    items,
+    noted,
+    string,
+)
 from plansmith_desk.documents.text import file_text, is_paged
 from plansmith_desk.folder import Folder
 from plansmith_desk.patterns import search_forms
 
-
-def _object(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def _list_of(each: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": dict(each)}
-
-
-_TEXT: Final[Mapping[str, Any]] = {"type": "string"}
-_COUNT: Final[Mapping[str, Any]] = {"type": "integer", "minimum": 0}
-_FOLDER: Final[Mapping[str, Any]] = {
-    "type": "string",
-    "default": ".",
-    "description": "Where; the working folder if left out.",
-}
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_FOLDER: Final = string("Where; the working folder if left out.", default=".")
+_FOUND: Final = ("path", "count", "lines")
+_LINES: Final = items(fields({"line": _COUNT, "text": TEXT}, "line", "text"))
 # The words are those that people ask with, in both languages: a planner finds a tool by them.
 FILE_TOOLS: Final = (
     ToolSpec(
         name="files.list",
         description="List what is in one folder: its files with size and date, and its folders. "
         "Names only, not what stands in the files (列出文件夹里有哪些文件).",
-        input_schema=_object(folder=_FOLDER),
-        output_schema=_object(
-            ("files", "folders"),
-            files=_list_of(
-                _object(("path", "size", "modified"), path=_TEXT, size=_COUNT, modified=_TEXT)
-            ),
-            folders=_list_of(_TEXT),
-            left_out=_COUNT,
+        input_schema=fields({"folder": _FOLDER}),
+        output_schema=fields(
+            {
+                "files": items(
+                    fields(
+                        {"path": TEXT, "size": _COUNT, "modified": TEXT},
+                        *("path", "size", "modified"),
+                    )
+                ),
+                "folders": items(TEXT),
+                "left_out": _COUNT,
+            },
+            *("files", "folders"),
         ),
         effect=Effect.READ,
         open_world=False,
@@ -58,10 +62,8 @@ FILE_TOOLS: Final = (
         name="files.read",
         description="Read or show the text of one file, whole: text, PDF, Word "
         "(读取、查看一个文件的内容).",
-        input_schema=_object(
-            ("path",), path={"type": "string", "description": "Path of the file."}
-        ),
-        output_schema=_object(("path", "text"), path=_TEXT, text=_TEXT, notes=NOTES),
+        input_schema=fields({"path": string("Path of the file.")}, "path"),
+        output_schema=fields({"path": TEXT, "text": TEXT, "notes": NOTES}, "path", "text"),
         effect=Effect.READ,
         open_world=False,
     ),
@@ -69,26 +71,19 @@ FILE_TOOLS: Final = (
         name="files.search",
         description="Search inside all files of a folder: which files mention, contain or talk "
         "about a word or text, with the lines (搜索内容：哪些文件提到、包含某个词).",
-        input_schema=_object(
-            ("text",),
-            text={"type": "string", "description": "The word or words to look for."},
-            folder=_FOLDER,
+        input_schema=fields(
+            {"text": string("The word or words to look for."), "folder": _FOLDER}, "text"
         ),
-        output_schema=_object(
-            ("text", "files", "searched"),
-            text=_TEXT,
-            files=_list_of(
-                _object(
-                    ("path", "count", "lines"),
-                    path=_TEXT,
-                    count=_COUNT,
-                    lines=_list_of(_object(("line", "text"), line=_COUNT, text=_TEXT)),
-                )
-            ),
-            searched=_COUNT,
-            also=_TEXT,
-            not_text=_COUNT,
-            left_out=_COUNT,
+        output_schema=fields(
+            {
+                "text": TEXT,
+                "files": items(fields({"path": TEXT, "count": _COUNT, "lines": _LINES}, *_FOUND)),
+                "searched": _COUNT,
+                "also": TEXT,
+                "not_text": _COUNT,
+                "left_out": _COUNT,
+            },
+            *("text", "files", "searched"),
         ),
         effect=Effect.READ,
         open_world=False,

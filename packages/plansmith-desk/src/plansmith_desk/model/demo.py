@@ -174,11 +174,16 @@ def _line(file: Mapping[str, Any]) -> str:
 
 def demo_model(name: str) -> DemoModel:
     """Returns the demonstration model; there is one only, without a name."""
+    refuse_name("demo", name)
+    return DemoModel()
+
+
+def refuse_name(kind: str, name: str) -> None:
+    """Refuses a name behind a kind of which there is one model only."""
     if name:
         hint = Sentence(
             "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
         )
         raise Misconfigured(
-            Sentence("'{name}' is not the name of a model", name=f"demo:{name}"), hint=hint
+            Sentence("'{name}' is not the name of a model", name=f"{kind}:{name}"), hint=hint
         )
-    return DemoModel()

@@ -1,10 +1,10 @@
-"""Puts right the names of tables, columns and files that a small model copied badly."""
+"""Puts right the names of tables and files that a small model copied badly."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
@@ -21,18 +21,10 @@ _VALUES: Final = re.compile(r" \((?:[^()]|\([^()]*\))*\)$")
 _MORE: Final = re.compile(r"and \d+ more columns$")
 _FILE: Final = re.compile(r"([^:]+?)(?:: .*)?")
 _MORE_FILES: Final = re.compile(r".*/: \d+ files")
-_KEYWORD: Final = re.compile(
-    r"\b(SELECT|FROM|JOIN|WHERE|AND|OR|BY|ON|HAVING|DISTINCT)(?=[\u3400-\u9fff])", re.IGNORECASE
-)
 _SOURCE: Final = re.compile(
     r"\b(?:FROM|JOIN)\s+(?:\"([^\"]+)\"|'([^']+)'|([^\s(),;'\"]+))", re.IGNORECASE
 )
 _NEW: Final = re.compile(r"\bWITH\s+(?:RECURSIVE\s+)?(\w+)|,\s*(\w+)\s+AS\s*\(", re.IGNORECASE)
-_INTO_FILE: Final = re.compile(r"(?<!\s)\s++INTO\s+(?:OUT)?FILE\b.*$", re.IGNORECASE | re.DOTALL)
-_KEYWORD_COLUMN: Final = re.compile(
-    r"(?<=\w\.)(group|order|when|case|from|to|index|table|values|where|select|left|check|default)\b",
-    re.IGNORECASE,
-)
 _TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
 _WORD: Final = re.compile(r"\w+")
 _DIGITS: Final = re.compile(r"\d+")
@@ -44,8 +36,6 @@ _ALIKE: Final = 0.5
 class _Table:
     path: str
     columns: tuple[str, ...]
-    is_whole: bool = True
-    """Whether these are all of its columns."""
 
     @property
     def names(self) -> set[str]:
@@ -73,10 +63,7 @@ class KnownNames:
     def __init__(self, folder: str) -> None:
         lines = folder.splitlines()
         found = [match for line in lines if (match := _TABLE.fullmatch(line))]
-        self._tables = [
-            _Table(match["path"], tuple(_columns(match["columns"])), not _MORE.search(match[0]))
-            for match in found
-        ]
+        self._tables = [_Table(match["path"], tuple(_columns(match["columns"]))) for match in found]
         self._files = {match[1] for line in lines if (match := _FILE.fullmatch(line))}
         self._all_files = not any(map(_MORE_FILES.fullmatch, lines))
 
@@ -103,9 +90,6 @@ class KnownNames:
 
     def query(self, query: str) -> str:
         """Returns a query whose tables are known ones, if it is clear which are meant."""
-        # A query gives rows; a file is written by another call.
-        query = self._quoted(_KEYWORD.sub(r"\1 ", _INTO_FILE.sub("", query)))
-        query = _KEYWORD_COLUMN.sub(r'"\1"', query)
         new = {name.casefold() for found in _NEW.findall(query) for name in found if name}
         for found in _SOURCE.finditer(query):
             name = found[found.lastindex or 0]
@@ -117,21 +101,6 @@ class KnownNames:
                     rf"\"{re.escape(name)}\"|'{re.escape(name)}'|(?<![\w.]){re.escape(name)}(?!\w)"
                 )
                 query = re.sub(wrong, _literal(table.sql_name), query)
-        return mended_columns(query, self._columns_of)
-
-    def _columns_of(self, name: str) -> Columns | None:
-        """Returns all columns of a table, in small letters; None if they are not all known."""
-        table = self._known(name)
-        if table is None or not table.is_whole:
-            return None
-        return frozenset(each.casefold() for each in table.columns)
-
-    def _quoted(self, query: str) -> str:
-        """Quotes columns whose names are no plain words."""
-        for column in {each for table in self._tables for each in table.columns}:
-            if not re.fullmatch(r"[^\W\d]\w*", column):
-                bare = rf"(?<![\w\"'.]){re.escape(column)}(?![\w\"'])"
-                query = re.sub(bare, _literal(f'"{column}"'), query)
         return query
 
     def _columns_in(self, query: str) -> list[str]:
@@ -227,78 +196,3 @@ def _likeness(name: str, table: _Table) -> float:
     """Returns how alike two names are; that both end in `.csv` says nothing."""
     one, other = (PurePosixPath(each.casefold()).stem for each in (name, table.path))
     return SequenceMatcher(None, one, other).ratio()
-
-
-Columns = frozenset[str]
-_QUOTED_TEXTS: Final = re.compile(r"('(?:[^']|'')*')")
-_JOINED: Final = re.compile(
-    r"\b(?:FROM|JOIN)\s+(?:\"([^\"]+)\"|([^\s(),;'\"]+))(?:\s+AS\b)?"
-    r"(?:\s+(?!(?:ON|WHERE|JOIN|LEFT|RIGHT|INNER|OUTER|CROSS|GROUP|ORDER|LIMIT|USING|HAVING"
-    r"|UNION)\b)(\w+))?",
-    re.IGNORECASE,
-)
-_COLUMN_OF: Final = r"(?<![\w.])(\w+)\.(\"[^\"]+\"|\w+)"
-_ONE: Final = re.compile(_COLUMN_OF)
-_EQUAL: Final = re.compile(rf"{_COLUMN_OF}\s*=\s*{_COLUMN_OF}")
-_NEAR_KEY: Final = 0.5  # a key is taken for another one only if their names are near
-
-
-def mended_columns(query: str, columns_of: Callable[[str], Columns | None]) -> str:
-    """Returns a query whose joined columns are there, if it is clear which are meant.
-
-    `columns_of` gives all columns of a table in small letters; None if they are not all known.
-    """
-    tables: dict[str, Columns] = {}
-    for quoted, bare, alias in _JOINED.findall(query):
-        known = columns_of(quoted or bare)
-        if known is None:
-            return query
-        tables[(alias or quoted or bare).casefold()] = known
-    parts = _QUOTED_TEXTS.split(query)
-    for place in range(0, len(parts), 2):
-        keyed = _EQUAL.sub(lambda found: _keys(found, tables), parts[place])
-        parts[place] = _ONE.sub(lambda found: _owned(found, tables), keyed)
-    return "".join(parts)
-
-
-def _keys(found: re.Match[str], tables: Mapping[str, Columns]) -> str:
-    """Returns a comparison of two columns with a key that both tables have."""
-    first, one, second, other = found.groups()
-    mine, theirs = (tables.get(each.casefold()) for each in (first, second))
-    if mine is None or theirs is None:
-        return found[0]
-    wrong = [name for name, there in ((one, mine), (other, theirs)) if not _has(there, name)]
-    # A column that is there stays: only the other side can have been taken from another table.
-    right = {_plain(each) for each in (one, other) if each not in wrong}
-    shared = (right or mine) & mine & theirs
-    keys = [name for name in shared if all(_near(name, each) >= _NEAR_KEY for each in wrong)]
-    if not wrong or len(keys) != 1:
-        return found[0]
-    return f"{first}.{_written(keys[0])} = {second}.{_written(keys[0])}"
-
-
-def _owned(found: re.Match[str], tables: Mapping[str, Columns]) -> str:
-    """Returns a column with the one table of the query that has it."""
-    alias, column = found.groups()
-    mine = tables.get(alias.casefold())
-    if mine is None or _has(mine, column):
-        return found[0]
-    owners = [name for name, columns in tables.items() if _has(columns, column)]
-    clear = len(owners) == 1 and re.fullmatch(r"\w+", owners[0])
-    return f"{owners[0]}.{column}" if clear else found[0]
-
-
-def _plain(column: str) -> str:
-    return column.strip('"').casefold()
-
-
-def _has(columns: Columns, column: str) -> bool:
-    return _plain(column) in columns
-
-
-def _written(column: str) -> str:
-    return column if re.fullmatch(r"[^\W\d]\w*", column) else f'"{column}"'
-
-
-def _near(name: str, column: str) -> float:
-    return SequenceMatcher(None, name, _plain(column)).ratio()

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from plansmith.errors import Misconfigured, ModelRefused
+from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import (
@@ -24,7 +24,7 @@ from plansmith.ports import (
 from plansmith.text import READ_BY_RULES
 from plansmith_desk.model.brief import DraftTask
 from plansmith_desk.model.calls_to_plan import no_plan, plan_of_calls
-from plansmith_desk.model.demo import keyword
+from plansmith_desk.model.demo import keyword, refuse_name
 from plansmith_desk.model.grounding import ASK
 from plansmith_desk.model.signatures import Offered
 from plansmith_desk.model.wording import Task, language_of, worded
@@ -392,11 +392,5 @@ def _plan(brief: PlanBrief) -> dict[str, Json]:
 
 def rules_model(name: str) -> RulesModel:
     """Returns the rules as a model; there is one only, without a name."""
-    if name:
-        hint = Sentence(
-            "auto, local, rules, demo, recorded:FILE, or provider:name such as openai:gpt-5"
-        )
-        raise Misconfigured(
-            Sentence("'{name}' is not the name of a model", name=f"rules:{name}"), hint=hint
-        )
+    refuse_name("rules", name)
     return RulesModel()

@@ -21,8 +21,7 @@ from plansmith_desk.model.answer_prompt import (
     is_summary,
     material,
 )
-from plansmith_desk.model.answer_rules import notes_of, rule_answer
-from plansmith_desk.model.answer_shape import MOST_NAMES, Answer
+from plansmith_desk.model.answer_rules import MOST_NAMES, Answer, notes_of, rule_answer
 from plansmith_planner.models.fact_checked import strange_names, unfounded
 from plansmith_planner.ranking.words import terms
 

@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
+from plansmith import errors
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import parse_json, stored_json
 from plansmith.plan.sentence import stored_sentence
@@ -104,7 +105,8 @@ def _result(message: dict[str, Any], job: Job) -> dict[str, Any]:
         raise
     except PlansmithError as error:
         failure = {"message": stored_sentence(error.message), "hint": stored_sentence(error.hint)}
-        return {"error": type(error).__name__, **failure}
+        known = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
+        return {"error": known.__name__, **failure}
     except Exception as error:  # noqa: BLE001 - any failure is reported to the caller
         return {"error": "Exception", "message": f"{type(error).__name__}: {error}"}
 

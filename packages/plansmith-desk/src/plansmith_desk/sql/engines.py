@@ -24,14 +24,25 @@ from plansmith_desk.sql.rows import Found, Parameters, RowLimits, as_result, sho
 from plansmith_planner.context.schema import Column, ForeignKey, Table, read_schema
 
 
-class SqliteEngine:
-    """One SQLite file, opened anew for each statement."""
-
-    kind = "sqlite"
+class _InFile:
+    """A database in one file, opened anew for each statement."""
 
     def __init__(self, path: Path, *, limits: RowLimits) -> None:
         self._path = path
         self._limits = limits
+
+    def _check(self) -> None:
+        if not self._path.is_file():
+            raise ToolFailed(
+                Sentence("there is no database {name}", name=self._path.name),
+                hint=Sentence("check the path"),
+            )
+
+
+class SqliteEngine(_InFile):
+    """One SQLite file."""
+
+    kind = "sqlite"
 
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
         """Returns the rows of one reading statement."""
@@ -55,11 +66,7 @@ class SqliteEngine:
 
     @contextmanager
     def _opened(self, mode: str, job: Job) -> Generator[sqlite3.Connection]:
-        if not self._path.is_file():
-            raise ToolFailed(
-                Sentence("there is no database {name}", name=self._path.name),
-                hint=Sentence("check the path"),
-            )
+        self._check()
         address = f"file:{quote(str(self._path.resolve()))}?mode={mode}"
         with converting_errors(self._limits, writing=mode == "rw"):
             database = sqlite3.connect(address, uri=True, timeout=2.0, check_same_thread=False)
@@ -93,14 +100,10 @@ _COLUMNS: Final = """
 """
 
 
-class DuckEngine:
-    """One DuckDB file, opened anew for each statement."""
+class DuckEngine(_InFile):
+    """One DuckDB file."""
 
     kind = "duckdb"
-
-    def __init__(self, path: Path, *, limits: RowLimits) -> None:
-        self._path = path
-        self._limits = limits
 
     def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
         """Returns the rows of one reading statement."""
@@ -134,11 +137,7 @@ class DuckEngine:
     @contextmanager
     def _opened(self, job: Job | None, *, read_only: bool) -> Generator[Any]:
         duckdb = _driver()
-        if not self._path.is_file():
-            raise ToolFailed(
-                Sentence("there is no database {name}", name=self._path.name),
-                hint=Sentence("check the path"),
-            )
+        self._check()
         with _converting_errors(duckdb, self._limits):
             # The engine keeps to this as well as it can; the process it runs in has to.
             config = _CONFINED | {"memory_limit": f"{self._limits.memory_bytes}B"}

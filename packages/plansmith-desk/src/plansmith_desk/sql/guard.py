@@ -160,10 +160,14 @@ def converting_errors(limits: RowLimits, *, writing: bool = False) -> Generator[
         ) from None
 
 
+class TookTooLong(ToolFailed):
+    """A statement was ended, since its time was over."""
+
+
 def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
     if "interrupted" in text:
         hint = Sentence("ask for less: fewer rows, an indexed column, a LIMIT")
-        return ToolFailed(
+        return TookTooLong(
             Sentence("the statement took longer than {seconds} s", seconds=f"{limits.seconds:g}"),
             hint=hint,
         )

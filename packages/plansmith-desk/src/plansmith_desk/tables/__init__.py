@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
-from plansmith.errors import ToolFailed
+from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan import refs
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, read_sentence, stored_sentence
@@ -19,12 +19,11 @@ from plansmith.text import clip
 from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, known, noted
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
-from plansmith_desk.sql.guard import exact_cell, exact_mean, is_decimal, select
+from plansmith_desk.sql.guard import TookTooLong, exact_cell, exact_mean, is_decimal, select
 from plansmith_desk.sql.rows import Found, RowLimits, as_result
 from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of, named_places
-from plansmith_desk.tables.digits import keep_digits
 from plansmith_desk.tables.groups import grouped, top_rows
-from plansmith_desk.tables.memory import memory, prepared
+from plansmith_desk.tables.memory import keep_digits, memory, prepared
 from plansmith_desk.tables.read import Data, TableLimits, from_values
 from plansmith_desk.tables.rehearse import flaw_of_values
 from plansmith_desk.tables.specs import DESCRIBE, EXPORT, GROUP, SQL, TOP, WRITE
@@ -264,11 +263,10 @@ class _Reader:
         inputs: dict[str, Any] = given["inputs"]
         try:
             return self._problem(given["tool"], inputs)
+        except (TookTooLong, ToolBusy):
+            return ""  # nobody knows yet
         except ToolFailed as error:
-            unsure = "longer than" in error.message or "in use" in error.message
-            return (
-                "" if unsure else cast("Json", stored_sentence(joined([error.message, error.hint])))
-            )
+            return cast("Json", stored_sentence(joined([error.message, error.hint])))
 
     def _problem(self, tool: str, inputs: dict[str, Any]) -> str:
         if tool == "sql":

@@ -16,7 +16,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 from plansmith.tools.toolset import Arguments, Job
-from plansmith_desk.folder import Folder
+from plansmith_desk.folder import Folder, NoSuchFile
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables.database import ENDINGS as DATABASES
 from plansmith_desk.tables.database import DatabaseCopy
@@ -154,10 +154,8 @@ class Catalogue:
             return self.read(place, given)
         try:
             return self.read(Place(name), given)
-        except ToolFailed as error:
-            if error.message.startswith("there is no "):
-                raise self.unknown(name) from None
-            raise
+        except NoSuchFile:
+            raise self.unknown(name) from None
 
     def _one_of(self, name: str, places: list[Place], given: Arguments, fits: Fits) -> Data:
         said = [place for place in places if str(place) == self._meant.get(name)]

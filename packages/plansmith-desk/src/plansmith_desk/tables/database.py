@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job
-from plansmith_desk.folder import Folder
+from plansmith_desk.folder import FileTooLarge, Folder, NoSuchFile
 from plansmith_desk.sql.guard import converting_errors, guard
 from plansmith_desk.sql.rows import RowLimits, plain_value
 from plansmith_desk.tables.read import Data, TableLimits, check_size, typed
@@ -79,11 +79,9 @@ class DatabaseCopy:
             raise ToolBusy(Sentence("{name} has an unfinished change", name=self._path), hint=hint)
         try:
             data = self._folder.read(self._path, most=_MOST_BYTES)
-        except ToolFailed as error:
-            if "larger" in error.message:
-                hint = Sentence("name it under databases in the settings and ask it with sql.query")
-                raise ToolFailed(error.message, hint=hint) from None
-            raise
+        except FileTooLarge as error:
+            hint = Sentence("name it under databases in the settings and ask it with sql.query")
+            raise ToolFailed(error.message, hint=hint) from None
         if not data.startswith(_HEAD):
             raise ToolFailed(
                 Sentence("{name} is not a SQLite file", name=self._path),
@@ -98,10 +96,8 @@ class DatabaseCopy:
     def _beside(self, ending: str) -> bytes:
         try:
             return self._folder.read(self._path + ending, most=_MOST_BYTES)
-        except ToolFailed as error:
-            if error.message.startswith("there is no"):
-                return b""
-            raise
+        except NoSuchFile:
+            return b""
 
     def tables(self) -> list[str]:
         """Returns the names of its tables and views."""

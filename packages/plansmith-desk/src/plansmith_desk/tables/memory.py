@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
+from plansmith.plan.data import WrittenNumber, written_number
 from plansmith.tools.toolset import Job
 from plansmith_desk.sql.guard import converting_errors, exact_aggregates, exact_mean, guard
-from plansmith_desk.sql.rows import RowLimits
+from plansmith_desk.sql.rows import Found, RowLimits
 from plansmith_desk.tables.catalogue import loose, meant_columns, no_column
 from plansmith_desk.tables.database import quoted
 from plansmith_desk.tables.read import Data
@@ -248,3 +249,36 @@ def bare(word: str) -> str:
     if word[:1] == '"':
         return word[1:-1].replace('""', '"')
     return word[1:-1] if word[:1] in "`[" else word
+
+
+def keep_digits(found: Found, tables: Iterable[Data]) -> None:
+    """Writes a number as its table does: SQLite has 55.0 where a file has 55.00.
+
+    A sum has as many decimals as all numbers of the tables, if those have equally many.
+    """
+    by_column: dict[str, dict[float, float]] = {}
+    decimals: set[int] = set()
+    for data in tables:
+        for place, (name, kind) in enumerate(data.columns):
+            if kind == "number":
+                cells = [row[place] for row in data.rows if isinstance(row[place], float)]
+                by_column.setdefault(name, {}).update((each, each) for each in cells)
+                decimals |= {len(repr(each).partition(".")[2]) for each in cells}
+    every = {each: each for column in by_column.values() for each in column.values()}
+    digits = decimals.pop() if len(decimals) == 1 else 0
+    names = [name for name, _ in found.columns]
+    found.rows = [
+        [
+            _as_written(value, by_column.get(name, every), digits)
+            for name, value in zip(names, row, strict=True)
+        ]
+        for row in found.rows
+    ]
+
+
+def _as_written(value: Any, known: Mapping[float, float], digits: int) -> Any:
+    if not isinstance(value, float) or isinstance(value, WrittenNumber):
+        return value
+    written = f"{value:.{digits}f}"
+    padded = written_number(written) if digits and float(written) == value else value
+    return known.get(value, padded)

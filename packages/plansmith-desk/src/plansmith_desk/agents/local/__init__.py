@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from plansmith.clock import SystemClock
-from plansmith.errors import Misconfigured, ToolFailed
+from plansmith.errors import Misconfigured
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Advice, Call, ChatModel, Clock, ToolSource
+from plansmith.ports import Call, ChatModel, Clock, ToolSource
+from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, items
 from plansmith_desk.agents.local.limits import LocalLimits
 from plansmith_desk.agents.local.toolbox import Choice, Toolbox
 from plansmith_planner.model_calls import places
@@ -98,9 +99,9 @@ class LocalAgent:
         toolbox = Toolbox(self.spec.name, effect=self.spec.effect, limits=self.limits, call=call)
         for source in self.sources:
             await toolbox.add_source(source, self.tools)
-        advice: list[ToolSource] = [AdviceTool()] if self.advises else []
-        questions: list[ToolSource] = [AskTool()] if self.asks else []
-        for source in (*own, *advice, *questions):
+        spoken = [BuiltIn(_ADVICE, _advise)] if self.advises else []
+        spoken += [BuiltIn(_ASKING, _ask)] if self.asks else []
+        for source in (*own, ToolSet(spoken)):
             await toolbox.add_source(source, _ALL)
         loop = await asyncio.to_thread(_loop)
         prompt = render_prompt(
@@ -123,79 +124,36 @@ class LocalAgent:
         return result
 
 
-class AdviceTool:
-    """A tool with which an agent advises to change the plan, or says that its goal is met."""
-
-    async def tools(self) -> Sequence[ToolSpec]:
-        """Returns the one tool."""
-        text = {"type": "string", "minLength": 1, "maxLength": 500}
-        kinds = {"type": "string", "enum": ["replan", "finish"]}
-        schema = {
-            "type": "object",
-            "properties": {"advice": kinds, "reason": text},
-            "required": ["advice", "reason"],
-            "additionalProperties": False,
-        }
-        about = (
-            "Tell the person who reads the plan that it does not fit what you found (replan), or "
-            "that its goal is met already (finish), and why. Your task goes on."
-        )
-        return [
-            ToolSpec(
-                name="advise",
-                description=about,
-                input_schema=schema,
-                effect=Effect.READ,
-                open_world=False,
-            )
-        ]
-
-    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Passes the advice on."""
-        advice: Advice | None = _ADVICE.get(str(arguments.get("advice")))
-        if tool != "advise" or advice is None:
-            raise ToolFailed(Sentence("the advice is either replan or finish"))
-        call.advise(advice, str(arguments.get("reason")))
-        return "It was handed on."
+def _advise(given: Arguments, job: Job) -> Json:
+    job.call.advise(given["advice"], given["reason"])
+    return "It was handed on."
 
 
-class AskTool:
-    """A tool with which an agent asks the person."""
-
-    async def tools(self) -> Sequence[ToolSpec]:
-        """Returns the one tool."""
-        text = {"type": "string", "minLength": 1, "maxLength": 1000}
-        options = {"type": "array", "items": text, "maxItems": 20}
-        schema = {
-            "type": "object",
-            "properties": {"question": text, "options": options},
-            "required": ["question"],
-            "additionalProperties": False,
-        }
-        about = (
-            "Ask the person something that only they can know or decide, and that your task cannot "
-            "do without. Your task begins again with the answer."
-        )
-        return [
-            ToolSpec(
-                name=ASK_PERSON,
-                description=about,
-                input_schema=schema,
-                effect=Effect.READ,
-                open_world=False,
-            )
-        ]
-
-    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Ends the task with a question, or returns the answer to it."""
-        if tool != ASK_PERSON:
-            raise ToolFailed(Sentence("unknown.tool", name=tool))
-        options = arguments.get("options")
-        texts = [str(each) for each in options] if isinstance(options, list) else []
-        return call.ask(str(arguments.get("question")), options=texts)
+def _ask(given: Arguments, job: Job) -> Json:
+    """Ends the task with a question, or returns the answer to it."""
+    return job.call.ask(given["question"], options=given.get("options", []))
 
 
-_ADVICE: Final[Mapping[str, Advice]] = {"replan": "replan", "finish": "finish"}
+_REASON: Final = {**TEXT, "minLength": 1, "maxLength": 500}
+_QUESTION: Final = {**TEXT, "minLength": 1, "maxLength": 1000}
+_ADVICE: Final = ToolSpec(
+    name="advise",
+    description="Tell the person who reads the plan that it does not fit what you found (replan), "
+    "or that its goal is met already (finish), and why. Your task goes on.",
+    input_schema=fields(
+        {"advice": {**TEXT, "enum": ["replan", "finish"]}, "reason": _REASON}, "advice", "reason"
+    ),
+    effect=Effect.READ,
+    open_world=False,
+)
+_ASKING: Final = ToolSpec(
+    name=ASK_PERSON,
+    description="Ask the person something that only they can know or decide, and that your task "
+    "cannot do without. Your task begins again with the answer.",
+    input_schema=fields({"question": _QUESTION, "options": items(_QUESTION, most=20)}, "question"),
+    effect=Effect.READ,
+    open_world=False,
+)
 
 
 def _loop() -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plansmith.plan.capability import Effect
 from plansmith.ports import Call
 from plansmith.testing import Answer, ScriptedModel
-from plansmith_desk.agents.analyst import analyst
+from plansmith_desk.agents.research_team import analyst
 
 
 async def test_the_analyst_hands_over_what_follows_from_its_inputs() -> None:

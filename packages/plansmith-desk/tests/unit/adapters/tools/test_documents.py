@@ -231,7 +231,7 @@ async def test_a_missing_pdf_library_is_told_with_what_to_install(
     monkeypatch.setitem(sys.modules, "pypdf", None)
     with pytest.raises(ToolFailed) as failed:
         await use(tmp_path, "files.read", path="a.pdf")
-    assert failed.value.hint == 'pip install "plansmith[documents]"'
+    assert failed.value.hint == 'pip install packages/* "plansmith[documents]"'
 
 
 LEASE = "\n\n".join(
