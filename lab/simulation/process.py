@@ -33,8 +33,8 @@ from plansmith_server.event_reader import EventReader
 from plansmith_server.ops.leader import Leader
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.metrics import Metrics
-from plansmith_server.ops.notices import Notices
 from plansmith_server.state import OpenRuns, ServerState
+from plansmith_server.team.notices import Notices
 from plansmith_server.upkeep import upkeep
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from plansmith.plan.data import Json, flaws, stored_json
 from plansmith.plan.events import Actor
 from plansmith_server.api_examples import ANSWERS, REQUESTS
 from plansmith_server.api_failures import SHARED_FAILURES, route_failures
-from plansmith_server.auth import Grant, grant_of
 from plansmith_server.errors import (
     MEDIA_TYPE,
     HttpProblem,
@@ -30,6 +29,7 @@ from plansmith_server.errors import (
 )
 from plansmith_server.middleware import HEALTH, READY
 from plansmith_server.state import ServerState
+from plansmith_server.team.auth import Grant, grant_of
 
 Given = TypeVar("Given", bound=BaseModel)
 

@@ -28,9 +28,9 @@ from plansmith_server.model_switch import ModelDownloads, ModelSwitch
 from plansmith_server.ops.leader import Leader
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.metrics import Metrics
-from plansmith_server.ops.notices import Notices
 from plansmith_server.ports import ServerSettings, Teams, Wiring
 from plansmith_server.serialize import run_row
+from plansmith_server.team.notices import Notices
 
 
 class LiveAgent:

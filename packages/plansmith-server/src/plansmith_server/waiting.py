@@ -15,11 +15,10 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import News
 from plansmith.text import clip, safe
-from plansmith_server.notices.senders import Notice
-from plansmith_server.notices.settings import NoticeSettings
-from plansmith_server.ops.notices import Channel
 from plansmith_server.serialize import awaits_review
 from plansmith_server.state import ServerState
+from plansmith_server.team.notice_settings import NoticeSettings
+from plansmith_server.team.notices import Channel, Notice
 from plansmith_server.upkeep import until_lost
 
 _BATCH: Final = 500

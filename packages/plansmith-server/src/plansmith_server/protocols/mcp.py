@@ -23,7 +23,6 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import TeamName
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith_server.auth import grant_of
 from plansmith_server.conversations import ANSWERED, taken_for
 from plansmith_server.errors import HttpProblem, problem_json
 from plansmith_server.handshake import ABOUT
@@ -32,6 +31,7 @@ from plansmith_server.protocols.programs import ProgramAccess, program
 from plansmith_server.schemas.requests import DialectName
 from plansmith_server.serialize import effects_view, run_view
 from plansmith_server.state import ServerState
+from plansmith_server.team.auth import grant_of
 
 _LONGEST_WAIT: Final = 60.0
 # A tenant's; one that nobody uses for half an hour ends.

@@ -18,13 +18,13 @@ from plansmith.plan.thread import ThreadMessage, ThreadState
 from plansmith.text import clip
 from plansmith_planner.threads.digest import answer_text
 from plansmith_server import conversations as talk
-from plansmith_server.auth import need_scope
 from plansmith_server.conversation_news import conversation_row
 from plansmith_server.errors import not_found
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.schemas import requests as b
 from plansmith_server.serialize import awaits_review, moment, question_view, run_row
 from plansmith_server.state import ServerState
+from plansmith_server.team.auth import need_scope
 
 _ANSWER: Final = 600
 
