@@ -12,8 +12,6 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from hashlib import sha256
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
@@ -30,7 +28,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import protect
 from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
-from plansmith.store.urls import sqlite_path
 from plansmith_planner.make import make_model
 from plansmith_server.app import gated, make_app
 from plansmith_server.background import BackgroundRuns
@@ -42,11 +39,10 @@ from plansmith_server.errors import HttpProblem
 from plansmith_server.event_reader import EventReader
 from plansmith_server.middleware import GateRules, host_names, is_loopback
 from plansmith_server.model_switch import ModelSwitch
-from plansmith_server.ops.leader import Leader
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.metrics import Metrics, Spans, tracer
 from plansmith_server.ops.watchdog import watched_loop
-from plansmith_server.ports import ServerSettings, Wiring
+from plansmith_server.ports import Wiring
 from plansmith_server.settings import Serve
 from plansmith_server.state import LiveAgent, OpenRuns, ServerState
 from plansmith_server.team.auth import Auth, load_token, scoped
@@ -130,7 +126,6 @@ def make_state(
         events=EventReader(smith.store),
         conversations=ConversationNews(smith),
         by=by or getpass.getuser(),
-        leader=Leader(_lock_path(settings), clock),
         notices=Notices(
             settings.notices, secrets=SecretBox(settings.secrets), clock=clock, log=log
         ),
@@ -138,17 +133,6 @@ def make_state(
         live=tuple(live),
         models=models,
     )
-
-
-def _lock_path(settings: ServerSettings) -> Path | None:
-    """Returns the lock file of a SQLite store; other stores have none."""
-    url = settings.store_url()
-    if not url.startswith("sqlite:"):
-        return None
-    path = sqlite_path(url)
-    # One per folder: a server resumes only the runs of the folder it is in.
-    here = sha256(str(settings.folder().resolve()).encode()).hexdigest()[:12]
-    return path.with_name(f"{path.name}.{here}.serve.lock")
 
 
 def bind(serve: Serve) -> socket.socket:

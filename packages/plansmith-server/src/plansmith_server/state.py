@@ -25,7 +25,6 @@ from plansmith_server.drafts import Drafts
 from plansmith_server.errors import not_found
 from plansmith_server.event_reader import EventReader
 from plansmith_server.model_switch import ModelDownloads, ModelSwitch
-from plansmith_server.ops.leader import Leader
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.metrics import Metrics
 from plansmith_server.ports import ServerSettings, Teams, Wiring
@@ -135,7 +134,6 @@ class ServerState:
     events: EventReader
     conversations: ConversationNews
     by: str
-    leader: Leader
     teams: Teams
     notices: Notices
     registry: AgentRegistry | None = None
@@ -161,7 +159,6 @@ class ServerState:
             await self.carrier.close()
         await self.teams.close()
         await self.smith.close()
-        self.leader.close()
 
     async def journal(self, run_id: str) -> Journal:
         """Returns the journal of a run; raises 404 if there is no such run."""
