@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from plansmith.app import Plansmith
 from plansmith.engine.journal import Journal
@@ -159,6 +159,16 @@ class ServerState:
             await self.carrier.close()
         await self.teams.close()
         await self.smith.close()
+
+    async def wait(self, work: Awaitable[Any], seconds: float) -> None:
+        """Waits for something, at most so many seconds and while the server serves."""
+        waiting = [asyncio.ensure_future(work), asyncio.ensure_future(self.closing.wait())]
+        try:
+            await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
 
     async def journal(self, run_id: str) -> Journal:
         """Returns the journal of a run; raises 404 if there is no such run."""
