@@ -30,11 +30,10 @@ from plansmith_server.background import BackgroundRuns
 from plansmith_server.conversation_news import ConversationNews
 from plansmith_server.drafts import Drafts
 from plansmith_server.event_reader import EventReader
-from plansmith_server.ops.leader import Leader
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.metrics import Metrics
-from plansmith_server.ops.notices import Notices
 from plansmith_server.state import OpenRuns, ServerState
+from plansmith_server.team.notices import Notices
 from plansmith_server.upkeep import upkeep
 
 if TYPE_CHECKING:
@@ -144,7 +143,6 @@ class Process:
             events=EventReader(self.smith.store),
             conversations=ConversationNews(self.smith),
             by="ada",
-            leader=Leader(None, self.clock),
             teams=teams,
             notices=Notices({}, secrets=SecretBox({}), clock=self.clock, log=log),
         )

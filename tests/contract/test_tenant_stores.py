@@ -15,7 +15,7 @@ from plansmith.errors import Misconfigured
 from plansmith.store.doctor import diagnose
 from plansmith.store.urls import open_store
 from plansmith_postgres.connection import schema_of
-from plansmith_server.tenant_book import tenant_store
+from plansmith_server.team.tenant_book import tenant_store
 
 _numbers = count()
 LOOK = Plan.model_validate({"goal": "x", "steps": [{"id": "a", "kind": "ask", "question": "Why?"}]})

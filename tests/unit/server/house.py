@@ -26,12 +26,12 @@ from plansmith.ports import Call, ChatModel, Delta, Prompt, TextDelta
 from plansmith_cli.config import Settings
 from plansmith_cli.server_wiring import ServerWiring
 from plansmith_desk.model.demo import DemoModel
-from plansmith_server.auth import Auth
 from plansmith_server.ops.logs import Log
 from plansmith_server.serve import bind, make_server, make_state
 from plansmith_server.settings import Serve
 from plansmith_server.state import ServerState
-from plansmith_server.tokens import TokenFile
+from plansmith_server.team.auth import Auth
+from plansmith_server.team.tokens import TokenFile
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 EFFECTS = {"weather": Effect.READ, "slow": Effect.READ, "fail": Effect.READ, "mail": Effect.FINAL}

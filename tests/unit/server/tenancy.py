@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 from tests.unit.server.house import House, page_header, plan
 
-from plansmith_server.tenant_book import Tenant, TenantBook
-from plansmith_server.tokens import Member
+from plansmith_server.team.tenant_book import Tenant, TenantBook
+from plansmith_server.team.tokens import Member
 
 TOOLS = """
 from pathlib import Path

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from plansmith import files, plugins
     from plansmith.plan import sentence
     from plansmith_cli.ui import words
-    from plansmith_server import tenant_book
+    from plansmith_server.team import tenant_book
 else:
     lazy_modules(
         globals(),
@@ -37,7 +37,7 @@ else:
         metadata="importlib.metadata",
         plugins="plansmith.plugins",
         sentence="plansmith.plan.sentence",
-        tenant_book="plansmith_server.tenant_book",
+        tenant_book="plansmith_server.team.tenant_book",
         words="plansmith_cli.ui.words",
     )
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plansmith_cli import tenant_settings
     from plansmith_cli.ui.planning import Detail
     from plansmith_planner import make as models
-    from plansmith_server.tenant_book import Tenant
+    from plansmith_server.team.tenant_book import Tenant
 else:
     lazy_modules(
         globals(),

@@ -13,7 +13,7 @@ from plansmith_cli import wiring
 from plansmith_cli.config import Settings
 from plansmith_cli.team_smiths import TeamSmiths
 from plansmith_cli.tenant_settings import TenantSettings, tenant_settings
-from plansmith_server.tenant_book import Tenant
+from plansmith_server.team.tenant_book import Tenant
 
 if TYPE_CHECKING:
     from plansmith_connect.a2a.registry import AgentRegistry

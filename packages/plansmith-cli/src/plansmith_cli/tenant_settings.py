@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith_cli.config import Settings, merge_tables, parse_settings, read_file
-from plansmith_server.tenant_book import Tenant, tenant_store
+from plansmith_server.team.tenant_book import Tenant, tenant_store
 
 # What a tenant takes from the settings of the server; everything else is its own.
 _INHERITED: Final = {"models", "planner", "run", "budget", "review"}

@@ -13,7 +13,7 @@ from plansmith.errors import Misconfigured, NotFound
 from plansmith_cli.config import Settings
 from plansmith_cli.main import main
 from plansmith_cli.tenant_settings import tenant_settings
-from plansmith_server.tenant_book import TenantBook
+from plansmith_server.team.tenant_book import TenantBook
 
 
 @pytest.fixture

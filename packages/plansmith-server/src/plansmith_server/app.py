@@ -20,15 +20,15 @@ from starlette.types import ASGIApp, Scope
 
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.sentence import Sentence
-from plansmith_server.auth import Auth, need_scope
 from plansmith_server.errors import HttpProblem, of_error, wanted_language
 from plansmith_server.middleware import GateRules, RequestGate
-from plansmith_server.oidc_login import OidcLogin
 from plansmith_server.openapi import Ask, Route
 from plansmith_server.ops.idempotency import Idempotency
 from plansmith_server.ops.metrics import Spans
 from plansmith_server.route_table import PAGES, ROUTES
 from plansmith_server.state import ServerState
+from plansmith_server.team.auth import Auth, need_scope
+from plansmith_server.team.oidc_login import OidcLogin
 from plansmith_server.upkeep import begin_upkeep
 
 Resource = Callable[[], Any]

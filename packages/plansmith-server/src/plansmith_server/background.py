@@ -312,7 +312,6 @@ class BackgroundRuns:
                 await self._adopt_orphan(run_id, claim)
         if self._carrier is not None:
             await self._carrier.hand_on(owners)
-        await self._continue_released()
         dead = await owners.dead_servers()
         if dead - self._dead_servers:
             # What waited there for an answer or a time is this server's to continue now.

@@ -24,7 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
-from plansmith_server.auth import (
+from plansmith_server.errors import HttpProblem, wanted_language
+from plansmith_server.plain_pages import onward, plain_page
+from plansmith_server.team.auth import (
     PAGE_HEADER,
     PAGE_QUERY,
     PROBE,
@@ -35,9 +37,7 @@ from plansmith_server.auth import (
     put_grant,
     same,
 )
-from plansmith_server.errors import HttpProblem, wanted_language
-from plansmith_server.oidc_login import LoginResponse, OidcLogin
-from plansmith_server.plain_pages import onward, plain_page
+from plansmith_server.team.oidc_login import LoginResponse, OidcLogin
 
 _MOST_CLIENTS: Final = 10_000
 

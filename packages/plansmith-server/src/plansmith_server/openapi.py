@@ -18,8 +18,6 @@ from starlette.responses import Response
 from plansmith.plan.data import Json, flaws, stored_json
 from plansmith.plan.events import Actor
 from plansmith_server.api_examples import ANSWERS, REQUESTS
-from plansmith_server.api_failures import SHARED_FAILURES, route_failures
-from plansmith_server.auth import Grant, grant_of
 from plansmith_server.errors import (
     MEDIA_TYPE,
     HttpProblem,
@@ -30,6 +28,7 @@ from plansmith_server.errors import (
 )
 from plansmith_server.middleware import HEALTH, READY
 from plansmith_server.state import ServerState
+from plansmith_server.team.auth import Grant, grant_of
 
 Given = TypeVar("Given", bound=BaseModel)
 
@@ -112,6 +111,11 @@ class Route:
     # The body is a file, which the handler reads itself; `given` is the query.
     takes_file: bool = False
     waits: bool = False
+    # For the document: what 409 means here, whether the body or the query names something that
+    # may not exist, and whether a model, a tool or an agent is called, which may fail.
+    conflict: str = ""
+    names: bool = False
+    calls: bool = False
 
     @property
     def has_body(self) -> bool:
@@ -326,27 +330,67 @@ def _responses(route: Route, known: dict[str, Any]) -> dict[str, Any]:
     return {str(route.status): success, **_failures(route, known)}
 
 
+# What every request meets before its route: the name of the shared response, and its meaning.
+_SHARED: Final[Mapping[int, tuple[str, str]]] = {
+    401: ("NoToken", "The token is missing, wrong, revoked or over"),
+    403: ("Forbidden", "The token lacks the scope of this route, or another site sent the request"),
+    413: ("TooLarge", "The body is too large"),
+    421: ("WrongHost", "The server is not known by this host name"),
+    429: ("TooOften", "Too many requests; Retry-After says when to try again"),
+    503: ("Away", "The store or a model is not available now; try again"),
+}
+_BODY: Final[Mapping[int, str]] = {
+    400: "The body is not JSON",
+    408: "The body did not arrive in time",
+    415: "The body is not sent as application/json",
+    422: "A field of the body or the query is unknown, missing or wrong",
+}
+_IF_MATCH: Final[dict[int, str]] = {
+    412: "The plan was changed meanwhile; read it again",
+    428: "If-Match is missing: it names the plan that the edit changes",
+}
+_RUN: Final = "/v1/runs/{id}"
+
+
 def _failures(route: Route, known: dict[str, Any]) -> dict[str, Any]:
     """Describes the errors that this route can answer with; those of the gate are shared."""
     content = {MEDIA_TYPE: {"schema": known[ProblemBody.__name__]}}
-    own = route_failures(
-        route.method,
-        route.path,
-        has_body=route.has_body,
-        if_match="If-Match" in route.headers,
-    )
+    own = _own_failures(route)
     shared = {
         str(each): {"$ref": f"#/components/responses/{name}"}
-        for each, (name, _) in SHARED_FAILURES.items()
+        for each, (name, _) in _SHARED.items()
         if each not in own and not route.is_open
     }
     return shared | {
-        str(status): {"description": why, "content": content} for status, why in own.items()
+        str(status): {"description": own[status], "content": content} for status in sorted(own)
     }
+
+
+def _own_failures(route: Route) -> dict[int, str]:
+    found = dict(_BODY) if route.has_body else {422: "A parameter of the query is unknown or wrong"}
+    if "{" in route.path or route.names:
+        found[404] = "There is no such thing, or it was removed"
+    if conflict := route.conflict or _usual_conflict(route):
+        found[409] = conflict
+    if route.path.startswith(_RUN):
+        found[500] = "The record of the run is damaged; `repair` goes on from its last good event"
+    if route.calls:
+        found[502] = (
+            "A model, a tool or an agent failed, so that the tools or the plan are not known"
+        )
+    return found | (_IF_MATCH if "If-Match" in route.headers else {})
+
+
+def _usual_conflict(route: Route) -> str:
+    of_run = route.path.startswith(_RUN)
+    if route.method != "GET" and not route.path.endswith("/preview"):
+        there = "The run is in another state, or another process has it"
+        return there if of_run else "It cannot be done in the present state"
+    if of_run or route.path.startswith(("/v1/schedules", "/v1/templates")):
+        return "The store cannot keep this, or it belongs to another team or folder"
+    return ""
 
 
 def _shared_failures(known: dict[str, Any]) -> dict[str, Any]:
     content = {MEDIA_TYPE: {"schema": known[ProblemBody.__name__]}}
-    return {
-        name: {"description": why, "content": content} for name, why in SHARED_FAILURES.values()
-    }
+    return {name: {"description": why, "content": content} for name, why in _SHARED.values()}

@@ -19,6 +19,9 @@ from plansmith.plan.data import Json, canonical_json, stored_json
 from plansmith.plan.estimate import Estimate
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import stands_in
+from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import MapStep, PlanStep
@@ -29,7 +32,6 @@ from plansmith.review.policy import active_steps, effects
 from plansmith.runs.rerun import carried_over, everything_done
 from plansmith_planner.threads.store import ThreadStore
 from plansmith_server.errors import not_found, problem_json
-from plansmith_server.planning_view import planning_view, rules_view
 from plansmith_server.provenance import run_origins
 
 CLIP: Final = 20_000
@@ -67,7 +69,8 @@ async def run_view(smith: Plansmith, run_id: str) -> dict[str, Json]:
         "continues": _continues(run),
         "can_be_undone": run.status.over and not run.damage and can_be_undone(run, events),
         "conversation": await conversation_of(smith, run),
-        **await planning_view(smith, run, events),
+        "stand_in": run.plan is not None and stands_in(run.plan, run.metrics),
+        "failure": await _failure(smith, events),
         "times": _times(events),
     }
 
@@ -82,6 +85,32 @@ def _times(events: Sequence[e.Event]) -> Json:
         "waiting": times.waiting,
         "at": at,
     }
+
+
+async def _failure(smith: Plansmith, events: Sequence[e.Event]) -> Json:
+    """Returns why the newest planning gave no plan; None if it gave one."""
+    outcomes = (each.body for each in reversed(events))
+    kinds = (e.PlanProposed, PlanningFailed)
+    last = next((each for each in outcomes if isinstance(each, kinds)), None)
+    if not isinstance(last, PlanningFailed):
+        return None
+    calls = cast("list[dict[str, Json]]", await smith.store.get(last.record) if last.record else [])
+    texts = [each for each in calls if each.get("text")] or calls
+    wrote = texts[-1] if texts else {}
+    output = str(wrote.get("text") or "")[:CLIP]
+    return {"reason": last.reason, "model": str(wrote.get("model") or ""), "output": output}
+
+
+def rules_view(plan: Plan | None) -> dict[str, Json]:
+    """Returns the rules of each step that has any, as sentences, with those of a map's items."""
+    found: dict[str, Json] = {}
+    for step in plan.steps if plan else ():
+        rules = rule_sentences(step)
+        if isinstance(step, MapStep):
+            rules += [Sentence("rule.of_item", rule=each) for each in rule_sentences(step.each)]
+        if rules:
+            found[step.id] = [*rules]
+    return found
 
 
 async def conversation_of(smith: Plansmith, run: Run) -> str:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from hashlib import sha256
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
@@ -30,10 +28,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import protect
 from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
-from plansmith.store.urls import sqlite_path
 from plansmith_planner.make import make_model
 from plansmith_server.app import gated, make_app
-from plansmith_server.auth import Auth, load_token, scoped
 from plansmith_server.background import BackgroundRuns
 from plansmith_server.carrier import make_carrier
 from plansmith_server.connections import Connection, connection_limit
@@ -43,24 +39,24 @@ from plansmith_server.errors import HttpProblem
 from plansmith_server.event_reader import EventReader
 from plansmith_server.middleware import GateRules, host_names, is_loopback
 from plansmith_server.model_switch import ModelSwitch
-from plansmith_server.oidc_login import OidcLogin
-from plansmith_server.ops.leader import Leader
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.metrics import Metrics, Spans, tracer
-from plansmith_server.ops.notices import Notices
 from plansmith_server.ops.watchdog import watched_loop
-from plansmith_server.ports import ServerSettings, Wiring
+from plansmith_server.ports import Wiring
 from plansmith_server.settings import Serve
 from plansmith_server.state import LiveAgent, OpenRuns, ServerState
-from plansmith_server.tenant_book import Tenant, TenantBook
-from plansmith_server.tenants import TenantApp, Tenants, TenantSwitch
-from plansmith_server.tokens import TokenFile
+from plansmith_server.team.auth import Auth, load_token, scoped
+from plansmith_server.team.notices import Notices
+from plansmith_server.team.oidc_login import OidcLogin
+from plansmith_server.team.tenant_book import Tenant, TenantBook
+from plansmith_server.team.tenants import TenantApp, Tenants, TenantSwitch
+from plansmith_server.team.tokens import TokenFile
 from plansmith_server.upkeep import begin_upkeep
 from plansmith_server.waiting import telling
 from plansmith_server.worker import Left, Worker, working
 
 if TYPE_CHECKING:
-    from plansmith_server.oidc.client import OidcClient
+    from plansmith_server.team.oidc_client import OidcClient
 
 BACKLOG: Final = 128
 _PROTOCOLS: Final = {
@@ -130,7 +126,6 @@ def make_state(
         events=EventReader(smith.store),
         conversations=ConversationNews(smith),
         by=by or getpass.getuser(),
-        leader=Leader(_lock_path(settings), clock),
         notices=Notices(
             settings.notices, secrets=SecretBox(settings.secrets), clock=clock, log=log
         ),
@@ -138,17 +133,6 @@ def make_state(
         live=tuple(live),
         models=models,
     )
-
-
-def _lock_path(settings: ServerSettings) -> Path | None:
-    """Returns the lock file of a SQLite store; other stores have none."""
-    url = settings.store_url()
-    if not url.startswith("sqlite:"):
-        return None
-    path = sqlite_path(url)
-    # One per folder: a server resumes only the runs of the folder it is in.
-    here = sha256(str(settings.folder().resolve()).encode()).hexdigest()[:12]
-    return path.with_name(f"{path.name}.{here}.serve.lock")
 
 
 def bind(serve: Serve) -> socket.socket:
@@ -284,7 +268,7 @@ def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLo
     if own.settings.oidc is None:
         return None
     try:
-        make_client: type[OidcClient] = resolve_name("plansmith_server.oidc.client:OidcClient")
+        make_client: type[OidcClient] = resolve_name("plansmith_server.team.oidc_client:OidcClient")
     except ModuleNotFoundError as error:
         hint = "pip install packages/* 'plansmith[oidc]'"
         raise Misconfigured(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from plansmith.app import Plansmith
 from plansmith.engine.journal import Journal
@@ -25,12 +25,11 @@ from plansmith_server.drafts import Drafts
 from plansmith_server.errors import not_found
 from plansmith_server.event_reader import EventReader
 from plansmith_server.model_switch import ModelDownloads, ModelSwitch
-from plansmith_server.ops.leader import Leader
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.metrics import Metrics
-from plansmith_server.ops.notices import Notices
 from plansmith_server.ports import ServerSettings, Teams, Wiring
 from plansmith_server.serialize import run_row
+from plansmith_server.team.notices import Notices
 
 
 class LiveAgent:
@@ -135,7 +134,6 @@ class ServerState:
     events: EventReader
     conversations: ConversationNews
     by: str
-    leader: Leader
     teams: Teams
     notices: Notices
     registry: AgentRegistry | None = None
@@ -161,7 +159,16 @@ class ServerState:
             await self.carrier.close()
         await self.teams.close()
         await self.smith.close()
-        self.leader.close()
+
+    async def wait(self, work: Awaitable[Any], seconds: float) -> None:
+        """Waits for something, at most so many seconds and while the server serves."""
+        waiting = [asyncio.ensure_future(work), asyncio.ensure_future(self.closing.wait())]
+        try:
+            await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
 
     async def journal(self, run_id: str) -> Journal:
         """Returns the journal of a run; raises 404 if there is no such run."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 from plansmith.engine.lease import LEASE_S
+from plansmith.engine.process_kind import read_kind
+from plansmith.engine.processes import this_process
 from plansmith.errors import PlansmithError
 from plansmith.housekeeping import prune, read_age
 from plansmith.plan import events as e
 from plansmith.plan.next_move import goes_on
 from plansmith.ports import News
 from plansmith_planner.threads.store import needed_by_threads
-from plansmith_server.carrier import RunCarrier
 from plansmith_server.state import ServerState
 
 _DAY_S: Final = 86_400.0
@@ -37,23 +39,66 @@ def begin_upkeep(server_state: ServerState) -> list[asyncio.Task[Any]]:
 
 def upkeep(server_state: ServerState) -> list[Coroutine[Any, Any, None]]:
     """Returns what a server or a worker does unasked."""
-    works: list[Coroutine[Any, Any, None]] = [
+    return [
         _fire_schedules(server_state),
         prune_daily(server_state),
+        _carry_runs(server_state),
+        server_state.background.continue_released(),
     ]
-    carrier = server_state.carrier
-    if carrier is None:
-        works.append(_carry_runs(server_state))
-    else:
-        works += [_watch_runs(server_state, carrier), server_state.background.continue_released()]
-    return works
+
+
+async def in_role(
+    server_state: ServerState, name: str, work: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    """Does work for ever, while this process has a role that one of all has at a time."""
+    while True:
+        async with server_state.smith.runs.journals.owners.role(name) as lost:
+            doing = asyncio.create_task(work())
+            tasks: list[asyncio.Task[Any]] = [doing, asyncio.create_task(lost.wait())]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                if doing.done():
+                    doing.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _carry_runs(server_state: ServerState) -> None:
-    """Resumes open runs, and continues them when other processes decide about them."""
-    # Taken before the runs are read: of what is decided from here on, nothing is missed.
-    after = await _newest_position(server_state)
-    await asyncio.gather(_resume_open_runs(server_state), follow_decisions(server_state, after))
+    """Continues runs that nobody has; one process of a folder does so at a time.
+
+    Without workers, each server also follows what others decide about its own runs.
+    """
+    role, carrier = f"runs {server_state.smith.runs.journals.folder}", server_state.carrier
+    if carrier is None:
+        # Taken before the runs are read: of what is decided from here on, nothing is missed.
+        after = await _newest_position(server_state)
+        await _be_ready_beside_others(server_state)
+        resume = in_role(server_state, role, partial(_resume_open_runs, server_state))
+        await asyncio.gather(resume, follow_decisions(server_state, after))
+        return
+    if not server_state.ready:
+        await carrier.open()
+        server_state.ready = True
+        server_state.log.info("ready", sends_to=carrier.queue.name)
+    await in_role(server_state, role, partial(_watch, server_state))
+
+
+async def _be_ready_beside_others(server_state: ServerState) -> None:
+    """A server is ready at once where another one lives, which continues the open runs."""
+    journals = server_state.smith.runs.journals
+    found = await journals.patience.until_done(journals.owners.processes)
+    kinds = [each.beat.kind for each in found if each.lives and each.beat.process != this_process()]
+    if any(read_kind(each).kind == "server" for each in kinds):
+        server_state.ready = True
+        server_state.log.info("waiting", why="another server runs the open runs of this store")
+
+
+async def _watch(server_state: ServerState) -> None:
+    """Sends what is open now and what is decided later, and hands on what dead workers had."""
+    after = await _newest_position(server_state)  # before the runs are read, as above
+    await asyncio.gather(follow_decisions(server_state, after), _resume_open_runs(server_state))
 
 
 async def _newest_position(server_state: ServerState) -> int:
@@ -64,33 +109,6 @@ async def _newest_position(server_state: ServerState) -> int:
         except PlansmithError as error:
             server_state.log.warning("decision_not_followed", error=str(error))
             await server_state.smith.runs.journals.clock.sleep(_AGAIN_S)
-
-
-async def _watch_runs(server_state: ServerState, carrier: RunCarrier) -> None:
-    """Sends runs that nobody has to the workers; one process of a folder does so at a time."""
-    journals = server_state.smith.runs.journals
-    if not server_state.ready:
-        await carrier.open()
-        server_state.ready = True
-        server_state.log.info("ready", sends_to=carrier.queue.name)
-    while True:
-        async with journals.owners.role(f"runs {journals.folder}") as lost:
-            server_state.log.info("watches_runs")
-            await until_lost(_watch(server_state), lost)
-
-
-async def _watch(server_state: ServerState) -> None:
-    """Sends what is open now and what is decided later, and hands on what dead workers had."""
-    journals, background = server_state.smith.runs.journals, server_state.background
-    after = await _newest_position(server_state)  # before the runs are read, as above
-    following = asyncio.create_task(follow_decisions(server_state, after))
-    try:
-        count = await journals.patience.until_done(background.resume_open)
-        server_state.log.info("runs_sent", runs=count)
-        await asyncio.gather(_sum_up(server_state), background.adopt_orphans())
-    finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
 
 
 async def follow_decisions(server_state: ServerState, after: int) -> None:
@@ -189,21 +207,16 @@ async def _continue_run(server_state: ServerState, run_id: str, number: int) -> 
 
 
 async def _resume_open_runs(server_state: ServerState) -> None:
-    """Resumes open runs as soon as no other server on this store does so."""
-    if not server_state.leader.take():
-        server_state.ready = True
-        server_state.log.info("waiting", why="another server runs the open runs of this store")
-        await server_state.leader.wait()
+    """Continues the runs that are open, and later those that others leave."""
+    patience, background = server_state.smith.runs.journals.patience, server_state.background
     try:
-        count = await server_state.smith.runs.journals.patience.until_done(
-            server_state.background.resume_open
-        )
+        count = await patience.until_done(background.resume_open)
     except PlansmithError as error:
         server_state.log.failure("runs_not_resumed", error=str(error))
-        return
-    server_state.ready = True
-    server_state.log.info("ready", runs=count)
-    await asyncio.gather(_sum_up(server_state), server_state.background.adopt_orphans())
+    else:
+        server_state.ready = True
+        server_state.log.info("runs_sent" if server_state.carrier else "ready", runs=count)
+    await asyncio.gather(_sum_up(server_state), background.adopt_orphans())
 
 
 async def _sum_up(server_state: ServerState) -> None:
@@ -222,10 +235,8 @@ async def _fire_schedules(server_state: ServerState) -> None:
         await journals.patience.until_done(lambda: journals.owners.serve(str(server_state.kind)))
         if server_state.carrier is not None:
             server_state.smith.schedules.firing.execute_run = server_state.background.until_rest
-        while True:
-            async with journals.owners.role(f"schedules {journals.folder}") as lost:
-                server_state.log.info("fires_schedules")
-                await until_lost(server_state.smith.schedules.keep(), lost)
+        keep = server_state.smith.schedules.keep
+        await in_role(server_state, f"schedules {journals.folder}", keep)
     except PlansmithError as error:
         server_state.log.info("no_schedules", why=str(error))
 
@@ -234,10 +245,7 @@ async def prune_daily(server_state: ServerState) -> None:
     """Removes runs that ended too long ago, at the start and once a day; one server does it."""
     if not server_state.settings.keep_runs:
         return
-    owners = server_state.smith.runs.journals.owners
-    while True:
-        async with owners.role("housekeeping") as lost:
-            await until_lost(_prune_each_day(server_state), lost)
+    await in_role(server_state, "housekeeping", partial(_prune_each_day, server_state))
 
 
 async def _prune_each_day(server_state: ServerState) -> None:
@@ -249,17 +257,3 @@ async def _prune_each_day(server_state: ServerState) -> None:
         except PlansmithError as error:
             server_state.log.warning("not_pruned", error=str(error))
         await clock.sleep(_DAY_S)
-
-
-async def until_lost(work: Coroutine[Any, Any, None], lost: asyncio.Event) -> None:
-    """Does work of a role until it fails, or the role is lost to another server."""
-    doing = asyncio.create_task(work)
-    tasks: list[asyncio.Task[Any]] = [doing, asyncio.create_task(lost.wait())]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if doing.done():
-            doing.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

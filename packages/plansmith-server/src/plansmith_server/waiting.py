@@ -15,12 +15,11 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import News
 from plansmith.text import clip, safe
-from plansmith_server.notices.senders import Notice
-from plansmith_server.notices.settings import NoticeSettings
-from plansmith_server.ops.notices import Channel
 from plansmith_server.serialize import awaits_review
 from plansmith_server.state import ServerState
-from plansmith_server.upkeep import until_lost
+from plansmith_server.team.notice_settings import NoticeSettings
+from plansmith_server.team.notices import Channel, Notice
+from plansmith_server.upkeep import in_role
 
 _BATCH: Final = 500
 _AGAIN_S: Final = 1.0
@@ -84,8 +83,8 @@ async def _tell_alone(server_state: ServerState, base: str) -> None:
     journals = server_state.smith.runs.journals
     while True:
         try:
-            async with journals.owners.role(f"notices {journals.folder}") as lost:
-                await until_lost(_Follower(server_state, base).follow(), lost)
+            role = f"notices {journals.folder}"
+            await in_role(server_state, role, lambda: _Follower(server_state, base).follow())
         except PlansmithError as error:
             server_state.log.warning("notices_stopped", error=str(error))
             await journals.clock.sleep(_AGAIN_S)

@@ -16,14 +16,14 @@ from tests.unit.server.house import House, page_header, serving, tool_step
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured
 from plansmith_cli.main import main
-from plansmith_server.auth import Auth, load_token
 from plansmith_server.middleware import host_names
 from plansmith_server.openapi import Route
 from plansmith_server.ops.logs import Log
 from plansmith_server.route_table import PAGES, ROUTES
 from plansmith_server.serve import bind
 from plansmith_server.settings import Serve
-from plansmith_server.tokens import Member, TokenFile
+from plansmith_server.team.auth import Auth, load_token
+from plansmith_server.team.tokens import Member, TokenFile
 
 # Probes have no token: tests/e2e/test_server_api_page.py asks what they learn.
 EVERY = [each for each in (*ROUTES, *PAGES) if not each.is_open]

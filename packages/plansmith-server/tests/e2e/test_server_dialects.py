@@ -16,6 +16,8 @@ from plansmith.formats.dialect import dialect_names
 from plansmith.ports import Delta, Prompt, TextDelta
 from plansmith.testing import Answer, ScriptedModel
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 SAGE: list[dict[str, Any]] = [
     {"type": "tool", "name": "weather", "arguments": {"city": "Oslo"}},
     {"type": "reply", "text": "Tell it."},
@@ -71,17 +73,14 @@ async def test_a_request_with_a_dialect_is_planned_in_it(tmp_path: Path) -> None
         assert '"type": "reply"' in model.prompts[1][0].text
 
 
-async def test_what_a_dialect_cannot_hold_is_told_in_the_reader_s_language(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin({"id": "a", "kind": "ask", "question": "Which?"})
-        where = f"/v1/runs/{run['id']}/plan?dialect=deerflow"
-        shown = await house.get(where)
-        assert [each["step"] for each in shown["lost"]].count("a") == 1
-        assert all(each["message"] and each["code"] == "PS017" for each in shown["lost"])
-        chinese = await house.get(where, headers={"Accept-Language": "zh"})
-        assert any(
-            "ask" in each["message"] and "步骤" in each["message"] for each in chinese["lost"]
-        )
+async def test_what_a_dialect_cannot_hold_is_told_in_the_reader_s_language(house: House) -> None:
+    run = await house.begin({"id": "a", "kind": "ask", "question": "Which?"})
+    where = f"/v1/runs/{run['id']}/plan?dialect=deerflow"
+    shown = await house.get(where)
+    assert [each["step"] for each in shown["lost"]].count("a") == 1
+    assert all(each["message"] and each["code"] == "PS017" for each in shown["lost"])
+    chinese = await house.get(where, headers={"Accept-Language": "zh"})
+    assert any("ask" in each["message"] and "步骤" in each["message"] for each in chinese["lost"])
 
 
 async def test_a_plan_that_refuses_is_not_taken_in_its_dialect(tmp_path: Path) -> None:
@@ -129,17 +128,16 @@ async def test_a_plan_is_checked_in_a_dialect_with_and_without_a_run(tmp_path: P
         assert [each["id"] for each in (await house.get("/v1/runs"))["items"]] == [run["id"]]
 
 
-async def test_a_plan_is_edited_in_a_dialect(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.post("/v1/runs", {"plan": SAGE, "dialect": "sage"}, 202)
-        changed = [SAGE[0] | {"arguments": {"city": "Rome"}}, SAGE[1]]
-        answer = await house.client.put(
-            f"/v1/runs/{run['id']}/plan",
-            json={"plan": changed, "dialect": "sage"},
-            headers={"If-Match": f'"{run["hash"]}"'},
-        )
-        assert answer.status_code == 200, answer.text
-        assert answer.json()["plan"]["steps"][0]["inputs"] == {"city": "Rome"}
+async def test_a_plan_is_edited_in_a_dialect(house: House) -> None:
+    run = await house.post("/v1/runs", {"plan": SAGE, "dialect": "sage"}, 202)
+    changed = [SAGE[0] | {"arguments": {"city": "Rome"}}, SAGE[1]]
+    answer = await house.client.put(
+        f"/v1/runs/{run['id']}/plan",
+        json={"plan": changed, "dialect": "sage"},
+        headers={"If-Match": f'"{run["hash"]}"'},
+    )
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["plan"]["steps"][0]["inputs"] == {"city": "Rome"}
 
 
 class Cast:

@@ -6,29 +6,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.house import plan, serving, tool_step
+from tests.unit.server.house import House, plan, serving, tool_step
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CHINESE = {"Accept-Language": "zh-CN,zh;q=0.9,en;q=0.5"}
 MAIL = tool_step("m", "mail")
 
 
-async def test_a_review_is_told_in_the_language_of_the_reader(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(MAIL)
-        path = f"/v1/runs/{run['id']}"
-        assert run["review"]["reasons"] == [
-            "Step `m` does something that cannot be undone: it calls `mail`"
-        ]
-        told = await house.get(path, headers=CHINESE)
-        assert told["review"]["reasons"] == ["步骤 `m` 会做一件无法撤销的事：它调用 `mail`"]
-        assert told["estimate"]["basis"][-1] == "价格未知"
-        [item] = (await house.get("/v1/inbox", headers=CHINESE))["items"]
-        assert item["review"]["reasons"] == told["review"]["reasons"]
-        assert {**told, "review": 0, "estimate": 0} == {
-            **await house.get(path),
-            "review": 0,
-            "estimate": 0,
-        }
+async def test_a_review_is_told_in_the_language_of_the_reader(house: House) -> None:
+    run = await house.begin(MAIL)
+    path = f"/v1/runs/{run['id']}"
+    assert run["review"]["reasons"] == [
+        "Step `m` does something that cannot be undone: it calls `mail`"
+    ]
+    told = await house.get(path, headers=CHINESE)
+    assert told["review"]["reasons"] == ["步骤 `m` 会做一件无法撤销的事：它调用 `mail`"]
+    assert told["estimate"]["basis"][-1] == "价格未知"
+    items = (await house.get("/v1/inbox", headers=CHINESE))["items"]
+    [item] = [each for each in items if each["run"] == run["id"]]
+    assert item["review"]["reasons"] == told["review"]["reasons"]
+    assert {**told, "review": 0, "estimate": 0} == {
+        **await house.get(path),
+        "review": 0,
+        "estimate": 0,
+    }
 
 
 async def test_events_are_told_in_the_language_of_the_reader_and_stored_without(
@@ -54,17 +56,16 @@ async def test_events_are_told_in_the_language_of_the_reader_and_stored_without(
 
 
 async def test_the_problems_of_a_refused_plan_are_told_in_the_language_of_the_reader(
-    tmp_path: Path,
+    house: House,
 ) -> None:
-    async with serving(tmp_path) as house:
-        body = {"plan": plan(tool_step("a", "weathr"))}
-        for headers, wanted in (
-            ({}, "there is no tool called 'weathr'"),
-            (CHINESE, "没有名为“weathr”的工具"),
-        ):
-            answer = await house.client.post("/v1/runs", json=body, headers=headers)
-            assert answer.status_code == 422
-            assert [each["message"] for each in answer.json()["problems"]] == [wanted]
+    body = {"plan": plan(tool_step("a", "weathr"))}
+    for headers, wanted in (
+        ({}, "there is no tool called 'weathr'"),
+        (CHINESE, "没有名为“weathr”的工具"),
+    ):
+        answer = await house.client.post("/v1/runs", json=body, headers=headers)
+        assert answer.status_code == 422
+        assert [each["message"] for each in answer.json()["problems"]] == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -82,13 +83,12 @@ async def test_the_problems_of_a_refused_plan_are_told_in_the_language_of_the_re
     ],
 )
 async def test_whatever_a_client_accepts_it_gets_one_of_our_languages(
-    tmp_path: Path, accepted: str, chinese: bool
+    house: House, accepted: str, chinese: bool
 ) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(MAIL)
-        headers = {"Accept-Language": accepted}
-        told: dict[str, Any] = await house.get(f"/v1/runs/{run['id']}", headers=headers)
-        assert told["review"]["reasons"][0].startswith("步骤" if chinese else "Step")
+    run = await house.begin(MAIL)
+    headers = {"Accept-Language": accepted}
+    told: dict[str, Any] = await house.get(f"/v1/runs/{run['id']}", headers=headers)
+    assert told["review"]["reasons"][0].startswith("步骤" if chinese else "Step")
 
 
 async def test_what_people_and_tools_wrote_is_never_taken_for_a_sentence(tmp_path: Path) -> None:
@@ -101,60 +101,58 @@ async def test_what_people_and_tools_wrote_is_never_taken_for_a_sentence(tmp_pat
         assert told["steps"]["a"]["result"]["city"] == words
 
 
-async def test_refusals_are_told_in_the_language_of_the_reader(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = (await house.begin(MAIL))["id"]
-        await house.post(f"/v1/runs/{run}/decision", {"reject": True})
-        asked: list[tuple[str, str, dict[str, Any], str, str]] = [
-            ("GET", "/v1/runs/nothing", {}, "there is no run 'nothing'", "没有名为“nothing”的运行"),
-            ("POST", f"/v1/runs/{run}/cancel", {}, f"run {run} is over", f"运行 {run} 已经结束"),
-            (
-                "POST",
-                f"/v1/runs/{run}/decision",
-                {"approve": "0" * 64},
-                "this is not the hash of the current plan",
-                "这不是当前计划的哈希",
-            ),
-            (
-                "POST",
-                f"/v1/runs/{run}/pause",
-                {},
-                f"run {run} is cancelled",
-                f"运行 {run} 的状态：已取消",
-            ),
-            (
-                "POST",
-                "/v1/schedules/preview",
-                {"daily_at": "07:00", "timezone": "Mars/Base"},
-                "there is no time zone 'Mars/Base'",
-                "没有时区“Mars/Base”",
-            ),
-        ]
-        for method, path, body, english, chinese in asked:
-            for headers, wanted in (({}, english), (CHINESE, chinese)):
-                answer = await house.client.request(
-                    method, path, json=None if method == "GET" else body, headers=headers
-                )
-                told = answer.json()
-                assert told["detail"] == wanted, told
-                # A program knows it by the code, whatever language it is told in.
-                assert told["code"].isascii()
+async def test_refusals_are_told_in_the_language_of_the_reader(house: House) -> None:
+    run = (await house.begin(MAIL))["id"]
+    await house.post(f"/v1/runs/{run}/decision", {"reject": True})
+    asked: list[tuple[str, str, dict[str, Any], str, str]] = [
+        ("GET", "/v1/runs/nothing", {}, "there is no run 'nothing'", "没有名为“nothing”的运行"),
+        ("POST", f"/v1/runs/{run}/cancel", {}, f"run {run} is over", f"运行 {run} 已经结束"),
+        (
+            "POST",
+            f"/v1/runs/{run}/decision",
+            {"approve": "0" * 64},
+            "this is not the hash of the current plan",
+            "这不是当前计划的哈希",
+        ),
+        (
+            "POST",
+            f"/v1/runs/{run}/pause",
+            {},
+            f"run {run} is cancelled",
+            f"运行 {run} 的状态：已取消",
+        ),
+        (
+            "POST",
+            "/v1/schedules/preview",
+            {"daily_at": "07:00", "timezone": "Mars/Base"},
+            "there is no time zone 'Mars/Base'",
+            "没有时区“Mars/Base”",
+        ),
+    ]
+    for method, path, body, english, chinese in asked:
+        for headers, wanted in (({}, english), (CHINESE, chinese)):
+            answer = await house.client.request(
+                method, path, json=None if method == "GET" else body, headers=headers
+            )
+            told = answer.json()
+            assert told["detail"] == wanted, told
+            # A program knows it by the code, whatever language it is told in.
+            assert told["code"].isascii()
 
 
 async def test_wrong_input_is_told_in_the_language_of_the_reader_in_every_place(
-    tmp_path: Path,
+    house: House,
 ) -> None:
-    async with serving(tmp_path) as house:
-        body = {"request": "x", "max_steps": 0, "colour": "red"}
-        told = [
-            (await house.client.post("/v1/runs", json=body, headers=headers)).json()
-            for headers in ({}, CHINESE)
-        ]
-        assert [[each["message"] for each in one["problems"]] for one in told] == [
-            ["must be at least 1", "is not known"],
-            ["至少为 1", "不认识"],
-        ]
-        assert told[1]["detail"].endswith("：至少为 1")
+    body = {"request": "x", "max_steps": 0, "colour": "red"}
+    told = [
+        (await house.client.post("/v1/runs", json=body, headers=headers)).json()
+        for headers in ({}, CHINESE)
+    ]
+    assert [[each["message"] for each in one["problems"]] for one in told] == [
+        ["must be at least 1", "is not known"],
+        ["至少为 1", "不认识"],
+    ]
+    assert told[1]["detail"].endswith("：至少为 1")
 
 
 async def test_a_client_without_a_token_is_told_so_in_its_language(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from tests.unit.server.house import House, plan, serving, tool_step
 from tests.waiting import until
 
-from plansmith_server.notices.settings import NoticeSettings
-from plansmith_server.ops import notices as sending
+from plansmith_server.team import notices as sending
+from plansmith_server.team.notice_settings import NoticeSettings
 
 
 class Received:

@@ -15,8 +15,8 @@ from tests.unit.server.house import House, page_header, serving
 from tests.unit.server.tenancy import tenant
 
 from plansmith_cli.config import Settings
-from plansmith_server.auth import Auth
-from plansmith_server.tenant_book import TenantBook
+from plansmith_server.team.auth import Auth
+from plansmith_server.team.tenant_book import TenantBook
 
 
 def settings(made: Provider, **more: Any) -> dict[str, Any]:
@@ -113,7 +113,7 @@ async def test_a_token_that_is_wrong_in_one_thing_logs_nobody_in(
 async def test_a_key_that_the_provider_does_not_list_signs_nothing_and_a_new_one_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plansmith_server.oidc.client._KEYS_AGAIN_S", 0.0)
+    monkeypatch.setattr("plansmith_server.team.oidc_client._KEYS_AGAIN_S", 0.0)
     async with house_with(tmp_path, monkeypatch) as (house, made):
         async with httpx.AsyncClient(timeout=120) as web:
             await logged_in(house, web)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.unit.server.house import plan, serving, tool_step
+import pytest
+from tests.unit.server.house import House, plan, serving, tool_step
 
 from plansmith import Plan
 from plansmith.plan import events as e
@@ -13,6 +14,8 @@ from plansmith.plan.earlier import EarlierResult, results_of
 from plansmith.plan.run_options import RunOptions
 from plansmith_desk.model.rules import RulesModel
 from plansmith_server.protocols.programs import ProgramAccess
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_plan_by_rules_is_never_called_the_models(tmp_path: Path) -> None:
@@ -27,18 +30,17 @@ async def test_a_plan_by_rules_is_never_called_the_models(tmp_path: Path) -> Non
         assert made["origin"] == "rules"
 
 
-async def test_a_templates_words_and_its_parameters_are_told_apart(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        kept = plan(tool_step("a", inputs={"city": "Oslo", "unit": "celsius"}))
-        body = {"name": "weather", "plan": kept, "parameters": {"city": ["a.inputs.city"]}}
-        await house.post("/v1/templates", body, 201)
-        given = {"parameters": {"city": "Rome"}}
-        run = await house.post("/v1/templates/weather/runs", given, 202)
-        assert run["origins"] == {"a": {"inputs.city": "parameter", "inputs.unit": "template"}}
-        await house.approve(run)
-        run = await house.until(run["id"], "done")
-        again = await house.post(f"/v1/runs/{run['id']}/rerun", status=202)
-        assert again["origins"] == run["origins"]
+async def test_a_templates_words_and_its_parameters_are_told_apart(house: House) -> None:
+    kept = plan(tool_step("a", inputs={"city": "Oslo", "unit": "celsius"}))
+    body = {"name": "weather", "plan": kept, "parameters": {"city": ["a.inputs.city"]}}
+    await house.post("/v1/templates", body, 201)
+    given = {"parameters": {"city": "Rome"}}
+    run = await house.post("/v1/templates/weather/runs", given, 202)
+    assert run["origins"] == {"a": {"inputs.city": "parameter", "inputs.unit": "template"}}
+    await house.approve(run)
+    run = await house.until(run["id"], "done")
+    again = await house.post(f"/v1/runs/{run['id']}/rerun", status=202)
+    assert again["origins"] == run["origins"]
 
 
 async def test_a_plan_of_a_program_is_a_programs_and_one_of_a_person_was_submitted(

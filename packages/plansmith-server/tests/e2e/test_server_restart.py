@@ -38,29 +38,6 @@ async def test_a_run_goes_on_after_a_graceful_restart(tmp_path: Path) -> None:
         assert (await house.get(f"/v1/runs/{waiting['id']}"))["status"] == "reviewing"
 
 
-async def test_a_second_server_on_a_store_leaves_the_runs_of_the_first_alone(
-    tmp_path: Path,
-) -> None:
-    tools = Tools()
-    second = serving(tmp_path, store="sqlite", tools=tools)
-    async with serving(tmp_path, store="sqlite", tools=tools) as first:
-        run = await first.begin(tool_step("b", "slow"))
-        await first.approve(run)
-        await tools.began["slow"].wait()
-        other = await second.__aenter__()
-        assert (await other.get("/readyz"))["status"] == "ok"
-        assert (await other.get(f"/v1/runs/{run['id']}"))["status"] == "running"
-        assert len(tools.calls) == 1
-        # What is decided there is done there, and seen here.
-        mine = await other.begin(tool_step("a", "mail"))
-        await other.approve(mine)
-        assert (await first.until(mine["id"], "done"))["status"] == "done"
-    tools.gate.set()
-    await other.until(run["id"], "done")
-    assert [name for name, _ in tools.calls].count("slow") == 2  # cut off there, done here
-    await second.__aexit__(None, None, None)
-
-
 async def test_planning_that_was_cut_off_begins_again(tmp_path: Path) -> None:
     silent = Silent()
     async with serving(tmp_path, store="sqlite", model=silent) as house:
@@ -155,6 +132,14 @@ async def events_of(client: httpx.AsyncClient, run_id: str, wanted: str) -> None
                     return
 
 
+async def begun(client: httpx.AsyncClient, *steps: dict[str, Any]) -> str:
+    """The id of a run of a plan, which is approved."""
+    run: dict[str, str] = (await client.post("/v1/runs", json={"plan": plan(*steps)})).json()
+    where = f"/v1/runs/{run['id']}/decision"
+    (await client.post(where, json={"approve": run["hash"]})).raise_for_status()
+    return run["id"]
+
+
 async def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
     steps = [
         {"id": "a", "kind": "tool", "tool": "quick", "inputs": {"name": "a"}},
@@ -162,21 +147,40 @@ async def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
         {"id": "c", "kind": "tool", "tool": "quick", "inputs": {"name": "c"}, "after": ["b"]},
     ]
     async with command(tmp_path) as (process, client):
-        made = await client.post("/v1/runs", json={"plan": plan(*steps)})
-        run = made.json()
-        approval = {"approve": run["hash"]}
-        await client.post(f"/v1/runs/{run['id']}/decision", json=approval)
+        run = await begun(client, *steps)
         async with asyncio.timeout(120):
-            await events_of(client, run["id"], "step_progressed")
+            await events_of(client, run, "step_progressed")
         process.kill()
         await process.wait()
     (tmp_path / "go").touch()
     async with command(tmp_path) as (process, client):
         async with asyncio.timeout(120):
-            await events_of(client, run["id"], "run_finished")
-        done = (await client.get(f"/v1/runs/{run['id']}")).json()
+            await events_of(client, run, "run_finished")
+        done = (await client.get(f"/v1/runs/{run}")).json()
         assert done["status"] == "done"
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
     # What was recorded is not done again; the read that was cut off is.
     assert (tmp_path / "calls").read_text().split() == ["a", "b", "b", "c"]
+
+
+async def test_a_second_server_on_a_store_leaves_the_runs_of_the_first_alone(
+    tmp_path: Path,
+) -> None:
+    slow = {"id": "b", "kind": "tool", "tool": "slow", "inputs": {"name": "b"}}
+    quick = {"id": "a", "kind": "tool", "tool": "quick", "inputs": {"name": "a"}}
+    async with command(tmp_path) as (process, first), asyncio.timeout(120):
+        run = await begun(first, slow)
+        await events_of(first, run, "step_progressed")
+        async with command(tmp_path) as (_, second):
+            while (await second.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - over HTTP
+                await asyncio.sleep(0.01)
+            assert (await second.get(f"/v1/runs/{run}")).json()["status"] == "running"
+            # What is decided there is done there, and seen here.
+            await events_of(first, await begun(second, quick), "run_finished")
+            assert (tmp_path / "calls").read_text().split() == ["b", "a"]
+            process.kill()
+            await process.wait()
+            (tmp_path / "go").touch()
+            await events_of(second, run, "run_finished")
+    assert (tmp_path / "calls").read_text().split() == ["b", "a", "b"]  # cut off, done there

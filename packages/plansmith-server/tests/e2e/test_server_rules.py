@@ -3,82 +3,81 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
-from tests.unit.server.house import plan, serving, tool_step
+import pytest
+from tests.unit.server.house import House, plan, tool_step
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_run_tells_its_rules_and_is_taken_back_only_after_an_approval(
-    tmp_path: Path,
+    house: House,
 ) -> None:
-    async with serving(tmp_path) as house:
-        undo = {"tool": "mail", "inputs": {"city": "Oslo"}}
-        never = {"equals": ["{{a}}", None]}
-        run = await house.begin(
-            tool_step("a"),
-            tool_step("m", "mail", after=["a"], undo_with=undo),
-            tool_step("n", after=["a"], when=never),
-        )
-        assert run["rules"]["n"] == ["only if a is null"]
-        refused = await house.client.post(f"/v1/runs/{run['id']}/take-back", json={})
-        assert refused.status_code == 409
-        await house.approve(run)
-        run = await house.until(run["id"], "done")
-        assert (run["steps"]["n"]["status"], run["steps"]["n"]["rule"]) == ("skipped", "when")
-        back = await house.post(f"/v1/runs/{run['id']}/take-back", status=202)
-        assert (back["status"], back["origin"]["kind"]) == ("reviewing", "undo")
-        assert [name for name, _ in house.tools.calls].count("mail") == 1
+    undo = {"tool": "mail", "inputs": {"city": "Oslo"}}
+    never = {"equals": ["{{a}}", None]}
+    run = await house.begin(
+        tool_step("a"),
+        tool_step("m", "mail", after=["a"], undo_with=undo),
+        tool_step("n", after=["a"], when=never),
+    )
+    assert run["rules"]["n"] == ["only if a is null"]
+    refused = await house.client.post(f"/v1/runs/{run['id']}/take-back", json={})
+    assert refused.status_code == 409
+    await house.approve(run)
+    run = await house.until(run["id"], "done")
+    assert (run["steps"]["n"]["status"], run["steps"]["n"]["rule"]) == ("skipped", "when")
+    back = await house.post(f"/v1/runs/{run['id']}/take-back", status=202)
+    assert (back["status"], back["origin"]["kind"]) == ("reviewing", "undo")
+    assert [name for name, _ in house.tools.calls].count("mail") == 1
 
 
-async def test_of_two_clients_who_take_a_run_back_at_once_one_gets_a_plan(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        undo = {"tool": "mail", "inputs": {"city": "Oslo"}}
-        run = await house.begin(tool_step("m", "mail", undo_with=undo))
-        assert run["can_be_undone"] is False
-        await house.approve(run)
-        run = await house.until(run["id"], "done")
-        assert run["can_be_undone"] is True
-        path = f"/v1/runs/{run['id']}/take-back"
-        async with (
-            house.with_token("first", "propose") as first,
-            house.with_token("second", "propose") as second,
-        ):
-            answers = await asyncio.gather(*(each.post(path, json={}) for each in (first, second)))
-            assert sorted(each.status_code for each in answers) == [202, 409]
-            [made] = [each.json() for each in answers if each.status_code == 202]
-        await house.approve(made)
-        await house.until(made["id"], "done")
-        assert [name for name, _ in house.tools.calls].count("mail") == 2
-        again = await house.client.post(path, json={})
-        assert again.status_code == 409
+async def test_of_two_clients_who_take_a_run_back_at_once_one_gets_a_plan(house: House) -> None:
+    undo = {"tool": "mail", "inputs": {"city": "Oslo"}}
+    run = await house.begin(tool_step("m", "mail", undo_with=undo))
+    assert run["can_be_undone"] is False
+    await house.approve(run)
+    run = await house.until(run["id"], "done")
+    assert run["can_be_undone"] is True
+    path = f"/v1/runs/{run['id']}/take-back"
+    async with (
+        house.with_token("first", "propose") as first,
+        house.with_token("second", "propose") as second,
+    ):
+        answers = await asyncio.gather(*(each.post(path, json={}) for each in (first, second)))
+        assert sorted(each.status_code for each in answers) == [202, 409]
+        [made] = [each.json() for each in answers if each.status_code == 202]
+    await house.approve(made)
+    await house.until(made["id"], "done")
+    assert [name for name, _ in house.tools.calls].count("mail") == 2
+    again = await house.client.post(path, json={})
+    assert again.status_code == 409
 
 
 async def test_what_a_template_did_and_what_an_edit_left_out_can_be_taken_back(
-    tmp_path: Path,
+    house: House,
 ) -> None:
-    async with serving(tmp_path) as house:
-        undo = {"tool": "mail", "inputs": {"city": "{{m.city}}"}}
-        sent = await house.begin(tool_step("m", "mail", undo_with=undo))
-        await house.approve(sent)
-        sent = await house.until(sent["id"], "done")
-        await house.post(f"/v1/runs/{sent['id']}/template", {"name": "send", "parameters": {}}, 201)
-        run = await house.begin({"id": "t", "kind": "plan", "template": "send"})
-        await house.approve(run)
-        run = await house.until(run["id"], "done")
-        assert run["can_be_undone"] is True
-        ask = {"id": "ask", "kind": "ask", "question": "Go on?"}
-        run = await house.begin(tool_step("m", "mail", undo_with=undo), ask)
-        await house.approve(run)
-        run = await house.until(run["id"], "asking")
-        edited = await house.client.put(
-            f"/v1/runs/{run['id']}/plan",
-            json={"plan": plan(ask)},
-            headers={"If-Match": f'"{run["hash"]}"'},
-        )
-        assert edited.status_code == 200, edited.text
-        await house.post(f"/v1/runs/{run['id']}/cancel")
-        run = await house.until(run["id"], "cancelled", "partly_done", "done")
-        assert "m" not in run["steps"]
-        assert run["can_be_undone"] is True
-        back = await house.post(f"/v1/runs/{run['id']}/take-back", status=202)
-        assert [each["inputs"] for each in back["plan"]["steps"]] == [{"city": "Oslo"}]
+    undo = {"tool": "mail", "inputs": {"city": "{{m.city}}"}}
+    sent = await house.begin(tool_step("m", "mail", undo_with=undo))
+    await house.approve(sent)
+    sent = await house.until(sent["id"], "done")
+    await house.post(f"/v1/runs/{sent['id']}/template", {"name": "send", "parameters": {}}, 201)
+    run = await house.begin({"id": "t", "kind": "plan", "template": "send"})
+    await house.approve(run)
+    run = await house.until(run["id"], "done")
+    assert run["can_be_undone"] is True
+    ask = {"id": "ask", "kind": "ask", "question": "Go on?"}
+    run = await house.begin(tool_step("m", "mail", undo_with=undo), ask)
+    await house.approve(run)
+    run = await house.until(run["id"], "asking")
+    edited = await house.client.put(
+        f"/v1/runs/{run['id']}/plan",
+        json={"plan": plan(ask)},
+        headers={"If-Match": f'"{run["hash"]}"'},
+    )
+    assert edited.status_code == 200, edited.text
+    await house.post(f"/v1/runs/{run['id']}/cancel")
+    run = await house.until(run["id"], "cancelled", "partly_done", "done")
+    assert "m" not in run["steps"]
+    assert run["can_be_undone"] is True
+    back = await house.post(f"/v1/runs/{run['id']}/take-back", status=202)
+    assert [each["inputs"] for each in back["plan"]["steps"]] == [{"city": "Oslo"}]

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.unit.server.house import Silent, Tools, plan, serving, tool_step
+from tests.unit.server.house import House, Silent, Tools, plan, serving, tool_step
 
 from plansmith import Plan, ToolSpec
 from plansmith.errors import Misconfigured
 from plansmith.testing import Answer, ScriptedModel
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PLAN = plan(tool_step("oslo"), goal="Weather in Oslo")
 DECIDED = {"decision": "plan", "reason": "", "query": "the weather in Oslo", "answer": ""}
@@ -40,14 +42,13 @@ async def test_a_request_is_planned_in_the_background_seen_first_and_run(tmp_pat
 
 
 async def test_a_plan_that_only_reads_goes_on_by_itself_when_that_was_wanted(
-    tmp_path: Path,
+    house: House,
 ) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a"), mode="read_only")
-        assert (await house.until(run["id"], "done"))["approved"] == ""
-        run = await house.begin(tool_step("a", "mail"), mode="read_only")
-        assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "reviewing"
-        assert [name for name, _ in house.tools.calls] == ["weather"]
+    run = await house.begin(tool_step("a"), mode="read_only")
+    assert (await house.until(run["id"], "done"))["approved"] == ""
+    run = await house.begin(tool_step("a", "mail"), mode="read_only")
+    assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "reviewing"
+    assert [name for name, _ in house.tools.calls] == ["weather"]
 
 
 async def test_a_run_has_limits_of_its_own(tmp_path: Path) -> None:
@@ -86,27 +87,26 @@ async def test_a_run_is_thought_over_after_each_step_if_the_request_says_so(
     model.finish()
 
 
-async def test_nothing_acts_before_the_approval_of_exactly_this_plan(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a", "mail"))
-        old = run["hash"]
-        changed = plan(tool_step("a", "mail", inputs={"city": "Rome"}))
-        path = f"/v1/runs/{run['id']}"
-        edited = await house.client.put(
-            f"{path}/plan", json={"plan": changed}, headers={"If-Match": f'"{old}"'}
-        )
-        assert edited.status_code == 200
-        new = edited.json()["hash"]
-        assert edited.json()["origins"]["a"]["inputs.city"] == "person"
-        refused = await house.post(f"{path}/decision", {"approve": old}, 409)
-        assert refused["code"] == "stale_decision"
-        assert new in refused["hint"]
-        assert house.tools.calls == []
-        await house.post(f"{path}/decision", {"approve": new})
-        await house.until(run["id"], "done")
-        assert house.tools.calls == [("mail", {"city": "Rome"})]
-        again = await house.post(f"{path}/decision", {"approve": new}, 409)
-        assert again["code"] == "stale_decision"
+async def test_nothing_acts_before_the_approval_of_exactly_this_plan(house: House) -> None:
+    run = await house.begin(tool_step("a", "mail"))
+    old = run["hash"]
+    changed = plan(tool_step("a", "mail", inputs={"city": "Rome"}))
+    path = f"/v1/runs/{run['id']}"
+    edited = await house.client.put(
+        f"{path}/plan", json={"plan": changed}, headers={"If-Match": f'"{old}"'}
+    )
+    assert edited.status_code == 200
+    new = edited.json()["hash"]
+    assert edited.json()["origins"]["a"]["inputs.city"] == "person"
+    refused = await house.post(f"{path}/decision", {"approve": old}, 409)
+    assert refused["code"] == "stale_decision"
+    assert new in refused["hint"]
+    assert house.tools.calls == []
+    await house.post(f"{path}/decision", {"approve": new})
+    await house.until(run["id"], "done")
+    assert house.tools.calls == [("mail", {"city": "Rome"})]
+    again = await house.post(f"{path}/decision", {"approve": new}, 409)
+    assert again["code"] == "stale_decision"
 
 
 async def test_of_two_clients_that_decide_at_once_one_wins(tmp_path: Path) -> None:
@@ -271,66 +271,63 @@ async def test_a_run_that_cannot_even_be_planned_ends_with_its_reason(tmp_path: 
         assert run["reason"] == "the tools are gone (bring them back)"
 
 
-async def test_a_step_is_left_out_and_what_needs_it_too(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        steps = [
-            tool_step("a", "slow"),
-            tool_step("b", after=["a"]),
-            tool_step("c", after=["b"]),
-            tool_step("d", after=["a"]),
-        ]
-        run = await house.begin(*steps)
-        path = f"/v1/runs/{run['id']}"
-        await house.approve(run)
-        await house.tools.began["slow"].wait()
-        left = await house.post(f"{path}/skip", {"step": "b"})
-        assert not left["paused"]
-        statuses = {name: each["status"] for name, each in left["steps"].items()}
-        assert statuses == {"a": "running", "b": "skipped", "c": "skipped", "d": "waiting"}
-        house.tools.gate.set()
-        run = await house.until(run["id"], "partly_done", "done")
-        statuses = {name: each["status"] for name, each in run["steps"].items()}
-        assert statuses == {"a": "done", "b": "skipped", "c": "skipped", "d": "done"}
-        await house.post(f"{path}/skip", {"step": "b"}, 409)
-        await house.post(f"{path}/skip", {"step": "zz"}, 409)
+async def test_a_step_is_left_out_and_what_needs_it_too(house: House) -> None:
+    steps = [
+        tool_step("a", "slow"),
+        tool_step("b", after=["a"]),
+        tool_step("c", after=["b"]),
+        tool_step("d", after=["a"]),
+    ]
+    run = await house.begin(*steps)
+    path = f"/v1/runs/{run['id']}"
+    await house.approve(run)
+    await house.tools.began["slow"].wait()
+    left = await house.post(f"{path}/skip", {"step": "b"})
+    assert not left["paused"]
+    statuses = {name: each["status"] for name, each in left["steps"].items()}
+    assert statuses == {"a": "running", "b": "skipped", "c": "skipped", "d": "waiting"}
+    house.tools.gate.set()
+    run = await house.until(run["id"], "partly_done", "done")
+    statuses = {name: each["status"] for name, each in run["steps"].items()}
+    assert statuses == {"a": "done", "b": "skipped", "c": "skipped", "d": "done"}
+    await house.post(f"{path}/skip", {"step": "b"}, 409)
+    await house.post(f"{path}/skip", {"step": "zz"}, 409)
 
 
-async def test_a_failed_run_is_repeated_from_where_it_broke(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a"), tool_step("b", "fail", after=["a"]))
-        await house.approve(run)
-        run = await house.until(run["id"], "partly_done")
-        assert run["continues"] == {"done": 1, "total": 2}
-        again = await house.post(f"/v1/runs/{run['id']}/retry", status=202)
-        assert again["id"] != run["id"]
-        assert again["steps"]["a"]["status"] == "done"
-        assert again["steps"]["a"]["reused_from"] == run["id"]
-        assert again["steps"]["a"]["finished_at"] == run["steps"]["a"]["finished_at"]
-        changed = plan(tool_step("a"), tool_step("b", after=["a"]))
-        mended = await house.post(f"/v1/runs/{run['id']}/retry", {"plan": changed}, 202)
-        await house.approve(mended)
-        await house.until(mended["id"], "done")
-        assert [name for name, _ in house.tools.calls].count("fail") == 1
+async def test_a_failed_run_is_repeated_from_where_it_broke(house: House) -> None:
+    run = await house.begin(tool_step("a"), tool_step("b", "fail", after=["a"]))
+    await house.approve(run)
+    run = await house.until(run["id"], "partly_done")
+    assert run["continues"] == {"done": 1, "total": 2}
+    again = await house.post(f"/v1/runs/{run['id']}/retry", status=202)
+    assert again["id"] != run["id"]
+    assert again["steps"]["a"]["status"] == "done"
+    assert again["steps"]["a"]["reused_from"] == run["id"]
+    assert again["steps"]["a"]["finished_at"] == run["steps"]["a"]["finished_at"]
+    changed = plan(tool_step("a"), tool_step("b", after=["a"]))
+    mended = await house.post(f"/v1/runs/{run['id']}/retry", {"plan": changed}, 202)
+    await house.approve(mended)
+    await house.until(mended["id"], "done")
+    assert [name for name, _ in house.tools.calls].count("fail") == 1
 
 
 async def test_run_again_runs_everything_and_continuing_what_is_done_is_refused(
-    tmp_path: Path,
+    house: House,
 ) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a"), tool_step("m", "mail", after=["a"]))
-        await house.approve(run)
-        run = await house.until(run["id"], "done")
-        assert run["continues"] is None
-        refused = await house.client.post(f"/v1/runs/{run['id']}/retry", json={})
-        assert refused.status_code == 409
-        assert "every step is done" in refused.text
-        again = await house.post(f"/v1/runs/{run['id']}/rerun", status=202)
-        assert (again["status"], again["origin"]) == ("reviewing", {"kind": "run", "id": run["id"]})
-        assert any("m was done in run" in each for each in again["review"]["reasons"])
-        assert [name for name, _ in house.tools.calls] == ["weather", "mail"]
-        await house.approve(again)
-        again = await house.until(again["id"], "done")
-        assert [name for name, _ in house.tools.calls] == ["weather", "mail"] * 2
+    run = await house.begin(tool_step("a"), tool_step("m", "mail", after=["a"]))
+    await house.approve(run)
+    run = await house.until(run["id"], "done")
+    assert run["continues"] is None
+    refused = await house.client.post(f"/v1/runs/{run['id']}/retry", json={})
+    assert refused.status_code == 409
+    assert "every step is done" in refused.text
+    again = await house.post(f"/v1/runs/{run['id']}/rerun", status=202)
+    assert (again["status"], again["origin"]) == ("reviewing", {"kind": "run", "id": run["id"]})
+    assert any("m was done in run" in each for each in again["review"]["reasons"])
+    assert [name for name, _ in house.tools.calls] == ["weather", "mail"]
+    await house.approve(again)
+    again = await house.until(again["id"], "done")
+    assert [name for name, _ in house.tools.calls] == ["weather", "mail"] * 2
 
 
 async def test_a_repeated_plan_keeps_its_origins_over_two_repeats_and_an_edit(
@@ -458,26 +455,25 @@ async def test_a_run_is_removed_from_every_store(tmp_path: Path, store: str) -> 
         assert (await house.get("/v1/runs"))["items"] == []
 
 
-async def test_templates_are_kept_used_and_removed(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a"))
-        await house.approve(run)
-        await house.until(run["id"], "done")
-        body = {"name": "weather", "parameters": {"city": ["a.inputs.city"]}}
-        kept = await house.post(f"/v1/runs/{run['id']}/template", body, 201)
-        assert kept["version"] == 1
-        [row] = (await house.get("/v1/templates"))["items"]
-        assert row["name"] == "weather"
-        use = {"parameters": {"city": "Rome"}}
-        run = await house.post("/v1/templates/weather/runs", use, 202)
-        assert run["plan"]["steps"][0]["inputs"] == {"city": "Rome"}
-        assert run["status"] == "reviewing"
-        bad = await house.post("/v1/templates/weather/runs", {"parameters": {"x": 1}}, 422)
-        assert bad["problems"]
-        assert (await house.client.delete("/v1/templates/weather")).status_code == 204
-        assert (await house.client.get("/v1/templates/weather")).status_code == 404
-        new = {"name": "other", "plan": plan(tool_step("a"))}
-        assert (await house.post("/v1/templates", new, 201))["goal"] == "a goal"
+async def test_templates_are_kept_used_and_removed(house: House) -> None:
+    run = await house.begin(tool_step("a"))
+    await house.approve(run)
+    await house.until(run["id"], "done")
+    body = {"name": "weather", "parameters": {"city": ["a.inputs.city"]}}
+    kept = await house.post(f"/v1/runs/{run['id']}/template", body, 201)
+    assert kept["version"] == 1
+    [row] = (await house.get("/v1/templates"))["items"]
+    assert row["name"] == "weather"
+    use = {"parameters": {"city": "Rome"}}
+    run = await house.post("/v1/templates/weather/runs", use, 202)
+    assert run["plan"]["steps"][0]["inputs"] == {"city": "Rome"}
+    assert run["status"] == "reviewing"
+    bad = await house.post("/v1/templates/weather/runs", {"parameters": {"x": 1}}, 422)
+    assert bad["problems"]
+    assert (await house.client.delete("/v1/templates/weather")).status_code == 204
+    assert (await house.client.get("/v1/templates/weather")).status_code == 404
+    new = {"name": "other", "plan": plan(tool_step("a"))}
+    assert (await house.post("/v1/templates", new, 201))["goal"] == "a goal"
 
 
 async def test_the_same_key_is_done_once_and_another_body_is_refused(tmp_path: Path) -> None:

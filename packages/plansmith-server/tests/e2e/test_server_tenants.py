@@ -23,8 +23,8 @@ from plansmith.app import Plansmith
 from plansmith.store.urls import open_store
 from plansmith_server.openapi import Route
 from plansmith_server.route_table import ROUTES
-from plansmith_server.tenant_book import TenantBook
-from plansmith_server.tokens import Member
+from plansmith_server.team.tenant_book import TenantBook
+from plansmith_server.team.tokens import Member
 
 DEMO = {"models": {"plan": "demo"}}
 # Streams do not end: they have tests of their own.

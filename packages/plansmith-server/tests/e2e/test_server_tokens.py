@@ -24,7 +24,7 @@ from plansmith.files import data_folder
 from plansmith_cli.main import main
 from plansmith_server.openapi import Route
 from plansmith_server.route_table import PAGES, ROUTES
-from plansmith_server.tokens import PERSON_SCOPES, SCOPES, TokenFile
+from plansmith_server.team.tokens import PERSON_SCOPES, SCOPES, TokenFile
 
 EVERY = [*ROUTES, *PAGES]
 HTTP = sorted(PERSON_SCOPES)

@@ -23,7 +23,7 @@ else:
 def _main(args: argparse.Namespace) -> int:
     # Clients do not wait long; the rest takes much longer to load.
     answer_handshake()
-    run_stdio = _loaded("plansmith_server.mcp_stdio:run_stdio")
+    run_stdio = _loaded("plansmith_server.protocols.mcp:run_stdio")
     _loaded("asyncio:run")(run_stdio(server_wiring.ServerWiring(settings_of(args))))
     return Exit.OK
 

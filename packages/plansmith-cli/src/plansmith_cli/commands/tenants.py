@@ -13,8 +13,8 @@ from plansmith_cli.tenant_settings import tenant_settings
 from plansmith_cli.ui.output import print_as
 from plansmith_cli.ui.words import own_text
 from plansmith_server.shown_settings import address
-from plansmith_server.tenant_book import Tenant, TenantBook
-from plansmith_server.tokens import TokenFile
+from plansmith_server.team.tenant_book import Tenant, TenantBook
+from plansmith_server.team.tokens import TokenFile
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,8 @@ from plansmith_cli.command_table import Command
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.ui.output import print_as
 from plansmith_cli.ui.words import own_text
-from plansmith_server.tenant_book import TenantBook
-from plansmith_server.tokens import ROLES, SCOPES, Member, Token, TokenFile
+from plansmith_server.team.tenant_book import TenantBook
+from plansmith_server.team.tokens import ROLES, SCOPES, Member, Token, TokenFile
 
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DEFAULT: Final = "90d"

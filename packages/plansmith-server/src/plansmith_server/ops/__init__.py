@@ -1,1 +1,1 @@
-"""Operating the server: logs, metrics, tracing, idempotency keys, leader election."""
+"""Operating the server: logs, metrics, tracing, idempotency keys."""

@@ -22,10 +22,10 @@ from plansmith.plan.events import Actor
 from plansmith.plan.ids import Ids
 from plansmith.plan.origin import Origin
 from plansmith_planner.threads.turn import Turn
-from plansmith_server.auth import grant_of
 from plansmith_server.conversations import ANSWERED
 from plansmith_server.protocols.programs import ProgramAccess, program
 from plansmith_server.state import ServerState
+from plansmith_server.team.auth import grant_of
 
 TURN: Final = "plansmith_turn"
 _CALLER: Final = "plansmith_caller"

@@ -23,15 +23,18 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import TeamName
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith_server.auth import grant_of
 from plansmith_server.conversations import ANSWERED, taken_for
 from plansmith_server.errors import HttpProblem, problem_json
 from plansmith_server.handshake import ABOUT
+from plansmith_server.ops.logs import Log
 from plansmith_server.plan_bodies import exported, received
+from plansmith_server.ports import Wiring
 from plansmith_server.protocols.programs import ProgramAccess, program
 from plansmith_server.schemas.requests import DialectName
 from plansmith_server.serialize import effects_view, run_view
+from plansmith_server.serve import make_state
 from plansmith_server.state import ServerState
+from plansmith_server.team.auth import grant_of
 
 _LONGEST_WAIT: Final = 60.0
 # A tenant's; one that nobody uses for half an hour ends.
@@ -102,6 +105,17 @@ def mcp_routes(server_state: ServerState, base: str) -> tuple[Sequence[BaseRoute
     free = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(transport_security=free, max_sessions=MOST_SESSIONS)
     return app.routes, [server.session_manager.run]
+
+
+async def run_stdio(wiring: Wiring) -> None:
+    """Serves over pipes until the input ends; runs that are open then can be resumed later."""
+    log = Log()
+    log.capture_libraries()
+    server_state = make_state(wiring, log=log)
+    try:
+        await make_mcp(server_state).run_stdio_async()
+    finally:
+        await server_state.close()
 
 
 def _with_errors(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:

@@ -13,7 +13,6 @@ from plansmith.engine.process_kind import read_kind
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.next_move import goes_on
 from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
@@ -134,9 +133,7 @@ class ProgramAccess:
         """Waits until the run ends, waits for someone, or the time is up; returns the run."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while goes_on(run := await self.server_state.run(run_id)):
-                    last = run.last.number if run.last else 0
-                    await self.server_state.smith.store.wait(run_id, after=last)
+                await self.server_state.background.at_rest(run_id)
         return await self.server_state.run(run_id)
 
     async def status(self, run_id: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from starlette.responses import StreamingResponse
 from plansmith.runs.audit import AuditQuery, audit_lines
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.schemas.requests import AuditExport
-from plansmith_server.tokens import SCOPES
+from plansmith_server.team.tokens import SCOPES
 
 _MEDIA: Final = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 

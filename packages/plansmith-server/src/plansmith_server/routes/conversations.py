@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
@@ -18,13 +17,13 @@ from plansmith.plan.thread import ThreadMessage, ThreadState
 from plansmith.text import clip
 from plansmith_planner.threads.digest import answer_text
 from plansmith_server import conversations as talk
-from plansmith_server.auth import need_scope
 from plansmith_server.conversation_news import conversation_row
 from plansmith_server.errors import not_found
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.schemas import requests as b
 from plansmith_server.serialize import awaits_review, moment, question_view, run_row
 from plansmith_server.state import ServerState
+from plansmith_server.team.auth import need_scope
 
 _ANSWER: Final = 600
 
@@ -111,23 +110,10 @@ async def show(ask: Ask, given: b.ConversationWait) -> Answer:
     server_state = ask.server_state
     found = await talk.read_conversation(server_state, ask.path("id"))
     if given.wait_s and found.last <= given.after:
-        await _news(server_state, found.id, after=given.after, seconds=given.wait_s)
+        news = server_state.smith.threads.wait(found.id, after=given.after)
+        await server_state.wait(news, given.wait_s)
         found = await talk.read_conversation(server_state, found.id)
     return await _view(server_state, found)
-
-
-async def _news(server_state: ServerState, name: str, *, after: int, seconds: float) -> None:
-    """Waits for an entry after a number, not longer than the server runs."""
-    waiting: list[asyncio.Future[Any]] = [
-        asyncio.ensure_future(server_state.smith.threads.wait(name, after=after)),
-        asyncio.ensure_future(server_state.closing.wait()),
-    ]
-    try:
-        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waiting:
-            each.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def _view(server_state: ServerState, state: ThreadState) -> dict[str, Json]:

@@ -18,7 +18,6 @@ from plansmith.ports import Records
 from plansmith.runs.answering import open_question
 from plansmith.runs.changed_values import changed_values, consent_values, may_change_values
 from plansmith.runs.stopping import stale_hash
-from plansmith_server.auth import need_scope
 from plansmith_server.errors import not_found
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.routes import files
@@ -26,6 +25,7 @@ from plansmith_server.routes.tools import waiting_tools
 from plansmith_server.schemas import requests as b
 from plansmith_server.serialize import awaits_review, moment, question_view, run_view
 from plansmith_server.state import ServerState
+from plansmith_server.team.auth import need_scope
 from plansmith_server.work_files import work_files
 
 _YOU_DECIDE: Final = {

@@ -14,12 +14,12 @@ from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, json_text, stored_json
 from plansmith.ports import JournalStore, News
-from plansmith_server.auth import Auth
 from plansmith_server.errors import HttpProblem
 from plansmith_server.openapi import Answer, Ask
 from plansmith_server.schemas import requests as b
 from plansmith_server.serialize import CLIP, clip
 from plansmith_server.state import ServerState
+from plansmith_server.team.auth import Auth
 
 PING_S: Final = 15.0
 MOST_STREAMS: Final = 200

@@ -19,11 +19,11 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import PROJECT_FILE
 from plansmith.text import visible
-from plansmith_server.auth import need_scope
 from plansmith_server.errors import HttpProblem
 from plansmith_server.middleware import GateRules
 from plansmith_server.openapi import Answer, Ask, Nothing
-from plansmith_server.schemas import setup as b
+from plansmith_server.schemas import requests as b
+from plansmith_server.team.auth import need_scope
 from plansmith_server.work_files import WorkFolder, opens_folders, work_folder
 
 _MOST_FILES: Final = 200

@@ -12,13 +12,13 @@ from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES
-from plansmith_server.auth import PROBE
 from plansmith_server.errors import HttpProblem, not_found
 from plansmith_server.middleware import ALIVE, page_response
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.openapi import openapi as describe
 from plansmith_server.ops.metrics import MEDIA_TYPE
 from plansmith_server.plain_pages import plain_page
+from plansmith_server.team.auth import PROBE
 
 _STORE_S: Final = 2.0
 

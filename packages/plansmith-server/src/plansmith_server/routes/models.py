@@ -10,7 +10,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith_planner.models.choose import choose, installed_shelf
 from plansmith_server.model_switch import found_models
 from plansmith_server.openapi import Answer, Ask, Nothing
-from plansmith_server.schemas import setup as b
+from plansmith_server.schemas import requests as b
 from plansmith_server.state import ServerState
 
 

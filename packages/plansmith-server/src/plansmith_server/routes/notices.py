@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from plansmith.plan.data import Json
 from plansmith_server.errors import not_found
-from plansmith_server.notices.settings import SECRET, NoticeSettings
 from plansmith_server.openapi import Answer, Ask, Nothing
-from plansmith_server.ops.notices import Channel
 from plansmith_server.serialize import moment
 from plansmith_server.shown_settings import HIDDEN, address
+from plansmith_server.team.notice_settings import SECRET, NoticeSettings
+from plansmith_server.team.notices import Channel
 
 
 async def listing(ask: Ask, _: Nothing) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from starlette.responses import JSONResponse
 
@@ -19,11 +19,10 @@ from plansmith.plan.sentence import Sentence
 from plansmith_server.errors import HttpProblem, in_reader_language, problem_json
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.plan_bodies import exported, received
-from plansmith_server.planning_view import rules_view
 from plansmith_server.provenance import plan_origins, run_origins
 from plansmith_server.routes.runs import EDITED
 from plansmith_server.schemas import requests as b
-from plansmith_server.serialize import effects_view, estimate_view, moment, run_view
+from plansmith_server.serialize import effects_view, estimate_view, moment, rules_view, run_view
 
 
 async def show(ask: Ask, given: b.PlanQuery) -> Answer:
@@ -148,18 +147,15 @@ async def revisions(ask: Ask, _: Nothing) -> Answer:
     return found
 
 
-def _proposed(events: Sequence[e.Event]) -> list[tuple[e.Event, e.PlanProposed]]:
-    return [(each, each.body) for each in events if isinstance(each.body, e.PlanProposed)]
-
-
 async def diff(ask: Ask, given: b.DiffQuery) -> Answer:
     """Compares two plans of the run."""
-    found = _proposed((await ask.server_state.journal(ask.run)).events)
+    events = (await ask.server_state.journal(ask.run)).events
+    found = [each.body.plan for each in events if isinstance(each.body, e.PlanProposed)]
     last = given.to or len(found)
     first = given.from_ or last - 1
     if not 1 <= min(first, last) <= max(first, last) <= len(found):
         raise Refused(f"run {ask.run} has {len(found)} plans", hint=Sentence("name two of them"))
-    before, after = found[first - 1][1].plan, found[last - 1][1].plan
+    before, after = found[first - 1], found[last - 1]
     changes = diff_plans(before.replace(revision=1), after.replace(revision=1))
     return {"from": first, "to": last, "changes": list(_changes(changes))}
 

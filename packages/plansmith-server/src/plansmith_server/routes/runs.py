@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
@@ -67,19 +66,9 @@ async def _after_waiting(ask: Ask, turn: Mapping[str, Json]) -> Answer:
 
 
 async def until_rest(server_state: ServerState, run_id: str, seconds: float) -> None:
-    """Waits until a run is over or needs a person, at most so long and while the server serves."""
-    if not seconds:
-        return
-    tasks: list[asyncio.Task[Any]] = [
-        asyncio.create_task(server_state.background.at_rest(run_id)),
-        asyncio.create_task(server_state.closing.wait()),
-    ]
-    try:
-        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    """Waits until a run is over or needs a person, at most so long."""
+    if seconds:
+        await server_state.wait(server_state.background.at_rest(run_id), seconds)
 
 
 async def _created(runs: RunService, run_id: str, given: b.NewRun, *, by: e.Who) -> None:

@@ -17,7 +17,7 @@ from plansmith.plan.timing import check_timing, next_fires
 from plansmith_server.errors import not_found, of_error
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.plan_bodies import plan_of
-from plansmith_server.schemas import requests as s
+from plansmith_server.schemas import requests as b
 from plansmith_server.serialize import moment
 
 _AHEAD: Final = 5
@@ -30,7 +30,7 @@ async def listing(ask: Ask, _: Nothing) -> Answer:
     return {"items": [await _view(ask, each) for each in found]}
 
 
-async def create(ask: Ask, given: s.NewSchedule) -> Answer:
+async def create(ask: Ask, given: b.NewSchedule) -> Answer:
     """Creates a schedule; `approve` is the hash of the plan that may run unattended.
 
     A run whose steps have times of their own becomes a schedule for each, listed as `items`.
@@ -61,7 +61,7 @@ async def create(ask: Ask, given: s.NewSchedule) -> Answer:
     return await _view(ask, schedule)
 
 
-async def _plan_of(ask: Ask, given: s.NewSchedule) -> Plan | None:
+async def _plan_of(ask: Ask, given: b.NewSchedule) -> Plan | None:
     """Returns the plan that would run: the given one, a run's, or a template's."""
     if given.plan is not None:
         return plan_of(given.plan)
@@ -77,7 +77,7 @@ async def show(ask: Ask, _: Nothing) -> Answer:
     return await _view(ask, await _found(ask))
 
 
-async def change(ask: Ask, given: s.ChangedSchedule) -> Answer:
+async def change(ask: Ask, given: b.ChangedSchedule) -> Answer:
     """Changes the times, the plan or the behaviour of a schedule."""
     schedule = await _found(ask)
     changed = await ask.server_state.smith.schedules.change(
@@ -98,7 +98,7 @@ async def remove(ask: Ask, _: Nothing) -> Answer:
     return Response(status_code=204)
 
 
-async def pause(ask: Ask, given: s.Reason) -> Answer:
+async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
     """Pauses a schedule until it is resumed."""
     schedule, server_state = await _found(ask), ask.server_state
     paused = await server_state.smith.schedules.pause(schedule.id, reason=given.reason, by=ask.by)
@@ -122,7 +122,7 @@ async def run_now(ask: Ask, _: Nothing) -> Answer:
     return _fire(ask, fire)
 
 
-async def backfill(ask: Ask, given: s.Backfill) -> Answer:
+async def backfill(ask: Ask, given: b.Backfill) -> Answer:
     """Fires for every past time that had no fire."""
     schedule = await _found(ask)
     fires = await ask.server_state.smith.schedules.backfill(
@@ -131,14 +131,14 @@ async def backfill(ask: Ask, given: s.Backfill) -> Answer:
     return {"items": [_fire(ask, each) for each in fires]}
 
 
-async def history(ask: Ask, given: s.HistoryQuery) -> Answer:
+async def history(ask: Ask, given: b.HistoryQuery) -> Answer:
     """Lists the past fires, newest first."""
     schedule = await _found(ask)
     fires = await ask.server_state.smith.schedules.history(schedule.id, limit=given.limit)
     return {"items": [_fire(ask, each) for each in fires]}
 
 
-async def preview(ask: Ask, given: s.Preview) -> Answer:
+async def preview(ask: Ask, given: b.Preview) -> Answer:
     """Returns the next times of a timing."""
     timing = given.timing()
     check_timing(timing)

@@ -13,7 +13,6 @@ from plansmith_connect.mcp.servers import McpServers
 from plansmith_planner.ranking.pick import shortlist
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.schemas import requests as b
-from plansmith_server.schemas import setup as c
 from plansmith_server.serialize import CLIP, clip
 from plansmith_server.shown_settings import address
 from plansmith_server.state import ServerState
@@ -53,7 +52,7 @@ def _tool(spec: ToolSpec, servers: set[str]) -> dict[str, Json]:
     }
 
 
-async def last_result(ask: Ask, given: c.LastResult) -> Answer:
+async def last_result(ask: Ask, given: b.LastResult) -> Answer:
     """Returns the newest result of a tool among the newest runs; null if there is none."""
     runs = ask.server_state.smith.runs
     found = await runs.lists.newest(statuses=set(_FINISHED), before="", text="", limit=_LOOKED_AT)

@@ -13,7 +13,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith_planner.models.choose import choose, installed_shelf
 from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.shown_settings import HIDDEN, rows
-from plansmith_server.tenant_book import Tenant
+from plansmith_server.team.tenant_book import Tenant
 
 
 async def metrics(ask: Ask, __: Nothing) -> Answer:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    Field,
+    SecretStr,
+    StringConstraints,
+    model_validator,
+)
 
 from plansmith.formats.dialect import dialect_names
 from plansmith.plan.data import Flag, Json, Whole
@@ -205,21 +212,18 @@ class SkipBody(Input):
     step: Short
 
 
-class NewTemplate(Input):
-    """A plan to save; `parameters` names the places that become parameters."""
-
-    name: Short
-    plan: PlanJson
-    parameters: dict[str, list[str]] = {}
-    required: list[str] = []
-
-
 class TemplateOfRun(Input):
     """The name under which a run's plan is saved."""
 
     name: Short
     parameters: dict[str, list[str]] = {}
     required: list[str] = []
+
+
+class NewTemplate(TemplateOfRun):
+    """A plan to save; `parameters` names the places that become parameters."""
+
+    plan: PlanJson
 
 
 class TemplateUse(Input):
@@ -362,12 +366,6 @@ class ChangedSchedule(Behaviour):
     approve: ShortName = ""
 
 
-class Reason(Input):
-    """The reason of a pause."""
-
-    reason: Annotated[str, StringConstraints(max_length=2000)] = ""
-
-
 class Backfill(Input):
     """The first and the last time."""
 
@@ -401,3 +399,31 @@ class Preview(Input):
     def _a_timing(self) -> Self:
         self.timing()
         return self
+
+
+class ModelChoice(Input):
+    """A model to plan with; a key that is given is kept in memory only."""
+
+    kind: Literal["auto", "key", "server", "embedded", "rules"]
+    model: Annotated[str, StringConstraints(max_length=200)] = ""
+    url: Annotated[str, StringConstraints(max_length=300)] = ""
+    variable: Annotated[str, StringConstraints(max_length=100)] = ""
+    api_key: SecretStr = SecretStr("")
+
+
+class ModelPull(Input):
+    """An embedded model to download; without a name the default one."""
+
+    name: Annotated[str, StringConstraints(max_length=100)] = ""
+
+
+class LastResult(Input):
+    """The tool whose newest result is wanted."""
+
+    tool: Short
+
+
+class PutQuery(Input):
+    """Whether a file of the same name is replaced."""
+
+    replace: bool = False

@@ -17,10 +17,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from plansmith.errors import NotFound, PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import SHARE
-from plansmith_server.auth import grant_of
 from plansmith_server.errors import HttpProblem
 from plansmith_server.ops.logs import Log
-from plansmith_server.tenant_book import Tenant, TenantBook
+from plansmith_server.team.auth import grant_of
+from plansmith_server.team.tenant_book import Tenant, TenantBook
 
 _LOOK_S: Final = 2.0
 _HINT: Final = "the server's log says why"

@@ -16,7 +16,7 @@ import jwt
 
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.sentence import Sentence
-from plansmith_server.oidc.settings import OidcSettings, is_secure
+from plansmith_server.team.oidc_settings import OidcSettings, is_secure
 
 # Only signatures with a public key: with `none` or a shared secret, anybody could sign.
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")

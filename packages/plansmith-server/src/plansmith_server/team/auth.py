@@ -20,7 +20,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.events import Actor
 from plansmith.plan.sentence import Sentence
 from plansmith_server.errors import HttpProblem
-from plansmith_server.tokens import NOBODY, PERSON_SCOPES, Member, Token, TokenFile
+from plansmith_server.team.tokens import NOBODY, PERSON_SCOPES, Member, Token, TokenFile
 
 LOGIN: Final = timedelta(days=30)
 # How the page of a log-in shows that it is the page: in a header, or in the address of a link.

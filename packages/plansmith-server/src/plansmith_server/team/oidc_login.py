@@ -16,15 +16,15 @@ from starlette.types import Receive, Scope, Send
 
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.sentence import Sentence
-from plansmith_server.auth import same
 from plansmith_server.plain_pages import onward
-from plansmith_server.tokens import Member
+from plansmith_server.team.auth import same
+from plansmith_server.team.tokens import Member
 
 if TYPE_CHECKING:
-    from plansmith_server.auth import Auth
-    from plansmith_server.oidc.client import OidcClient
     from plansmith_server.ops.logs import Log
-    from plansmith_server.tenant_book import TenantBook
+    from plansmith_server.team.auth import Auth
+    from plansmith_server.team.oidc_client import OidcClient
+    from plansmith_server.team.tenant_book import TenantBook
 
 LOGIN: Final = "/login"
 CALLBACK: Final = "/login/callback"

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from plansmith.plan.data import Number, Record, Whole
 from plansmith.plan.sentence import Sentence
-from plansmith_server.oidc.settings import is_secure
+from plansmith_server.team.oidc_settings import is_secure
 
 SECRET: Final = re.compile(r"\$\{secret:([^}]+)\}")
 NoticeKind = Literal["webhook", "slack", "mail"]

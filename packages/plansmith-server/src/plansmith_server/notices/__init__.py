@@ -1,1 +1,0 @@
-"""Tell people outside the page that something waits for them."""

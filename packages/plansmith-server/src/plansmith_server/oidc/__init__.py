@@ -1,1 +1,0 @@
-"""Logs people in by an OpenID Connect provider."""
