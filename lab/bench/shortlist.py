@@ -20,9 +20,9 @@ from typing import Any, TypedDict
 
 from plansmith.plan.capability import ToolSpec, tool_specs
 from plansmith.ports import Ranker
+from plansmith_planner.language.words import STOP, stem
 from plansmith_planner.ranking.minilm import MiniLmRanker
 from plansmith_planner.ranking.pick import shortlist
-from plansmith_planner.ranking.words import STOP, stem
 
 RESULT = Path(__file__).parent / "results" / "shortlist.md"
 K = 6

@@ -23,8 +23,8 @@ from torch.nn import functional
 
 from lab.bench.shortlist import Case, Catalogue, load
 from plansmith.plan.capability import tool_specs
+from plansmith_planner.language.words import split, stem
 from plansmith_planner.ranking.pick import shortlist
-from plansmith_planner.ranking.words import split, stem
 
 FOLDS: Final = (
     ("bfcl", "metatool", "acebench_zh", "apibank"),

@@ -35,7 +35,7 @@ PLANNER = (
     "plansmith_planner.settings",
     "plansmith_planner.stages",
     "plansmith_planner.triage",
-    "plansmith_planner.yes_or_no",
+    "plansmith_planner.language.yes_or_no",
     "plansmith_planner.threads",
 )
 SELDOM = (
@@ -160,7 +160,7 @@ def test_the_list_of_runs_loads_no_tool_no_model_and_nothing_that_executes(tmp_p
         "plansmith.assembly",
         "plansmith.engine.executor",
         "plansmith.check.check_plan",
-        "plansmith_planner.left_out",
+        "plansmith_planner.language.left_out",
         "plansmith_planner.stages",
         "plansmith.plan.schedules",
         "plansmith.review.policy",

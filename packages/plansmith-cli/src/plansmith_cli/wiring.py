@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from plansmith_connect.a2a import registry
     from plansmith_connect.mcp import servers as mcp_servers
     from plansmith_desk import folder_brief
+    from plansmith_planner import instant as instant_rules
     from plansmith_planner.context import documents as document_files
-    from plansmith_planner.context import locales
-    from plansmith_planner.instant import rules as instant_rules
+    from plansmith_planner.language import locales
 else:
     lazy_modules(
         globals(),
@@ -56,8 +56,8 @@ else:
         document_files="plansmith_planner.context.documents",
         folder_brief="plansmith_desk.folder_brief",
         functions="plansmith.tools.functions",
-        instant_rules="plansmith_planner.instant.rules",
-        locales="plansmith_planner.context.locales",
+        instant_rules="plansmith_planner.instant",
+        locales="plansmith_planner.language.locales",
         mcp_servers="plansmith_connect.mcp.servers",
         registry="plansmith_connect.a2a.registry",
         rehearsal="plansmith.check.rehearsal",

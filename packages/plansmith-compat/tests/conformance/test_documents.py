@@ -146,7 +146,7 @@ class Desk:
     """A plan service over one research agent, asked turn by turn in one conversation."""
 
     def __init__(self, model: ScriptedModel) -> None:
-        agent = Worker("ResearchAgent", effect=Effect.WRITE, skills=(WATCHES,))
+        agent = Worker("ResearchAgent", effect=Effect.WRITE, unattended=True, skills=(WATCHES,))
         smith = Plansmith(model=model, agents=[agent], settings=NO_TRIAGE)
         self.service = PlanService(RemoteConnections(smith))
 

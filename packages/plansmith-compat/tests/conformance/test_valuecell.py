@@ -545,7 +545,7 @@ def recurring(**fields: Any) -> dict[str, Any]:
 
 
 def watcher(does: Any = "done") -> Worker:
-    return Worker("Watcher", does, effect=Effect.WRITE, skills=(SKILL,))
+    return Worker("Watcher", does, effect=Effect.WRITE, unattended=True, skills=(SKILL,))
 
 
 async def test_a_schedule_is_not_set_up_before_the_person_confirmed_it(scripted: Script) -> None:
@@ -591,7 +591,7 @@ async def test_a_recurring_task_needs_an_agent_that_monitors_or_notifies(scripte
     smith = smith_of(scripted(answer(recurring())), plain)
     plan = await planned(smith, asked("write every hour, confirmed"))
     assert plan.tasks == []
-    assert "no monitoring or notification skill" in (plan.guidance_message or "")
+    assert "not said to work unattended" in (plan.guidance_message or "")
 
 
 async def scheduled(smith: Plansmith) -> Any:

@@ -162,7 +162,7 @@ async def test_a_schedule_of_a_task_for_an_agent_that_does_not_monitor_is_refuse
     smith = smith_of(ScriptedModel(MIXED), plain, Worker("Research"))
     plan = await planned(smith, asked(REQUEST))
     assert plan.tasks == []
-    assert "no monitoring or notification skill" in (plan.guidance_message or "")
+    assert "not said to work unattended" in (plan.guidance_message or "")
 
 
 class Breaking(MemoryStore):

@@ -25,16 +25,16 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AnyStep, MapStep
 from plansmith.ports import PlanBrief, Prompt, Usage
 from plansmith.text import visible
-from plansmith_planner.constraint_words import asked_constraints, read_constraint
 from plansmith_planner.context.gather import Context, time_text
 from plansmith_planner.draft import Offer, OnText, draft, draft_messages, draft_schema
 from plansmith_planner.fallback import fallback
-from plansmith_planner.made_up import made_up_values
+from plansmith_planner.language.constraints import asked_constraints, read_constraint
+from plansmith_planner.language.made_up import made_up_values
+from plansmith_planner.language.recurrence import without_schedule_words
 from plansmith_planner.model_calls import ModelAnswer
 from plansmith_planner.parse.earlier_results import with_results
 from plansmith_planner.parse.normalize import assigned
 from plansmith_planner.parse.reply import Parsed, parse_answer
-from plansmith_planner.recurrence import without_schedule_words
 from plansmith_planner.repair import repair
 from plansmith_planner.stages import PlannerDeps, Watch
 

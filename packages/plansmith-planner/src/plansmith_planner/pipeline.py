@@ -15,6 +15,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import ContextBlock, Usage
 from plansmith.text import READ_BY_RULES
+from plansmith_planner import instant
 from plansmith_planner.context.background import HEADING
 from plansmith_planner.context.gather import (
     EARLIER,
@@ -29,12 +30,11 @@ from plansmith_planner.context.gather import (
     time_text,
 )
 from plansmith_planner.context.history import TITLE, Summariser, recall
-from plansmith_planner.context.locales import locale_of
 from plansmith_planner.context.token_budget import clipped
 from plansmith_planner.draft import Offer, OnText
 from plansmith_planner.draft_loop import DraftLoop
-from plansmith_planner.instant import rules as instant
-from plansmith_planner.left_out import left_out
+from plansmith_planner.language.left_out import left_out
+from plansmith_planner.language.locales import locale_of
 from plansmith_planner.ranking.pick import Pick, reader_picks, shortlist
 from plansmith_planner.stages import PlannerDeps, Watch
 from plansmith_planner.triage import Triage, triage

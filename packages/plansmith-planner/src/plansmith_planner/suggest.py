@@ -12,9 +12,9 @@ from plansmith.plan.data import Json
 from plansmith.plan.problem import has_errors
 from plansmith.plan.refs import value_text
 from plansmith.templates.book import Template, TemplateBook
+from plansmith_planner.language.words import terms
 from plansmith_planner.ranking.card import read_card, source
 from plansmith_planner.ranking.lexical import LexicalIndex, Request, read_request
-from plansmith_planner.ranking.words import terms
 
 # Half of the words of both must be the same; with less it is a different task.
 MIN_SIMILARITY: Final = 0.5

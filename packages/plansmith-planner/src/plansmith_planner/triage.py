@@ -18,10 +18,10 @@ from plansmith.plan.timing import Timing
 from plansmith.ports import ChatModel, ContextBlock, Message, Prompt, TriageBrief, Usage
 from plansmith.text import visible
 from plansmith_planner.context.fence import fence
-from plansmith_planner.left_out import find_changes
+from plansmith_planner.language.left_out import find_changes
+from plansmith_planner.language.recurrence import recurrence
 from plansmith_planner.model_calls import ModelAnswer, read_answer, render
 from plansmith_planner.parse.read import read_json
-from plansmith_planner.recurrence import recurrence
 
 SCHEMA: Final[dict[str, Json]] = {
     "type": "object",

@@ -348,11 +348,10 @@ class Helper:
 
 
 async def test_what_needs_a_person_is_refused_with_every_reason(tmp_path: Path) -> None:
-    watching: Any = {"name": "watcher", "skills": [{"name": "Price monitoring"}]}
     specs = [
         AgentSpec(name="writer"),
         AgentSpec(name="reader", effect=Effect.READ),
-        AgentSpec.model_validate(watching),
+        AgentSpec(name="watcher", unattended=True),
     ]
     agents: list[Agent] = [Helper(spec) for spec in specs]
     limits = Limits(data="ask")

@@ -43,7 +43,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         action.add_argument(
             "--effect", choices=["read", "write", "final"], help="the most that it does"
         )
-        for choice in ("enabled", "hidden", "passthrough"):
+        for choice in ("enabled", "hidden", "passthrough", "unattended"):
             action.add_argument(f"--{choice}", action=argparse.BooleanOptionalAction, default=None)
     for action in (listing, add, show, approve, change, remove):
         action.add_argument("--json", action="store_true", help="print as JSON")
@@ -66,7 +66,7 @@ def _main(args: argparse.Namespace) -> int:
 
 
 def _choices(args: argparse.Namespace) -> Choices:
-    names = ("enabled", "hidden", "passthrough", "effect")
+    names = ("enabled", "hidden", "passthrough", "unattended", "effect")
     return Choices(**{name: vars(args).get(name) for name in names})
 
 

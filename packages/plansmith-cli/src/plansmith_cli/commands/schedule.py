@@ -49,7 +49,7 @@ from plansmith_cli.session import Session, exit_of, in_session
 from plansmith_cli.ui.output import load_plan, print_json, print_lines
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.words import words_for
-from plansmith_planner.recurrence import recurrence
+from plansmith_planner.language.recurrence import recurrence
 
 _NAMES: Final = "add|list|show|change|pause|resume|run-now|backfill|remove|history|next|keep"
 _UNITS: Final = {"m": 1, "h": 60, "d": 1440, "w": 10080}

@@ -23,7 +23,7 @@ from plansmith.plan.steps import (
 )
 from plansmith.text import clip, safe
 from plansmith_cli.programs.expressions import Expressions, call, literal, quoted, sequence, table
-from plansmith_planner.yes_or_no import goes_on
+from plansmith_planner.language.yes_or_no import goes_on
 
 
 @dataclass(slots=True)

@@ -45,8 +45,8 @@ from plansmith_compat.deerflow.plan_fixes import (
 )
 from plansmith_planner.context.background import HEADING, Search, investigate
 from plansmith_planner.context.fence import fence
-from plansmith_planner.context.locales import normal_tag
 from plansmith_planner.context.token_budget import rough_count
+from plansmith_planner.language.locales import normal_tag
 
 # What DeerFlow's module of this name has is found here too.
 __all__ = [

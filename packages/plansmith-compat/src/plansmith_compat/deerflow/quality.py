@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from plansmith.plan.data import Json
 from plansmith_compat.deerflow.models import Plan, Step, StepType
-from plansmith_planner.context.locales import locale_of
+from plansmith_planner.language.locales import locale_of
 
 # Shorter texts, such as a name, say nothing about a language.
 _FEWEST_LETTERS: Final = 12

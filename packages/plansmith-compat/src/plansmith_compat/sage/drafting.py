@@ -13,8 +13,8 @@ from plansmith.plan.data import Json
 from plansmith.ports import Ranker
 from plansmith_compat.sage.dialect import is_step
 from plansmith_planner.context.fence import fence
-from plansmith_planner.context.locales import locale_of
 from plansmith_planner.draft import Offer, draft_messages
+from plansmith_planner.language.locales import locale_of
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.reply import plan_fit
 from plansmith_planner.ranking.pick import shortlist

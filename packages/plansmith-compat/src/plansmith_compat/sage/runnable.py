@@ -18,8 +18,8 @@ from plansmith.plan.refs import Ref, escape_text
 from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
 from plansmith_compat.sage.dialect import read, reply_text, write
 from plansmith_compat.sage.drafting import PlanStep
-from plansmith_planner.context.locales import locale_of
 from plansmith_planner.fallback import salvage
+from plansmith_planner.language.locales import locale_of
 
 _SUM_UP: Final = {
     "zh": "请简洁汇总以下结果，保留关键信息和结论。",

@@ -20,7 +20,7 @@ from plansmith.text import HAN
 from plansmith_compat.turns import begun
 from plansmith_compat.valuecell.dialect import GUIDANCE
 from plansmith_compat.valuecell.models import UserInput
-from plansmith_planner.recurrence import recurrence
+from plansmith_planner.language.recurrence import recurrence
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread

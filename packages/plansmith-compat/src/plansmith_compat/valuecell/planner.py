@@ -53,7 +53,7 @@ from plansmith_compat.valuecell.planning_agent import (
     read_response,
 )
 from plansmith_compat.valuecell.user_input import UserInputRequest
-from plansmith_planner.context.locales import locale_of
+from plansmith_planner.language.locales import locale_of
 from plansmith_planner.parse.habits import decides, text_of
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.triage import agent_plan

@@ -14,8 +14,8 @@ from plansmith_compat.valuecell.conversations import Conversations
 from plansmith_compat.valuecell.models import SuperAgentDecision, SuperAgentOutcome, UserInput
 from plansmith_planner.context.gather import TIME, time_text
 from plansmith_planner.context.history import TITLE, recall
-from plansmith_planner.context.locales import locale_of
 from plansmith_planner.context.token_budget import rough_count
+from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of
 from plansmith_planner.model_planner import ModelPlanner
 from plansmith_planner.triage import triage

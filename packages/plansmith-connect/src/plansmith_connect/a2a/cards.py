@@ -175,6 +175,7 @@ def agent_spec(name: str, card: Card, settings: AgentSettings) -> AgentSpec:
         hidden=settings.hidden,
         enabled=settings.enabled,
         effect=settings.effect,
+        unattended=settings.unattended,
     )
 
 

@@ -42,6 +42,7 @@ class Choices(Record):
     enabled: Flag | None = None
     hidden: Flag | None = None
     passthrough: Flag | None = None
+    unattended: Flag | None = None
     effect: Effect | None = None
 
 

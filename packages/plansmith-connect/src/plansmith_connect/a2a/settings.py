@@ -65,6 +65,7 @@ class AgentSettings(Record):
         hidden: Whether planners are not offered it.
         passthrough: Whether it takes whole requests, and never a step.
         effect: What its work may do. You say it, never the card.
+        unattended: Whether schedules may call it although it changes something.
         hosts: Further hosts that the card may name.
         plain_http: Whether HTTP without encryption is allowed.
         headers: HTTP headers; `${NAME}` is replaced by a value at each call.
@@ -77,6 +78,7 @@ class AgentSettings(Record):
     hidden: Flag = False
     passthrough: Flag = False
     effect: Effect = Effect.WRITE
+    unattended: Flag = False
     hosts: tuple[str, ...] = ()
     plain_http: Flag = False
     headers: dict[str, str] = {}

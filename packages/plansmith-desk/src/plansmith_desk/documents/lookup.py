@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from plansmith.text import CJK_RANGE
 from plansmith_planner.context.documents import Chunk, chunks
 from plansmith_planner.context.lexical import terms
-from plansmith_planner.ranking.words import FILLER, STOP, is_cjk, stem
+from plansmith_planner.language.words import FILLER, STOP, is_cjk, stem
 
 MOST_LETTERS: Final = 1_800
 _CHUNK: Final = 450

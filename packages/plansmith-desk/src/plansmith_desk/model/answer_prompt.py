@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 from plansmith.ports import Message
 from plansmith.report.result_text import facts
 from plansmith.text import HAN
-from plansmith_planner.ranking.words import terms
+from plansmith_planner.language.words import terms
 
 SYSTEM: Final = (
     "Answer the request in one or two short sentences, from the results alone, in the language "

@@ -28,8 +28,8 @@ from plansmith_desk.model.demo import keyword, refuse_name
 from plansmith_desk.model.grounding import ASK
 from plansmith_desk.model.signatures import Offered
 from plansmith_desk.model.wording import Task, language_of, worded
+from plansmith_planner.language.words import FILLER, terms
 from plansmith_planner.ranking.pick import shortlist
-from plansmith_planner.ranking.words import FILLER, terms
 
 _QUOTED: Final = re.compile(
     r"\"([^\"\n]{1,500})\"|“([^”\n]{1,500})”|「([^」\n]{1,500})」|《([^》\n]{1,500})》"

@@ -22,8 +22,8 @@ from plansmith_desk.model.answer_prompt import (
     material,
 )
 from plansmith_desk.model.answer_rules import MOST_NAMES, Answer, notes_of, rule_answer
+from plansmith_planner.language.words import terms
 from plansmith_planner.models.fact_checked import strange_names, unfounded
-from plansmith_planner.ranking.words import terms
 
 _NOTHING: Final = re.compile(
     r"\b(?:no|none|not|nothing|neither|cannot|unable)\b|n't\b|没有|无法|未|不(?:存在|能|包含|含)",

@@ -26,7 +26,7 @@ from plansmith.tools.toolset import (
 )
 from plansmith_desk.sql.engines import HINT, Database
 from plansmith_desk.sql.rows import ROWS, RowLimits, parameters_of
-from plansmith_planner.context.schema import Table, schema_blocks
+from plansmith_desk.sql.schema import Table, schema_blocks
 
 _MOST_TABLES: Final = 500
 _TABLE: Final = fields(

@@ -21,7 +21,7 @@ from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql.guard import converting_errors, exact_aggregates, guard, select
 from plansmith_desk.sql.postgres import PostgresEngine
 from plansmith_desk.sql.rows import Found, Parameters, RowLimits, as_result, shortened
-from plansmith_planner.context.schema import Column, ForeignKey, Table, read_schema
+from plansmith_desk.sql.schema import Column, ForeignKey, Table, read_schema
 
 
 class _InFile:

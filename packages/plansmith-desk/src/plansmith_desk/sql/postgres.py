@@ -12,7 +12,7 @@ from plansmith.errors import Misconfigured, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job, watched
 from plansmith_desk.sql.rows import Found, Parameters, RowLimits, shortened
-from plansmith_planner.context.schema import Column, ForeignKey, Table
+from plansmith_desk.sql.schema import Column, ForeignKey, Table
 
 # Functions that act outside of the transaction, or run text as SQL. That they are named is an
 # early word to whoever wrote the statement; what keeps them harmless is the role they run as.

@@ -19,10 +19,10 @@ from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
 from plansmith_planner.context.background import HEADING, Search, investigate
 from plansmith_planner.context.fence import fence, indented
 from plansmith_planner.context.history import TITLE, Summariser, recall
-from plansmith_planner.context.locales import locale_of
 from plansmith_planner.context.profile import about, constraints
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import Count, Part, fit, rendered, rough_count
+from plansmith_planner.language.locales import locale_of
 
 TIME: Final = "current time"
 EARLIER: Final = "results of earlier messages"

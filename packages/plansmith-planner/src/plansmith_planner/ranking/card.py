@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from plansmith.plan.capability import AgentSpec, ToolSpec
-from plansmith_planner.ranking.words import spelling, split, stem, terms
+from plansmith_planner.language.words import spelling, split, stem, terms
 
 Kind = Literal["tool", "agent"]
 

@@ -9,9 +9,16 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
+from plansmith_planner.language.words import (
+    is_cjk,
+    spelling,
+    stem,
+    synonyms,
+    terms,
+    word_list,
+    word_weight,
+)
 from plansmith_planner.ranking.card import Card
-from plansmith_planner.ranking.synonyms import synonyms, word_list, word_weight
-from plansmith_planner.ranking.words import is_cjk, spelling, stem, terms
 
 _HEAD: Final = 12_000
 _TAIL: Final = 4_000

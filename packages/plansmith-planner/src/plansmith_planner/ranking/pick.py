@@ -12,11 +12,10 @@ from typing import Any, Final, cast
 
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.ports import Ranker
+from plansmith_planner.language.words import FILLER, STOP, is_everyday
 from plansmith_planner.ranking.card import Kind
 from plansmith_planner.ranking.index import Catalogue, CatalogueIndex, IndexCache
 from plansmith_planner.ranking.lexical import LexicalIndex, Request, read_request
-from plansmith_planner.ranking.synonyms import is_everyday
-from plansmith_planner.ranking.words import FILLER, STOP
 
 _LONGEST_NAME: Final = 10
 _WORDS_SHOWN: Final = 3

@@ -14,10 +14,10 @@ from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 from plansmith.text import clip, visible
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.timeouts import Failed, with_timeout
+from plansmith_planner.language.yes_or_no import is_yes
 from plansmith_planner.model_calls import read_answer, render
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.threads.reading import free_answer
-from plansmith_planner.yes_or_no import is_yes
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Json

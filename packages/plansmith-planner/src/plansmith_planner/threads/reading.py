@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import jsonschema_rs
 
 from plansmith.check.schemas import BadSchema, validator
-from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import Reading
-from plansmith_planner.yes_or_no import EDGE, LONGEST_YES, is_yes, says_no
+from plansmith_planner.language.messages import asks, asks_for_change, is_rejection, is_why, orders
+from plansmith_planner.language.yes_or_no import EDGE, is_yes, says_no
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Json
@@ -23,59 +23,6 @@ if TYPE_CHECKING:
 
 _LONGEST_ANSWER: Final = 200
 _LONGEST_NUMBER: Final = 300
-_BEGINNING: Final = 300  # of a message, which tells whether it asks why
-_REJECTION: Final = lazy_pattern(
-    r"(?:(?:n|no|nope|nah|reject(?:ed)?|declined?|refused?|den(?:y|ied)|cancel(?:led)?|stop|abort"
-    r"|don['’]?t|do not|forget|never ?mind)\b"
-    r"(?:[\s,.!]*\b(?:thanks|thank you|please|do|run|execute|start|go ahead|it|this|that"
-    r"|the plan|this plan|not now|no|don['’]?t|do not|i)\b)*)"
-)
-_REJECTION_ZH: Final = lazy_pattern(
-    "(?:不|不要|不行|不可以|不用|不好|不同意|不批准|拒绝|取消|否|算了|驳回|停止|别)"
-    "(?:执行|运行|做|了|吧|谢谢|这个?计划|它|[\\s，。！,.!])*"
-)
-_WHY: Final = lazy_pattern(
-    r"(?:and |but |so |ok(?:ay)?[, ]+|hm+[, ]+)*"
-    r"(?:why\b|how come\b|what makes\b|where (?:does|do|did) .{1,80} come from"
-    r"|how did (?:you|it|we) (?:get|choose|pick|find|arrive|come)|for what reason|what for\b"
-    r"|on what (?:basis|grounds))|(?:那|但|可是|请问|你)*(?:为什么|为何|为啥|凭什么|怎么会|何以"
-    r"|什么原因|怎么(?:得出|选|算|来)|.{1,40}(?:是?从哪里?来的?|怎么来的|的?原因是什么|依据是什么))"
-)
-_QUESTION: Final = lazy_pattern(
-    r"[?？]\s*$|^(?:what|when|where|who|which|whose|how|is|are|was|were|does|do|did|can|could"
-    r"|would|will|should)\b|[吗呢么]\s*[?？。]?$|^(?:什么|谁|哪|多少|几|如何|怎么)"
-)
-_ORDER: Final = lazy_pattern(
-    r"^(?:please |now |then |also |next |instead |actually |ok(?:ay)?[, ]+|and )*"
-    r"(?:find|search|show|list|give|get|tell|make|create|write|draw|plot|chart|compute|calculate"
-    r"|count|sum|compare|send|mail|email|book|buy|order|delete|remove|rename|move|copy|save|read"
-    r"|open|look up|look|check|plan|schedule|summari[sz]e|translate|convert|explain|fetch"
-    r"|download|research|analy[sz]e|reserve|prepare|run|start|set|update|generate|build|call"
-    r"|notify|post|upload|print|remind|watch|monitor|ask|help|the same|do the same|same)\b"
-    r"|^(?:请|再|然后|现在|接着|帮我|给我|麻烦)*"
-    r"(?:查|找|搜|列|显示|告诉|画|写|算|计算|统计|比较|发送?|订|买|删除?|重命名|移动|复制|保存"
-    r"|读|打开|总结|翻译|转换|解释|下载|研究|分析|做|生成|制定|安排|同样)"
-)
-_CHANGE: Final = lazy_pattern(
-    r"\b(?:cheaper|faster|slower|shorter|longer|simpler|smaller|bigger|larger|earlier|later"
-    r"|sooner|better|safer|fewer|less|more|instead|without|rather|skip|leave out|drop|omit"
-    r"|remove|add|include|also|change|replace|use|don['’]?t|do not|not|only|another|different"
-    r"|other|swap|first|before|after|step)\b"
-    r"|便宜|更|换|改|不要|别|不用|去掉|删掉|加上?|增加|减少|只要?|另外|先|再|跳过|少|多"
-)
-
-
-def is_rejection(text: str) -> bool:
-    """Tells whether a message only says no, reject it and the like."""
-    words = text.strip(EDGE).casefold()
-    if not words or len(words) > LONGEST_YES:
-        return False
-    return bool(_REJECTION.fullmatch(words) or _REJECTION_ZH.fullmatch(words))
-
-
-def is_why(text: str) -> bool:
-    """Tells whether a message asks why something is as it is."""
-    return bool(_WHY.match(text.strip(EDGE)[:_BEGINNING].casefold()))
 
 
 def read_by_rules(text: str, now: Situation) -> Reading | None:
@@ -119,13 +66,12 @@ class Guess(NamedTuple):
 
 def guess(text: str, now: Situation) -> Guess:
     """Decides by the form of a message."""
-    said = text.strip().casefold()
-    asks, orders = bool(_QUESTION.search(said)), bool(_ORDER.match(said))
-    short, plain = len(text) <= _LONGEST_ANSWER, not asks and not orders
+    asking = asks(text)
+    short, plain = len(text) <= _LONGEST_ANSWER, not asking and not orders(text)
     if now.runs and is_why(text):
         return Guess(Reading("why", run=now.runs[0].id), sure=True)
     free = next((each for each in now.questions if _takes_text(each.question)), None)
-    if free is not None and short and not asks:
+    if free is not None and short and not asking:
         found = free_answer(text, free)
         if found is not None and plain:
             if free.guards and not (now.waits_once and _allows(free, text)):
@@ -136,7 +82,8 @@ def guess(text: str, now: Situation) -> Guess:
                 return Guess(reading, sure=not now.waits_once)
             reason = Sentence("a short reply to the question")
             return Guess(found._replace(reason=reason), sure=len(now.questions) == 1)
-    if now.review is not None and free is None and short and not asks and _CHANGE.search(said):
+    wants_other = short and not asking and asks_for_change(text)
+    if now.review is not None and free is None and wants_other:
         reading = Reading("change", run=now.review.id, reason=Sentence("it asks for another plan"))
         return Guess(reading, sure=plain)
     if not now.questions and now.planned is None:

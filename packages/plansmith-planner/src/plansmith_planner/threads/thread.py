@@ -25,7 +25,7 @@ from plansmith.plan.thread import (
     open_messages,
 )
 from plansmith.ports import Usage
-from plansmith_planner.context.locales import locale_of
+from plansmith_planner.language.locales import locale_of
 from plansmith_planner.threads.judging import judge
 from plansmith_planner.threads.reading import guess, in_turn, read_by_rules
 from plansmith_planner.threads.situation import Situation, is_open, question_key, situation_of

@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.errors import ReferenceFailed
-from plansmith.lazy import lazy_pattern
 from plansmith.plan import events as e
 from plansmith.plan.citations import CITATION
 from plansmith.plan.refs import Ref, lookup
@@ -18,6 +17,7 @@ from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
 from plansmith.plan.thread import ThreadReply
 from plansmith.text import clip, visible
+from plansmith_planner.language.messages import asks_about_failure, subject_words
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Json
@@ -26,27 +26,6 @@ if TYPE_CHECKING:
 
 _AROUND: Final = 60
 _MOST: Final = 3
-_MOST_WORDS: Final = 12  # each is looked for in every result
-_COMMON: Final = frozenset(
-    re.findall(
-        r"\w+",
-        "a about all an and any are as at be because but by can come comes did do does "
-        "for from get give go got had has have how i if in into is it its just made "
-        "make many me my need not of on or our out plan planned put reason result "
-        "results run should so step take than that the their them then there these "
-        "they this to took use used was we were what when where which who whole why "
-        "will with would you your answer answered chose choose chosen pick picked "
-        "exactly really here please ok okay hm tell explain basis grounds makes",
-    )
-)
-_FAILED: Final = lazy_pattern(
-    r"\b(?:fail|failed|error|wrong|stop|stopped|not (?:done|work))|失败|出错|错误|停"
-)
-_ASKING: Final = lazy_pattern(
-    "为什么|为何|为啥|凭什么|怎么会|何以|什么|原因|请问|怎么|得出|从哪里?来|依据|结果|计划|步骤"
-    "|[你我他她它是的了吗呢选会要用这那个有在就都不到出来呀啊和与]"
-)
-_HAN_WORDS: Final = lazy_pattern("[\u4e00-\u9fff]{2,}")
 
 
 class _Origin(NamedTuple):
@@ -61,7 +40,7 @@ def why(question: str, digests: Sequence[RunDigest]) -> ThreadReply | None:
 
     Where a word came from counts more than that a later plan has it too.
     """
-    words = _words(question)
+    words = subject_words(question)
     for look in (_told_by_run, _told_by_origin, _told_by_plan):
         for each in digests:
             found = look(question, words, each)
@@ -73,7 +52,7 @@ def why(question: str, digests: Sequence[RunDigest]) -> ThreadReply | None:
 def _told_by_run(question: str, words: list[str], digest: RunDigest) -> ThreadReply | None:
     """Answers about a failure, a step that is named, or a plan as a whole."""
     run = digest.run
-    if run.plan is not None and _FAILED.search(question.casefold()):
+    if run.plan is not None and asks_about_failure(question):
         failed = _failures(run)
         if failed:
             return ThreadReply(_all(each.text for each in failed), run.id, failed[0].step)
@@ -104,20 +83,6 @@ def _reply(origins: list[_Origin], run: Run) -> ThreadReply | None:
 
 def _all(texts: Iterable[str]) -> str:
     return joined([*texts], "thread.both")
-
-
-def _words(question: str) -> list[str]:
-    """Returns the words that say what is asked about, the longest first."""
-    said = visible(question)
-    quoted = re.findall(r"[\"“”'‘’「」`]([^\"“”'‘’「」`]{2,80})[\"“”'‘’「」`]", said)
-    plain = [
-        each
-        for each in re.findall(r"[A-Za-z0-9_][\w.@/-]*[A-Za-z0-9_]|\d+", said)
-        if each.casefold() not in _COMMON
-    ]
-    han = _HAN_WORDS.findall(_ASKING.sub(" ", said))
-    found = sorted(dict.fromkeys([*quoted, *plain, *han]), key=len, reverse=True)
-    return found[:_MOST_WORDS]
 
 
 def _named_step(question: str, run: Run) -> AnyStep | None:

@@ -8,7 +8,7 @@ from plansmith import AgentSpec, Plan, Problem
 from plansmith.check.check_plan import Way, check_plan, way_on
 from plansmith.check.constraints import Constraint
 from plansmith.plan.capability import Effect, ToolSpec
-from plansmith_planner.constraint_words import read_constraint
+from plansmith_planner.language.constraints import read_constraint
 
 TOOLS = [ToolSpec(name=name) for name in ("get_weather", "send.mail", "搜索")]
 

@@ -7,7 +7,7 @@ import pytest
 from plansmith import Effect, Plansmith, ToolSpec, read_plan, tool
 from plansmith.plan.events import ReviewAsked
 from plansmith.testing import ScriptedModel
-from plansmith_planner.left_out import find_conditions, left_out
+from plansmith_planner.language.left_out import find_conditions, left_out
 
 SET = {
     "Sum a.csv, and if the total is above 500, write it to big.txt": "if the total is above 500",

@@ -6,7 +6,7 @@ import pytest
 
 from plansmith import Plan, ToolSpec
 from plansmith.plan.capability import Effect
-from plansmith_planner.left_out import find_changes, left_out
+from plansmith_planner.language.left_out import find_changes, left_out
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from plansmith import Plan, ToolSpec
 from plansmith.plan.capability import Effect
-from plansmith_planner.made_up import made_up_values
+from plansmith_planner.language.made_up import made_up_values
 
 REFUND = ToolSpec(
     name="refund",

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from plansmith import Plan
 from plansmith.plan.planning import Decision
 from plansmith.testing import ScriptedModel
-from plansmith_planner.recurrence import recurrence, without_recurrence, without_schedule_words
+from plansmith_planner.language.recurrence import (
+    recurrence,
+    without_recurrence,
+    without_schedule_words,
+)
 from plansmith_planner.triage import triage
 
 UNDERSTOOD = [

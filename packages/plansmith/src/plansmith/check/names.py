@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Final
 
+from plansmith import plugins
 from plansmith.check.schemas import Acceptance, Shape, compiled, shape
 from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
 from plansmith.plan.data import Json, Path
@@ -18,23 +19,6 @@ _COMPARED: Final = 40
 _MOST_FITTING: Final = 4096
 _LIKE: Final = 0.6
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
-_READING_WORDS: Final = """
-analyse analyze browse calc calculate check compare compute convert count describe detect determine
-estimate evaluate explain extract fetch filter find forecast get identify inspect list locate look
-lookup measure monitor predict preview query read retrieve search select show summarise summarize
-translate validate verify view
-"""
-_ACTING_WORDS: Final = """
-add and apply approve archive assign block book buy call cancel change clear close commit configure
-copy create delete deploy disable download drop edit enable exchange execute export file grant
-import insert install invite kill lock log make merge modify move open order pay place play post
-publish purchase push put register remove rename reply request reserve reset restart return run
-save schedule send set share sign start stop submit subscribe swap toggle transfer unlock update
-upload write
-"""
-_READING: Final = frozenset(_READING_WORDS.split())
-_ACTING: Final = frozenset(_ACTING_WORDS.split())
-_READING_ZH: Final = ("查", "获取", "搜索", "检索", "计算", "读取", "列出", "分析")
 
 
 def fold(name: str) -> str:
@@ -235,17 +219,14 @@ def reads(spec: ToolSpec) -> bool:
     """Whether calling the tool changes nothing.
 
     If the effect is not stated, running the tool counts as a write. For warnings the name is a
-    better guide, unless a word in it means a change.
+    better guide, where a planner is installed that can read it.
     """
-    if "effect" in spec.model_fields_set:
+    if states_effect(spec):
         return spec.effect is Effect.READ
-    if spec.search or spec.name.startswith(_READING_ZH):
-        return True
-    name_words = words(spec.name)
-    # After a leading verb most words are nouns: `get_order`, `check_file`.
-    if name_words[:1] and name_words[0] in _READING:
-        return "and" not in name_words
-    return bool(_READING.intersection(name_words)) and not _ACTING.intersection(name_words)
+    if spec.search or "reads" not in plugins.names("planners"):
+        return spec.search
+    by_name: Callable[[str], bool] = plugins.load("planners", "reads")
+    return by_name(spec.name)
 
 
 def states_effect(spec: ToolSpec) -> bool:

@@ -105,6 +105,7 @@ class AgentSpec(Record):
         hidden: Whether planners are not offered it.
         enabled: Whether it can be used at all.
         effect: What its work may do to the world.
+        unattended: Whether schedules may call it although it changes something.
 
     Examples:
         >>> from plansmith import AgentSpec, Effect
@@ -121,6 +122,7 @@ class AgentSpec(Record):
     hidden: Flag = False
     enabled: Flag = True
     effect: Effect = Effect.WRITE
+    unattended: Flag = False
 
 
 Tools = Sequence[ToolSpec] | Mapping[str, Mapping[str, object] | ToolSpec]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from plansmith.plan.data import Json, WrittenNumber, json_text, parse_json
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import clip
 
 Language = Literal["en", "zh"]
@@ -99,10 +100,8 @@ def table(
     if len(rows) > _MOST_LINES:
         yield ""
         more = len(rows) - _MOST_LINES
-        said = (
-            f"({more} more rows are not shown)" if language == "en" else f"（还有 {more} 行未显示）"
-        )
-        yield f"{said}{cite}"
+        said = Sentence("({more} more rows are not shown)", more=more)
+        yield f"{in_language(said, language)}{cite}"
 
 
 def _cell(value: Json) -> str:
@@ -184,5 +183,5 @@ def _clipped(lines: list[str], language: Language) -> list[str]:
     more = len(lines) - _MOST_LINES
     if more <= 5:
         return lines
-    said = f"… ({more} more lines)" if language == "en" else f"……（还有 {more} 行）"
-    return [*lines[:_MOST_LINES], said]
+    said = Sentence("… ({more} more lines)", more=more)
+    return [*lines[:_MOST_LINES], in_language(said, language)]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
 from plansmith.plan.limits import Limits
@@ -21,13 +19,6 @@ from plansmith.plan.steps import (
     ToolStep,
 )
 from plansmith.review.policy import effects
-
-# Words in agents' cards that mean: made to work unattended.
-_UNATTENDED: Final = re.compile(
-    r"\b(?:unattended|recurring|scheduled?|monitor\w*|notif\w*|remind\w*|alert\w*|watch\w*)\b"
-    r"|监控|監控|监测|監測|通知|提醒|定时|定時|预警|預警",
-    re.IGNORECASE,
-)
 
 
 def reasons_attended(
@@ -49,13 +40,12 @@ def reasons_attended(
             case AskStep():
                 reasons.append(Sentence("{step} asks a person", step=step.id))
             case AgentStep(agent=name) if not may_run_unattended(agents.get(name)):
-                card = Sentence("its card shows no monitoring or notification skill")
                 reasons.append(
                     Sentence(
-                        "{step} calls the agent {name}, and {why}",
+                        "{step} calls the agent {name}, which may change something and is not "
+                        "said to work unattended",
                         step=step.id,
                         name=name,
-                        why=card,
                     )
                 )
             case ToolStep() | AgentStep() if data and limits.data != "show":
@@ -74,12 +64,8 @@ def reasons_attended(
 
 
 def may_run_unattended(agent: AgentSpec | None) -> bool:
-    """Tells whether an agent may be called unattended: it only reads, or its card says so."""
-    if agent is None:
-        return False
-    skills = [(each.name, each.description, *each.tags) for each in agent.skills]
-    texts = [*agent.tags, *(text for skill in skills for text in skill)]
-    return agent.effect is Effect.READ or any(_UNATTENDED.search(text) for text in texts)
+    """Tells whether an agent may be called unattended: it only reads, or a person said so."""
+    return agent is not None and (agent.effect is Effect.READ or agent.unattended)
 
 
 def _calls(

@@ -56,7 +56,7 @@ def journal(run: str, length: int) -> list[Event]:
     """Returns a valid journal of a given length."""
     events: list[Event] = []
     for number in range(length):
-        body: AnyBody = RunPaused(reason=f"{number}") if number else RunCreated(request="请求 ✓")
+        body: AnyBody = RunPaused(reason=f"{number}") if number else RunCreated(request="\u8bf7 ✓")
         last = events[-1] if events else None
         at = _START + timedelta(microseconds=number)
         actor = Actor(kind="system", name="contract")
@@ -169,7 +169,7 @@ class PlanStoreContract:
         self._with_store(scenario)
 
     @pytest.mark.parametrize(
-        "value", [None, True, 1, 1.5, "文字 \u0000 \U0001f600", [1, [2]], {"b": {"a": []}}]
+        "value", [None, True, 1, 1.5, "\u6587\u5b57 \u0000 \U0001f600", [1, [2]], {"b": {"a": []}}]
     )
     def test_a_value_comes_back_by_its_hash(self, value: Json) -> None:
         async def scenario(store: PlanStore) -> None:

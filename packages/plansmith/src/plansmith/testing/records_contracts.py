@@ -24,7 +24,7 @@ class RecordStore(Records, JournalStore, Protocol):
 
 def record(name: str, version: int = 1, *, kind: str = "note", **more: str) -> Record:
     """Returns a version of a record."""
-    return Record(kind, name, version, f'{{"text":"{name} {version} 暖"}}', **more)  # type: ignore[arg-type]
+    return Record(kind, name, version, f'{{"text":"{name} {version} \u6696"}}', **more)  # type: ignore[arg-type]
 
 
 class RecordsContract:

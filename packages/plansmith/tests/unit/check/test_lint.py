@@ -6,7 +6,6 @@ import pytest
 
 from plansmith import Plan, Problem
 from plansmith.check.lint import lint_plan
-from plansmith.check.names import reads
 from plansmith.plan.capability import Effect, ToolSpec
 
 LIST: dict[str, Any] = {"type": "array", "maxItems": 5}
@@ -129,25 +128,6 @@ def test_a_plan_with_a_ring_gets_no_remarks() -> None:
 
 def test_switched_off_steps_are_not_looked_at() -> None:
     assert lint(look("a"), look("b", disabled=True), reply("a")) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("get_order", True),
-        ("FlightSearch", True),
-        ("查询天气", True),
-        ("search_and_book", False),
-        ("order_pizza", False),
-        ("thing", False),
-    ],
-)
-def test_a_tool_that_says_nothing_of_its_effect_is_judged_by_its_name(
-    name: str, expected: bool
-) -> None:
-    assert reads(ToolSpec(name=name)) is expected
-    assert not reads(ToolSpec(name=name, effect=Effect.WRITE))
-    assert reads(ToolSpec(name=name, effect=Effect.READ))
 
 
 def test_two_steps_that_write_one_file_in_no_order_are_told() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plansmith.errors import Misconfigured, PlansmithError, ToolFailed
+from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.ports import Call
 from plansmith_desk.files.tools import FileTools
 from plansmith_desk.folder_brief import FolderBrief
@@ -18,7 +18,6 @@ from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables import TableTools
 from plansmith_planner.context.documents import DocumentSource
 from plansmith_planner.context.files import first_bytes
-from plansmith_planner.context.knowledge import read_terms
 
 
 @pytest.fixture
@@ -42,10 +41,8 @@ async def test_a_pipe_given_as_a_document_is_left_out_and_not_waited_for(pipe: P
         assert "Bolts" in blocks[0].text
 
 
-def test_a_pipe_and_a_device_are_no_terms(pipe: Path) -> None:
+def test_a_pipe_and_a_device_are_no_files(pipe: Path) -> None:
     for path in (pipe, Path("/dev/zero")):
-        with pytest.raises(Misconfigured, match="not a file"):
-            read_terms(path)
         with pytest.raises(OSError, match="not a file"):
             first_bytes(path, 10)
 

@@ -13,8 +13,8 @@ from plansmith.plan.steps import ReplyStep, ToolStep
 from plansmith.ports import Call, ToolSource
 from plansmith.testing import FakeClock
 from plansmith_desk.builtin import builtin_sources
-from plansmith_planner.context.locales import locale_of
-from plansmith_planner.instant.rules import Instant, instant
+from plansmith_planner.instant import Instant, instant
+from plansmith_planner.language.locales import locale_of
 
 
 class Desk:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith_planner.context.locales import locale_of, normal_tag
+from plansmith_planner.language.locales import locale_of, normal_tag
 
 
 @pytest.mark.parametrize(

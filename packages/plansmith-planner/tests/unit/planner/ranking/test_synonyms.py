@@ -2,16 +2,16 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from plansmith_planner.ranking.synonyms import (
+from plansmith_planner.language.words import (
     CONCEPT_LIKENESS,
     is_everyday,
+    stem,
     synonyms,
     word_list,
     word_weight,
 )
-from plansmith_planner.ranking.words import stem
 
-LIST = files("plansmith_planner.ranking").joinpath("neighbours.txt").read_text(encoding="utf-8")
+LIST = files("plansmith_planner.language").joinpath("neighbours.txt").read_text(encoding="utf-8")
 
 
 def test_the_list_of_neighbours_says_where_it_comes_from() -> None:

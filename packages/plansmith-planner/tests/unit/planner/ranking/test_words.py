@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from plansmith_planner.ranking.words import split, stem, terms
+from plansmith_planner.language.words import split, stem, terms
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Instructions planted in files, terms and databases stay data once they are context."""
+"""Instructions planted in files and databases stay data once they are context."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from plansmith.ports import ContextSource
+from plansmith.ports import ContextBlock, ContextSource
 from plansmith.testing import FakeClock
+from plansmith_desk.sql.schema import read_schema, schema_blocks
 from plansmith_planner.context.documents import DocumentSource
 from plansmith_planner.context.gather import gather_context
-from plansmith_planner.context.knowledge import KnowledgeSource
-from plansmith_planner.context.schema import SchemaSource
 from plansmith_planner.model_calls import render
 
 PLANTED = [
@@ -46,11 +45,20 @@ def folder_of(folder: Path, words: str) -> Path:
     return folder
 
 
-async def context_of(folder: Path, words: str, clock: FakeClock) -> str:
+class Tables:
+    """The tables of a database as context."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    async def gather(self, query: str, *, token_limit: int) -> list[ContextBlock]:
+        return schema_blocks(read_schema(self.path), query, token_limit=token_limit)
+
+
+async def context_of(folder: Path, clock: FakeClock) -> str:
     sources: list[ContextSource] = [
         DocumentSource([folder / name for name in ("note.md", "page.html", "data.json")]),
-        KnowledgeSource({f"term {words}": {"explanation": f"is {words}", "synonyms": [words]}}),
-        SchemaSource(folder / "shop.db"),
+        Tables(folder / "shop.db"),
     ]
     context = await gather_context("some request", clock=clock, sources=sources)
     assert context.notes == ()
@@ -80,17 +88,14 @@ def blocks(text: str) -> list[tuple[str, list[str]]]:
 async def test_planted_text_stays_data_from_the_disk_to_the_prompt(
     tmp_path: Path, fake_clock: FakeClock, planted: str
 ) -> None:
-    plain = blocks(
-        await context_of(folder_of(tmp_path / "plain", "harmless"), "harmless", fake_clock)
-    )
-    text = await context_of(folder_of(tmp_path / "spiked", planted), planted, fake_clock)
+    plain = blocks(await context_of(folder_of(tmp_path / "plain", "harmless"), fake_clock))
+    text = await context_of(folder_of(tmp_path / "spiked", planted), fake_clock)
     spiked = blocks(text)
     assert [title.partition(":")[0] for title, _ in spiked] == [
         title.partition(":")[0] for title, _ in plain
     ]
-    one_entry_a_line = ("business knowledge", "database table")
     for (title, before), (_, after) in zip(plain, spiked, strict=True):
-        if title in one_entry_a_line:
+        if title == "database table":
             kept = [line for line in after if not line.startswith("  ")]
             assert len(kept) == len(before), title
     assert not set("\x1b\r\u2028\x85\u202e\u200b") & set(text)

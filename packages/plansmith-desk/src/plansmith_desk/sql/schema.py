@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import sqlite3
@@ -147,42 +146,6 @@ _TABLES: Final = """
 """
 _COLUMNS: Final = 'SELECT name, type, pk, "notnull" FROM pragma_table_xinfo(?) WHERE hidden <> 1'
 _KEYS: Final = 'SELECT id, "from", "table", "to" FROM pragma_foreign_key_list(?) ORDER BY id, seq'
-
-
-class SchemaSource:
-    """The tables of an SQLite database as context; `samples=0` shows no values."""
-
-    def __init__(
-        self,
-        path: Path | str,
-        *,
-        samples: int = 3,
-        ranker: Ranker | None = None,
-        count: Count = count_tokens,
-        tell: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._path = Path(path)
-        self._samples = samples
-        self._ranker = ranker
-        self._count = count
-        self._report = tell
-
-    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """Returns the tables that fit the query, with their relations."""
-        notes: list[str] = []
-        tables = await asyncio.to_thread(
-            read_schema, self._path, samples=self._samples, tell=notes.append
-        )
-        for note in notes:
-            self._report(note)
-        return schema_blocks(
-            tables,
-            query,
-            token_limit=token_limit,
-            source=self._path.name,
-            count=self._count,
-            ranker=self._ranker,
-        )
 
 
 def read_schema(

@@ -1,20 +1,18 @@
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from plansmith.errors import Misconfigured
 from plansmith.ports import ContextBlock
-from plansmith_planner.context.schema import (
+from plansmith_desk.sql.schema import (
     OTHERS,
     Column,
     ForeignKey,
-    SchemaSource,
     Table,
     read_schema,
     schema_blocks,
@@ -38,6 +36,10 @@ INSERT INTO orders VALUES (1, 1, 'paid', 12.5, x'00ff'), (2, 2, 'open', NULL, NU
 """
 
 
+def gathered(path: Path, query: str, *, token_limit: int, **how: Any) -> list[ContextBlock]:
+    return schema_blocks(read_schema(path, **how), query, token_limit=token_limit)
+
+
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     path = tmp_path / "shop #1?.db"
@@ -49,9 +51,8 @@ def shop(tmp_path: Path) -> Path:
     return path
 
 
-async def test_the_tables_that_fit_come_first_with_what_they_point_at(shop: Path) -> None:
-    blocks = await SchemaSource(shop).gather("total amount of paid orders", token_limit=700)
-    assert blocks[0].source == "shop #1?.db"
+def test_the_tables_that_fit_come_first_with_what_they_point_at(shop: Path) -> None:
+    blocks = gathered(shop, "total amount of paid orders", token_limit=700)
     texts = {block.text.splitlines()[0]: block.text for block in blocks}
     assert texts["table orders"].splitlines() == [
         "table orders",
@@ -70,20 +71,20 @@ async def test_the_tables_that_fit_come_first_with_what_they_point_at(shop: Path
     assert "log_0, log_1" in blocks[-1].text
 
 
-async def test_chinese_names_are_found(shop: Path) -> None:
-    blocks = await SchemaSource(shop, samples=0).gather("员工的姓名", token_limit=300)
+def test_chinese_names_are_found(shop: Path) -> None:
+    blocks = gathered(shop, "员工的姓名", samples=0, token_limit=300)
     assert blocks[0].text == "table 员工\n- 编号 INTEGER\n- 姓名 TEXT"
 
 
-async def test_samples_can_be_switched_off(shop: Path) -> None:
-    blocks = await SchemaSource(shop, samples=0).gather("customers", token_limit=5000)
+def test_samples_can_be_switched_off(shop: Path) -> None:
+    blocks = gathered(shop, "customers", samples=0, token_limit=5000)
     assert "Anna" not in "".join(block.text for block in blocks)
 
 
 @pytest.mark.parametrize("tokens", [0, 10, 40, 120, 500])
 @pytest.mark.parametrize("query", ["orders", "nothing that fits"])
-async def test_the_limit_is_kept(shop: Path, tokens: int, query: str) -> None:
-    blocks = await SchemaSource(shop).gather(query, token_limit=tokens)
+def test_the_limit_is_kept(shop: Path, tokens: int, query: str) -> None:
+    blocks = gathered(shop, query, token_limit=tokens)
     assert sum(count_tokens(block.text) for block in blocks) <= tokens
     assert bool(blocks) == (tokens >= 40)
 
@@ -93,34 +94,30 @@ def test_a_database_is_never_written_to(shop: Path) -> None:
     shop.chmod(0o444)
     shop.parent.chmod(0o555)
     try:
-        assert asyncio.run(_orders(shop))
+        assert gathered(shop, "orders", token_limit=500)
     finally:
         shop.parent.chmod(0o755)
     assert shop.read_bytes() == before
     assert [each.name for each in shop.parent.iterdir()] == [shop.name]
 
 
-async def _orders(path: Path) -> Sequence[ContextBlock]:
-    return await SchemaSource(path).gather("orders", token_limit=500)
-
-
-async def test_what_is_no_database_says_what_to_do(tmp_path: Path) -> None:
+def test_what_is_no_database_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is not a database, however long it may be" * 50)
     for path in (tmp_path / "text.db", tmp_path / "none.db", tmp_path):
         with pytest.raises(Misconfigured, match="SQLite database"):
-            await SchemaSource(path).gather("x", token_limit=100)
+            gathered(path, "x", token_limit=100)
     assert not (tmp_path / "none.db").exists()
 
 
-async def test_an_empty_database_has_nothing_to_tell(tmp_path: Path) -> None:
+def test_an_empty_database_has_nothing_to_tell(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "empty.db")) as database:
         database.execute("CREATE TABLE t (x)")
         database.execute("DROP TABLE t")
         database.commit()
-    assert await SchemaSource(tmp_path / "empty.db").gather("x", token_limit=100) == []
+    assert gathered(tmp_path / "empty.db", "x", token_limit=100) == []
 
 
-async def test_a_table_that_cannot_be_read_is_told_and_left_out(tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_read_is_told_and_left_out(tmp_path: Path) -> None:
     path = tmp_path / "odd.db"
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE good (x TEXT)")
@@ -128,7 +125,7 @@ async def test_a_table_that_cannot_be_read_is_told_and_left_out(tmp_path: Path) 
         database.execute("CREATE VIEW broken AS SELECT * FROM gone")
         database.commit()
     told: list[str] = []
-    blocks = await SchemaSource(path, tell=told.append).gather("good", token_limit=200)
+    blocks = gathered(path, "good", tell=told.append, token_limit=200)
     assert [block.text for block in blocks] == ['table good\n- x TEXT; such as "\ufffdA"']
     assert "broken" in told[0]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from plansmith.text import HAN, READ_BY_RULES
+from plansmith_planner.language.verbs import ORDERS
 
 DEFAULT: Final = "en"
 
@@ -90,12 +91,6 @@ _LETTERS: Final[Mapping[str, frozenset[str]]] = {
     "pl": frozenset("łąęśźż"),
     "tr": frozenset("ğış"),
 }
-_VERBS: Final = _words(
-    "add append ask book build buy calculate call check compare convert copy count create delete "
-    "describe download draw email explain export fetch find fix generate get give help list look "
-    "make move open plan put read remind rename replace run save schedule search send show "
-    "summarise summarize tell translate update use write"
-)
 
 
 def locale_of(text: str, given: str = "") -> str:
@@ -119,7 +114,7 @@ def _detected(text: str) -> str:
     if not any(weights.values()):
         prose, weights = text, _weights(text)
     words = [word.lower() for word in _SCRIPTS["latin"].findall(prose)]
-    is_order = prose.lstrip()[:1].isascii() and bool(words) and words[0] in _VERBS
+    is_order = prose.lstrip()[:1].isascii() and bool(words) and words[0] in ORDERS
     weights["latin"] += is_order
     # A foreign sentence with English names counts as foreign, unless its grammar is English.
     if not is_order and _COMMON["en"].isdisjoint(words):
@@ -160,7 +155,7 @@ def _of_words(text: str) -> str:
     votes = dict.fromkeys([DEFAULT, *_COMMON, *_LETTERS], 0)
     for language, common in _COMMON.items():
         votes[language] += sum(word in common for word in words)
-    votes[DEFAULT] += bool(words) and words[0] in _VERBS
+    votes[DEFAULT] += bool(words) and words[0] in ORDERS
     for language, letters in _LETTERS.items():
         votes[language] += 2 * sum(letter in letters for letter in text)
     return max(votes, key=votes.__getitem__)

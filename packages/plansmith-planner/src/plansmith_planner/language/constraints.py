@@ -11,6 +11,7 @@ from plansmith.check.constraints import Constraint
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.capability import Effect
 from plansmith.text import READ_BY_RULES
+from plansmith_planner.language.numbers import HAN_NUMBER, SPELT, number
 
 _SUBJECT: Final = r"[`\"'“‘「]?([\w.:/*?-]+)[`\"'”’」]?"
 # What joins two names is in neither of them: else a list could be split in 2**n ways.
@@ -35,21 +36,7 @@ _ONLY: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _SPLIT_NAMES: Final = lazy_pattern(r", (?:and |or )?| and | or |、|和|或")
-_WORDS: Final = (
-    *("one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
-_HAN: Final = "一二三四五六七八九十"
-_NUMBERS: Final = {
-    "两": 2,
-    "十一": 11,
-    "十二": 12,
-    "a single": 1,
-    **{word: place for place, word in enumerate(_WORDS, 1)},
-    **{word: place for place, word in enumerate(_HAN, 1)},
-}
-_NUMBER: Final = rf"(\d{{1,4}}|a single|{'|'.join(_WORDS)})"
-_HAN_NUMBER: Final = rf"(\d{{1,4}}|十[一二]|[{_HAN}两])"
+_NUMBER: Final = rf"(\d{{1,4}}|a single|{'|'.join(SPELT)})"
 _UNIT: Final = r"(steps?|(?:tool |function |agent )?calls?)"
 _MOST_OF: Final = (
     r"(?:at most|at the most|no more than|not more than|up to|a maximum of|maximum|max\.?)"
@@ -60,8 +47,8 @@ _MOST_EN: Final = (
 )
 _MOST_ZH: Final = (
     rf"(?:最多|不超过|至多|不能超过|不得超过|不要超过)(?:只?能|可以)?(?:使用|执行|调用|用|分)?"
-    rf" ?{_HAN_NUMBER} ?个?(步骤?|次(?:工具)?调用|次工具|个?工具调用)"
-    rf"|{_HAN_NUMBER} ?个?(步骤?|次(?:工具)?调用)以内"
+    rf" ?({HAN_NUMBER}) ?个?(步骤?|次(?:工具)?调用|次工具|个?工具调用)"
+    rf"|({HAN_NUMBER}) ?个?(步骤?|次(?:工具)?调用)以内"
 )
 _MOST: Final = lazy_pattern(
     rf"(?:please )?(?:use |make |take |plan |have )?{_MOST_EN}|(?:请|只)?(?:{_MOST_ZH})",
@@ -111,8 +98,8 @@ def _about_tools(said: str) -> dict[str, tuple[str, ...]]:
 
 def _bound(found: re.Match[str]) -> dict[str, int]:
     """Returns the largest number of steps or calls that a sentence allows."""
-    number, unit = (each for each in found.groups() if each is not None)
-    most = int(number) if number.isdigit() else _NUMBERS[number.lower()]
+    count, unit = (each for each in found.groups() if each is not None)
+    most = 1 if count.lower() == "a single" else number(count)
     is_steps = unit.lower().startswith(("step", "步"))
     return {"max_steps": most} if is_steps else {"max_calls": most}
 

@@ -11,11 +11,8 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import HAN, visible
-from plansmith_planner.instant.arithmetic import read_arithmetic
-from plansmith_planner.instant.call import STEP, InstantCall, core
-from plansmith_planner.instant.small_talk import small_talk
-from plansmith_planner.instant.times import read_times
-from plansmith_planner.instant.units import read_units
+from plansmith_planner.language.questions import STEP, InstantCall, read_question
+from plansmith_planner.language.small_talk import small_talk, without_courtesies
 
 _LONGEST: Final = 200  # whatever is longer says more than these rules understand
 
@@ -43,7 +40,7 @@ async def instant(
     talk = small_talk(text, [each.name for each in tools], chinese=chinese)
     if talk:
         return Instant(Sentence("instant.small_talk"), answer=talk)
-    call = read_call(text, chinese=chinese)
+    call = read_question(without_courtesies(text), "zh" if chinese else "en")
     spec = next((each for each in tools if call and each.name == call.tool), None)
     if call is None or spec is None or spec.effect is not Effect.READ or spec.open_world:
         return None
@@ -56,16 +53,6 @@ async def instant(
         why = Sentence("That cannot be calculated: {why}", why=told)
         return Instant(reason, answer=in_language(why, "zh" if chinese else "en"))
     return Instant(reason, plan) if told == "" else None
-
-
-def read_call(request: str, *, chinese: bool) -> InstantCall | None:
-    """Returns the call that a text asks for and nothing else; None for any other text."""
-    said = core(request)
-    return (
-        read_arithmetic(said, chinese=chinese)
-        or read_times(said, chinese=chinese)
-        or read_units(said, chinese=chinese)
-    )
 
 
 def _plan(call: InstantCall, request: str, locale: str, *, thought: str) -> Plan:

@@ -1,4 +1,4 @@
-"""Finds repeat times in English and Chinese text: intervals, clock times, days."""
+"""Finds the words in a request that say when to repeat it, and removes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,119 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_pattern
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem, problem
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.step_schedules import timing_of
+from plansmith.plan.steps import AgentStep, AnyStep
+from plansmith.plan.timing import Timing, check_timing
+from plansmith.text import READ_BY_RULES
+from plansmith_planner.language.numbers import HAN_NUMBER, SPELT, number
+
+_CONFIRMED: Final = re.compile(
+    r"(?<![\s,;，。；])[\s,;，。；]*+(?:\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"
+    r"|(?:schedule )?confirmed)\b[.!]?"
+    r"|(?:我)?(?:已)?确认(?:无误|执行)?[。！]?$)",
+    re.IGNORECASE,
+)
+_EDGES: Final = " \t\r\n,;:，、；：-–—"
+_QUESTION: Final = re.compile(
+    r"^\s*(?:what|which|who|whom|whose|why|how|when|where|is|are|do|does|did|can|could)\b"
+    r"|[?？吗呢]\s*$",
+    re.IGNORECASE,
+)
+
+
+class Recurrence(NamedTuple):
+    """When to repeat what; `confirmed` if the request itself already confirms it.
+
+    `assumed` describes what the request leaves open. Without a timing, `flaw` says why.
+    """
+
+    words: str
+    rest: str
+    timing: Timing | None = None
+    assumed: str = ""
+    flaw: str = ""
+    confirmed: bool = False
+
+
+def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
+    """Returns what a request says about repeating it; None if it says nothing."""
+    read = _CONFIRMED.sub(" ", text[:READ_BY_RULES])
+    bare = read + text[READ_BY_RULES:]
+    phrases = [each for each in (*find_english(read), *find_chinese(read)) if _meant(each, bare)]
+    if not phrases:
+        return None
+    phrase = phrases[0]
+    words = " ".join(bare[phrase.start : phrase.end].split())
+    confirmed = bare != text
+    if len(phrases) > 1:
+        flaw = "more than one time is named: make a schedule for each"
+        return Recurrence(words, text, flaw=flaw, confirmed=confirmed)
+    if phrase.flaw:
+        return Recurrence(words, text, flaw=phrase.flaw, confirmed=confirmed)
+    timing = Timing.model_validate(phrase.fields | {"timezone": phrase.zone or timezone})
+    try:
+        check_timing(timing)
+    except Misconfigured as error:
+        return Recurrence(words, text, flaw=str(error), confirmed=confirmed)
+    rest = _joined(bare[: phrase.start], bare[phrase.end :])
+    return Recurrence(words, rest, timing, phrase.assumed, "", confirmed)
+
+
+def without_recurrence(text: str) -> str:
+    """Returns a request without the words that say when to repeat it."""
+    found = recurrence(text)
+    return found.rest if found is not None and found.rest else text
+
+
+def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
+    """Returns a plan whose scheduled tasks do not say when they run, and a note on each change."""
+    steps: list[AnyStep] = []
+    notes: list[Problem] = []
+    for step in plan.steps:
+        if isinstance(step, AgentStep) and timing_of(plan, step.id) is not None:
+            bare = without_recurrence(step.task)
+            if bare != step.task:
+                message, hint = (
+                    Sentence(
+                        "when it runs is the plan's schedule: the words for it are "
+                        "taken out of the task"
+                    ),
+                    Sentence("check that this is what was meant"),
+                )
+                notes.append(problem("PS013", message, hint=hint, step=step.id, path=("task",)))
+                step = step.replace(task=bare)  # noqa: PLW2901
+        steps.append(step)
+    return (plan.replace(steps=tuple(steps)) if notes else plan), notes
+
+
+def _meant(phrase: Phrase, text: str) -> bool:
+    """Whether a phrase asks for a repetition, and is not part of the subject.
+
+    A phrase with a time of day always does. Without one, questions do not, and days alone count
+    only at the beginning or at the end.
+    """
+    vague = bool(phrase.assumed or phrase.flaw)
+    if not vague and "every_minutes" not in phrase.fields:
+        return True
+    begins = not text[: phrase.start].strip(_EDGES)
+    if _QUESTION.search(text) and not begins:
+        return False
+    return begins or not vague or not text[phrase.end :].strip(_EDGES + ".。!！")
+
+
+def _joined(before: str, after: str) -> str:
+    """Joins the text before and after the removed words."""
+    before, after = before.rstrip(_EDGES), after.lstrip(_EDGES)
+    if not before or not after or after[0] in ".。!！?？)）":
+        return (before + after).strip()
+    wide = min(before[-1], after[0]) >= "\u2e80"
+    return (before + ("" if wide else " ") + after).strip()
+
 
 ASSUMED_HOUR: Final = 9
 ASSUMED: Final = "at 09:00, since no time was said"
@@ -69,12 +181,7 @@ def every(count: int, unit: str, span: tuple[int, int]) -> Phrase:
     return Phrase(*span, {"every_minutes": minutes}, flaw="" if minutes else TOO_OFTEN)
 
 
-_ONE_TO_TWELVE: Final = (
-    *("one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
-_MORE: Final = {"fifteen": 15, "twenty": 20, "thirty": 30, "a": 1, "an": 1, "other": 2}
-_NUMBERS: Final = {word: number for number, word in enumerate(_ONE_TO_TWELVE, start=1)} | _MORE
+_NUMBERS: Final = SPELT | {"a": 1, "an": 1, "other": 2}
 _FIRST_TO_FIFTH: Final = ("first", "second", "third", "fourth", "fifth")
 _ORDINALS: Final = {word: number for number, word in enumerate(_FIRST_TO_FIFTH, start=1)}
 _WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -134,11 +241,11 @@ def _interval(found: re.Match[str], text: str) -> Phrase:
         return every(1, "hour", span)
     unit = _UNITS[found["unit"][0].lower()]
     count = (found["count"] or "1").lower()
-    number = int(count) if count.isdigit() else _NUMBERS[count]
+    times = int(count) if count.isdigit() else _NUMBERS[count]
     if re.match(r"\s*+,?\s*+at\s+\d", text[found.end() :], re.IGNORECASE):
         flaw = "an interval has no time of day: name the days, or leave the time out"
         return Phrase(*span, flaw=flaw)
-    return every(number, unit, span)
+    return every(times, unit, span)
 
 
 def _at(found: re.Match[str]) -> Phrase | None:
@@ -211,11 +318,6 @@ def _weekday(name: str) -> int:
     return _WEEKDAYS.index(name[:3].lower())
 
 
-_DIGITS: Final = {each: number for number, each in enumerate("零一二三四五六七八九")} | {
-    "〇": 0,
-    "两": 2,
-    "兩": 2,
-}
 _PARTS: Final = {
     **dict.fromkeys(("早上", "上午", "早晨", "清晨", "早"), "morning"),
     **dict.fromkeys(("中午", "下午", "午后", "午後"), "afternoon"),
@@ -224,11 +326,10 @@ _PARTS: Final = {
     "凌晨": "morning",
 }
 _CHINESE_PART: Final = "|".join(sorted(_PARTS, key=len, reverse=True))
-_CHINESE_NUMBER: Final = r"(?:\d{1,6}|[零〇一二两兩三四五六七八九十百]{1,5})"
 _CHINESE_CLOCK: Final = (
-    rf"(?:(?P<part#>{_CHINESE_PART})?\s*+(?P<hour#>{_CHINESE_NUMBER})\s*+(?:[:：]\s*+(?P<colon#>\d{{2}})"
+    rf"(?:(?P<part#>{_CHINESE_PART})?\s*+(?P<hour#>{HAN_NUMBER})\s*+(?:[:：]\s*+(?P<colon#>\d{{2}})"
     rf"|[点點时時](?:整|钟|鐘)?(?:(?P<half#>半)|(?P<quarter#>[一三])刻"
-    rf"|(?P<minute#>{_CHINESE_NUMBER})\s*+分?)?))"
+    rf"|(?P<minute#>{HAN_NUMBER})\s*+分?)?))"
 )
 _FIRST, _SECOND = (_CHINESE_CLOCK.replace("#", number) for number in "12")
 _WEEK: Final = r"(?:周|週|星期|礼拜|禮拜)"
@@ -237,7 +338,7 @@ _CHINESE_WHICH: Final = (
     r"(?P<workday>(?:每个?|每個)?工作日|每[周週]一(?:至|到)[周週]?五)"
     rf"|(?P<weekend>每(?:个|個)?(?:周末|週末))"
     rf"|每(?:个|個)?{_WEEK}的?(?P<days>{_WEEKDAY}(?:\s*+[、，,和及与與]?\s*+{_WEEK}?{_WEEKDAY}(?![点點时時:：\d])){{0,9}})"
-    rf"|每(?:个|個)?月的?(?:(?P<last>最后一天|最後一天|月末|月底)|(?P<date>{_CHINESE_NUMBER})\s*+[号號日])"
+    rf"|每(?:个|個)?月的?(?:(?P<last>最后一天|最後一天|月末|月底)|(?P<date>{HAN_NUMBER})\s*+[号號日])"
     r"|(?P<day>每天|每日|天天)"
 )
 _CHINESE_PHRASE: Final = lazy_pattern(
@@ -245,7 +346,7 @@ _CHINESE_PHRASE: Final = lazy_pattern(
     rf"(?:{_FIRST}(?:\s*+[、，,和及]\s*+{_SECOND})?)?"
 )
 _CHINESE_INTERVAL: Final = lazy_pattern(
-    rf"(?P<skip>每隔|每)\s*+(?P<half>半)?\s*+(?P<count>{_CHINESE_NUMBER})?\s*+(?:个|個)?\s*+"
+    rf"(?P<skip>每隔|每)\s*+(?P<half>半)?\s*+(?P<count>{HAN_NUMBER})?\s*+(?:个|個)?\s*+"
     r"(?P<unit>秒钟?|秒鐘|分钟|分鐘|分(?!之)|小时|小時|钟头|鐘頭|天|日|周|週|星期)(?![一二三四五六日末])"
     r"(?:一次)?"
 )
@@ -279,7 +380,7 @@ def _chinese_interval(found: re.Match[str]) -> Phrase | None:
         return every(30, "minute", span) if unit == "hour" else None
     if not found["count"] and unit == "day":
         return None
-    count = _number(found["count"]) if found["count"] else 1
+    count = number(found["count"]) if found["count"] else 1
     # 每隔两天 leaves two days out, 每隔两小时 leaves none: only the second is clear.
     if found["skip"] == "每隔" and unit in ("day", "week"):
         flaw = "whether the days between are counted is not clear: say 每两天 or 每三天"
@@ -298,20 +399,20 @@ def _chinese_at(found: re.Match[str]) -> Phrase | None:
     return at_times(_chinese_days(found), clocks, found.span(), zone)
 
 
-def _chinese_clock(found: re.Match[str], number: int, part: str = "") -> Clock | None:
-    if not found[f"hour{number}"]:
+def _chinese_clock(found: re.Match[str], nth: int, part: str = "") -> Clock | None:
+    if not found[f"hour{nth}"]:
         return None
     minute = 0
-    if found[f"colon{number}"]:
-        minute = int(found[f"colon{number}"])
-    elif found[f"half{number}"]:
+    if found[f"colon{nth}"]:
+        minute = int(found[f"colon{nth}"])
+    elif found[f"half{nth}"]:
         minute = 30
-    elif found[f"quarter{number}"]:
-        minute = 15 * _number(found[f"quarter{number}"])
-    elif found[f"minute{number}"]:
-        minute = _number(found[f"minute{number}"])
-    said = found[f"part{number}"] or part
-    clock = _number(found[f"hour{number}"]), minute
+    elif found[f"quarter{nth}"]:
+        minute = 15 * number(found[f"quarter{nth}"])
+    elif found[f"minute{nth}"]:
+        minute = number(found[f"minute{nth}"])
+    said = found[f"part{nth}"] or part
+    clock = number(found[f"hour{nth}"]), minute
     if clock[0] == 24:
         return 0, minute
     if said == "中午" and clock[0] in (11, 12):
@@ -327,22 +428,8 @@ def _chinese_days(found: re.Match[str]) -> tuple[str, str]:
         return "*", "6,0"
     if found["days"]:
         marks = re.findall(_WEEKDAY, re.sub(_WEEK, "", found["days"]))
-        numbers = sorted({0 if each in "日天" else _number(each) for each in marks})
+        numbers = sorted({0 if each in "日天" else number(each) for each in marks})
         return "*", ",".join(map(str, numbers))
     if found["last"]:
         return "L", "*"
-    return (str(_number(found["date"])) if found["date"] else "*"), "*"
-
-
-def _number(text: str) -> int:
-    """Reads a number below a thousand in digits or characters: 15, 十五, 二十, 一百二十."""
-    if text.isdigit() and text.isascii():
-        return int(text)
-    total = digit = 0
-    for each in text:
-        if each in "十百":
-            total += (digit or 1) * (10 if each == "十" else 100)
-            digit = 0
-        else:
-            digit = _DIGITS[each]
-    return total + digit
+    return (str(number(found["date"])) if found["date"] else "*"), "*"

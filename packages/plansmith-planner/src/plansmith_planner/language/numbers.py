@@ -1,0 +1,47 @@
+"""Numbers in digits, in English words and in Chinese characters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_ONE_TO_TWELVE: Final = (
+    *("one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
+SPELT: Final = {
+    **{word: number for number, word in enumerate(_ONE_TO_TWELVE, start=1)},
+    "fifteen": 15,
+    "twenty": 20,
+    "thirty": 30,
+}
+SCALES: Final = {
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "百": 100,
+    "千": 1000,
+    "万": 10**4,
+    "亿": 10**8,
+}
+_HAN: Final = {sign: number for number, sign in enumerate("零一二三四五六七八九")} | {
+    "〇": 0,
+    "两": 2,
+    "兩": 2,
+}
+# Patterns of numbers: in digits, with commas between thousands, and in Chinese.
+DIGITS: Final = r"(?:\d{1,3}(?:,\d{3}){1,9}(?:\.\d{1,30})?|\d{1,30}(?:\.\d{1,30})?|\.\d{1,30})"
+HAN_NUMBER: Final = r"(?:\d{1,6}|[零〇一二两兩三四五六七八九十百]{1,5})"
+
+
+def number(text: str) -> int:
+    """Reads a number below a thousand that a pattern found: 15, twelve, 十五, 一百二十."""
+    if text.isascii():
+        return SPELT.get(text.lower()) or int(text)
+    total = digit = 0
+    for each in text:
+        if each in "十百":
+            total += (digit or 1) * (10 if each == "十" else 100)
+            digit = 0
+        else:
+            digit = _HAN[each]
+    return total + digit

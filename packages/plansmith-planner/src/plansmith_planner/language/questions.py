@@ -1,0 +1,344 @@
+"""Reads questions that one built-in tool answers: arithmetic, times, dates and units.
+
+Only the form of a question is read here. Whether a text is a date, a place or a unit is for the
+tool to say, so that whatever it does not know goes to a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from plansmith.lazy import lazy_pattern
+from plansmith.plan.data import Json
+from plansmith.plan.refs import escape_text
+from plansmith_planner.language.numbers import DIGITS, SCALES
+from plansmith_planner.language.units import CHINESE_UNITS, unit_name
+
+Language = Literal["en", "zh"]
+STEP: Final = "find"  # the id of the step whose result the sentence refers to
+
+
+class InstantCall(NamedTuple):
+    """A call that answers a whole request; `says` refers to its result."""
+
+    kind: Literal["arithmetic", "units", "time", "date"]
+    tool: str
+    inputs: dict[str, Json]
+    says: str
+
+
+def read_question(text: str, language: Language) -> InstantCall | None:
+    """Returns the call that a text asks for and nothing else; None for any other text."""
+    return _arithmetic(text, language) or _time(text, language) or _units(text, language)
+
+
+def _found(field: str) -> str:
+    """Returns a reference to a field of the call's result."""
+    return "{{" + f"{STEP}.{field}" + "}}"
+
+
+_LEAD: Final = lazy_pattern(
+    r"(?:what(?:'s| is| are| does)|how much (?:is|are)|calculate|compute|work out)"
+    r"(?: the (?:value|result) of)?\s+|(?:计算|算|求)(?:一下)?\s*|=\s*",
+    re.IGNORECASE,
+)
+_TAIL: Final = lazy_pattern(
+    r"(?<!\s)(?:\s++equals?|\s*+(?:的(?:结果|值))?\s*+(?:是|等于|得)\s*+(?:多少|几)?)$",
+    re.IGNORECASE,
+)
+# How people say it, and how the calculator writes it; the longer ones first.
+_SPOKEN: Final = tuple(
+    (lazy_pattern(said, re.IGNORECASE), written)
+    for said, written in (
+        (rf"百分之\s?({DIGITS})", r"\1%"),
+        (r"(?:%|\bper ?cent\b)\s*of\s+", "% * "),
+        (r"\bper ?cent\b", "%"),
+        (r"\s?的\s?(?=\d[\d.]*\s?%)", " * "),
+        (rf"(?:the )?\b(square|cube) root of\s*({DIGITS})", r"\1(\2)"),
+        (rf"({DIGITS})\s?的平方根", r"square(\1)"),
+        (r"\bsquare(?=\()", "sqrt"),
+        (r"\bcube(?=\()", "cbrt"),
+        (r"根号", "√"),
+        (r"\bsquared\b|²|的?平方", "^2"),
+        (r"\bcubed\b|³|的?立方", "^3"),
+        (r"\bfactorial\b|的阶乘", "!"),
+        (r"\*\*|\bto the power(?: of)?\b", "^"),
+        (r"\bplus\b|加上|加", "+"),
+        (r"[−–]|\bminus\b|减去|减", "-"),
+        (r"[×·✕]|\btimes\b|\bmultiplied by\b|(?<=[\d)%\s])x(?=[\s\d(])|乘以|乘", "*"),
+        (r"÷|\bdivided by\b|除以", "/"),
+        (r"[$€£¥￥]", ""),
+    )
+)
+_SCALED: Final = lazy_pattern(rf"({DIGITS})\s?({'|'.join(SCALES)})(?![a-z])", re.IGNORECASE)
+_EXPRESSION: Final = lazy_pattern(rf"(?:(?>{DIGITS})|sqrt|cbrt|ln|mod|[-+*/^%!()√\s])++")
+_OPERATOR: Final = lazy_pattern(r"[-+*/^!√]|[a-z]")
+# An amount or an opinion; and dates, telephone numbers and phrases that only look like a sum.
+_NO_SUM: Final = lazy_pattern(
+    r"[-+]\d[\d.]*|\d{1,4}-\d{1,2}-\d{1,2}|\d{1,4}/\d{1,2}/\d{1,4}|\+?\d{1,3}-\d{3}-\d{3,4}"
+    r"|\d{3}-\d{4}|24[/x*]7|50[/-]50|[89]0/[12]0"
+)
+_BARE: Final = lazy_pattern(r"\d{1,4}\s?[-/–]\s?\d{1,4}")
+_MONEY: Final = lazy_pattern(r"[$€£¥￥]")
+_WORDED: Final = lazy_pattern(r"[A-Za-z]{2,}(?![A-Za-z0-9]*\()|[\u4e00-\u9fff]")
+
+
+def _arithmetic(text: str, language: Language) -> InstantCall | None:
+    money = set(_MONEY.findall(text))
+    led = _LEAD.match(text)
+    body = text[led.end() :] if led else text
+    tail = _TAIL.search(body)
+    core = (body[: tail.start()] if tail else body).strip()
+    unasked = led is None and tail is None and _BARE.fullmatch(core) is not None
+    # What one currency is in another changes every day.
+    if len(money) > 1 or unasked or _NO_SUM.fullmatch(core):
+        return None
+    written = _SCALED.sub(lambda found: f"({found[1]} * {SCALES[found[2].lower()]})", core)
+    for said, sign in _SPOKEN:
+        written = said.sub(sign, written)
+    if not _EXPRESSION.fullmatch(written) or not _OPERATOR.search(written):
+        return None
+    value = "".join(money) + _found("text")
+    # Reports are Markdown, in which an asterisk would get a backslash.
+    shown = escape_text(core.replace("**", "^").replace("*", "×"))
+    says = f"{shown} = {value}"
+    if _WORDED.search(core):
+        says = f"{shown}是 {value}。" if language == "zh" else f"{_capital(shown)} is {value}."
+    return InstantCall("arithmetic", "calculator.compute", {"expression": written}, says)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+_SHOWN: Final = 8  # digits of an amount that does not end
+_AMOUNT: Final = rf"(?P<value>[-−]?\s?{DIGITS})\s?"
+_UNIT: Final = (
+    rf"(?:{'|'.join(sorted(CHINESE_UNITS, key=len, reverse=True))}"
+    r"|[A-Za-z°µμ][A-Za-z°µμ0-9²³/^*. ]{0,30}?)"
+)
+_TO, _FROM = f"(?P<to>{_UNIT})", f"(?P<source>{_UNIT})"
+_CONVERSIONS: Final = tuple(
+    lazy_pattern(each, re.IGNORECASE)
+    for each in (
+        (
+            rf"how many {_TO} (?:(?:are|is)(?: there)?(?: in)?|in|does|do) "
+            rf"(?:{_AMOUNT}|an? ){_FROM}(?: have| make| equal)?"
+        ),
+        (
+            rf"(?:(?:what(?:'s| is| are)|how much (?:is|are)|convert) )?{_AMOUNT}{_FROM}"
+            rf" (?:in|to|into) {_TO}"
+        ),
+        rf"{_AMOUNT}{_FROM} (?:is|are|equals?|makes?|=) how (?:many|much) {_TO}",
+        rf"(?:把|将)?\s?{_AMOUNT}{_FROM}\s?(?:换算|转换|折合|换|转)?(?:成|为)\s?(?:多少|几)?\s?{_TO}",
+        rf"{_AMOUNT}{_FROM}\s?(?:是|等于|合|有|相当于)\s?(?:多少|几)个?\s?{_TO}",
+    )
+)
+
+
+def _units(text: str, language: Language) -> InstantCall | None:
+    match = next((found for each in _CONVERSIONS if (found := each.fullmatch(text))), None)
+    if match is None:
+        return None
+    given = [match["source"].strip(), match["to"].strip()]
+    names = [unit_name(each) for each in given]
+    if names[0] == names[1]:
+        return None
+    warm = names[1] in ("°C", "°F")
+    shown = (match["value"] or "1").strip()
+    first, last = (escape_text(each) for each in (names if warm else given))
+    inputs: dict[str, Json] = {
+        "value": re.sub(r"[\s,]", "", shown.replace("−", "-")),
+        "from": names[0],
+        "to": names[1],
+        "digits": 5 if warm else _SHOWN,
+    }
+    says = (
+        f"{escape_text(shown)} {first} = {_found('text')} {last}{'。' if language == 'zh' else '.'}"
+    )
+    return InstantCall("units", "calculator.convert", inputs, says)
+
+
+Given = Mapping[str, str]
+
+
+def _now(given: Given, language: Language) -> InstantCall:
+    place = given.get("place", "").strip()
+    shown = escape_text(place)
+    if language == "zh":
+        zone = "" if place else f"（{_found('zone')}）"
+        says = f"{shown}现在是 {_found('spoken.zh')} {_found('clock')}{zone}。"
+    else:
+        where = f"in {shown}" if place else f"({_found('zone')})"
+        says = f"It is {_found('clock')} on {_found('spoken.en')} {where}."
+    return InstantCall("time", "time.now", {"zone": place} if place else {}, says)
+
+
+def _today(_: Given, language: Language) -> InstantCall:
+    says = (
+        f"今天是{_found('spoken.zh')}。" if language == "zh" else f"Today is {_found('spoken.en')}."
+    )
+    return InstantCall("date", "time.now", {}, says)
+
+
+def _week(_: Given, language: Language) -> InstantCall:
+    week = _found("week")
+    says = f"今天在 {week} 周（ISO 8601）。" if language == "zh" else f"It is ISO week {week}."
+    return InstantCall("date", "time.now", {}, says)
+
+
+def _weekday(given: Given, language: Language) -> InstantCall:
+    day = given["date"]
+    said = escape_text(day)
+    # A date that is whole needs only its weekday; of others the whole date is told.
+    told = f"a {_found('weekday')}" if re.search(r"\d{4}", day) else _found("spoken.en")
+    says = f"{_capital(said)} is {told}."
+    if language == "zh":
+        says = f"{'那天' if re.search('月|-', day) else said}是{_found('spoken.zh')}。"
+    return InstantCall("date", "time.describe", {"time": day}, says)
+
+
+def _until(given: Given, language: Language) -> InstantCall:
+    day = given["date"]
+    says = f"{_found('text')}."
+    if language == "zh":
+        says = f"距离{escape_text(day)}{_found('away.zh')}（{_found('date')}）。"
+    return InstantCall("date", "time.until", {"date": day}, says)
+
+
+def _year_end(_: Given, language: Language) -> InstantCall:
+    days = _found("days")
+    says = f"今年还剩 {days} 天。" if language == "zh" else f"Days left in this year: {days}."
+    return InstantCall("date", "time.until", {"date": "31 December"}, says)
+
+
+def _between(given: Given, language: Language) -> InstantCall:
+    first, last = given["first"], given.get("last", "today")
+    said, days = (escape_text(first), escape_text(last)), _found("days")
+    says = f"Days from {said[0]} to {said[1]}: {days}."
+    if language == "zh":
+        says = f"从{said[0]}到{said[1]}相差 {days} 天。"
+    return InstantCall("date", "time.difference", {"from": first, "to": last}, says)
+
+
+_SPANS: Final = {
+    "business day": "weekdays",
+    "working day": "weekdays",
+    "工作日": "weekdays",
+    "天": "days",
+    "周": "weeks",
+    "星期": "weeks",
+    "月": "months",
+    "年": "years",
+    "小时": "hours",
+    "分钟": "minutes",
+}
+
+
+def _moved(given: Given, language: Language) -> InstantCall:
+    """Adds to a day, or to the time of day; `back` says that it goes back."""
+    count, said = given["count"], given["unit"]
+    name = said.lower().removesuffix("s")
+    unit = _SPANS.get(name, f"{name}s")
+    clock, back = unit in ("hours", "minutes"), "back" in given
+    start = given.get("date", "now" if clock else "today")
+    at = f" {_found('clock')}" if clock else ""
+    if language == "zh":
+        measure = "个" if said in ("月", "星期", "工作日", "小时") else ""
+        says = f"{count} {measure}{said}{'前' if back else '后'}是{_found('spoken.zh')}{at}。"
+    else:
+        shown = escape_text(f"{count} {said} {'before' if back else 'from'} {start}")
+        time = f"{_found('clock')} on " if clock else ""
+        says = f"{shown} is {time}{_found('spoken.en')}."
+    inputs: dict[str, Json] = {"time": start, unit: -int(count) if back else int(count)}
+    return InstantCall("time" if clock else "date", "time.add", inputs, says)
+
+
+_D: Final = r"(?:the )?(?P<date>\S.{0,40}?)"
+_PLACE: Final = r"(?P<place>[^\W\d_][\w .'-]{1,40}?)"
+_NOW_TOO: Final = r"(?: (?:right )?now| today)?"
+_WHICH: Final = r"(?:what|which) (?:date|(?:week)?day(?: of the week)?)"
+_DATE_IS: Final = rf"(?:{_WHICH} (?:is|was|will be)(?: it)?|what (?:is|was) the date)"
+_SPAN: Final = r"(?P<count>\d{1,6}) (?P<unit>(?:(?:business |working |week)?day|week|month|year)s?)"
+_HAN_PLACE: Final = r"(?P<place>(?!现在|今天|当前)[\u4e00-\u9fff]{2,8}?)"
+_HAN_WHICH: Final = r"(?:几月几[号日]|几[号日]|(?:星期|周|礼拜)几)"
+_HAN_DAYS: Final = r"(?:还)?(?:有|剩)\s?(?:多少|几)\s?天"
+# The question in each of its forms, and what makes the call of what it names.
+_FORMS: Final = tuple(
+    (lazy_pattern(form, re.IGNORECASE), make)
+    for make, *forms in (
+        (
+            _now,
+            (
+                r"(?:what time is it|what(?:'s| is) the (?:current |local )?time)"
+                rf"(?: in {_PLACE})?{_NOW_TOO}"
+            ),
+            rf"(?:current |local )?time in {_PLACE}",
+            rf"(?:现在|当前)?(?:{_HAN_PLACE}(?:现在|当前)?)?(?:是)?几点(?:钟)?了?",
+        ),
+        (
+            _today,
+            rf"{_WHICH} is (?:it|today){_NOW_TOO}",
+            rf"what(?:'s| is) (?:today's date|the date){_NOW_TOO}",
+            rf"今天(?:是)?{_HAN_WHICH}",
+        ),
+        (_week, r"(?:what|which) week is it(?: now)?", r"(?:今天|现在|本周)(?:是)?第几周"),
+        (
+            _moved,
+            rf"(?:{_DATE_IS} )?{_SPAN} (?:from now|from today|(?:after|from) {_D})",
+            rf"(?:{_DATE_IS} )?{_SPAN} (?P<back>ago|before {_D})",
+            rf"(?:{_DATE_IS}|what will the (?:date|day) be) in {_SPAN}",
+            r"what time (?:is it|will it be) in (?P<count>\d{1,6}) (?P<unit>(?:hour|minute)s?)",
+            (
+                r"(?P<count>\d{1,6})\s?个?(?P<unit>天|周|星期|月|年|工作日)"
+                rf"(?:[之以]?后|(?P<back>[之以]?前))(?:是)?{_HAN_WHICH}"
+            ),
+            r"(?P<count>\d{1,6})\s?个?(?P<unit>小时|分钟)(?:[之以]?后|(?P<back>[之以]?前))(?:是)?几点",
+        ),
+        (
+            _weekday,
+            rf"{_WHICH} (?:is|was|does|did) {_D}(?: falls?(?: on)?)?",
+            rf"when is {_D}",
+            rf"{_D}\s?(?:是)?{_HAN_WHICH}",
+        ),
+        (
+            _year_end,
+            r"how many days are left in (?:the|this) year",
+            rf"今年{_HAN_DAYS}",
+        ),
+        (
+            _until,
+            rf"(?:(?:how many )?days(?: are left| left)?|how long) (?:until|till|to) {_D}",
+            rf"(?:距离?|离|到)\s?{_D}\s?{_HAN_DAYS}",
+            rf"{_HAN_DAYS}\s?(?:才)?到\s?{_D}",
+        ),
+        (
+            _between,
+            (
+                r"(?:how many )?days (?:are there )?(?:between|from) (?P<first>.{3,40}?)"
+                r" (?:and|to|until) (?P<last>.{3,40})"
+            ),
+            # Without its year a day would be the next one.
+            r"(?:how many )?days since (?P<first>.{0,20}\d{4}.{0,20})",
+            rf"从?\s?(?P<first>.{{3,15}}?)\s?(?:到|至)\s?(?P<last>.{{3,15}}?)\s?{_HAN_DAYS}",
+        ),
+    )
+    for form in forms
+)
+
+
+# Every form has one of these: most requests have none, and no form is compiled for them.
+_CUE: Final = re.compile(r"\d|time|date|day|week|when|how long|[\u4e00-\u9fff]", re.IGNORECASE)
+
+
+def _time(text: str, language: Language) -> InstantCall | None:
+    if not _CUE.search(text):
+        return None
+    make: Callable[[Given, Language], InstantCall]
+    for pattern, make in _FORMS:
+        match = pattern.fullmatch(text)
+        if match is not None:
+            return make({name: said for name, said in match.groupdict().items() if said}, language)
+    return None
