@@ -32,16 +32,19 @@ async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
         print_json(run_json(run, session))
     await print_end(session, run, silent=bool(args.get("json") or args.get("jsonl")))
     if detached:
-        session.say(session.words["detached"], f"  {session.command('go', run.id)}")
+        session.say(
+            session.own_text("Stopped here; what is done is kept. To go on:"),
+            f"  {session.command('go', run.id)}",
+        )
     elif not run.status.over:
         session.say(*waiting_lines(run, session))
 
 
 def _next_lines(session: Session, run: Run) -> Iterator[str]:
     whole = session.command("report", run.id)
-    yield session.words["details"].format(command=safe(whole))
+    yield session.own_text("How this was found: {command}", command=safe(whole))
     again = session.command("ask", "--thread", "last", "…")
-    yield session.words["follow_up"].format(command=safe(again))
+    yield session.own_text("To follow up: {command}", command=safe(again))
 
 
 async def print_end(session: Session, run: Run, *, silent: bool = False) -> None:
@@ -52,7 +55,7 @@ async def print_end(session: Session, run: Run, *, silent: bool = False) -> None
     if run.status.over and not silent:
         _print_outcome(session, run, report)
     if is_unusable(run):
-        found = problem_lines(run.problems, session.words["locale"])
+        found = problem_lines(run.problems, session.locale)
         session.say(_no_plan_text(session, run), *found)
     if has_no_plan(run):
         say_no_plan(session, run)
@@ -62,7 +65,7 @@ async def _report(session: Session, run: Run) -> Report | None:
     """Returns the report of a run that was executed to its end; None for any other."""
     if not run.status.over or run.status is RunStatus.ANSWERED or not run.report:
         return None
-    return await load_report(session.smith.store, run.id, locale=session.words["locale"])
+    return await load_report(session.smith.store, run.id, locale=session.locale)
 
 
 def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
@@ -71,12 +74,18 @@ def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
     A run without an answer has only its results to show, and the report of a team is its answer.
     """
     if report is None:
-        print_prose(run.report or in_language(run.reason, session.words["locale"]))
+        print_prose(run.report or in_language(run.reason, session.locale))
     elif session.detail == "quiet" and not report.answer.text and run.options.team is None:
         if run.status is not RunStatus.DONE:
             session.say(*lacking_markdown(report).splitlines())
         status, command = status_text(run, session), session.command("report", run.id)
-        print_text(session.words["no_reply"].format(status=status, command=command))
+        print_text(
+            session.own_text(
+                "{status}; the plan has no reply, its results are in: {command}",
+                status=status,
+                command=command,
+            )
+        )
     elif run.options.team is not None or not report.answer.text:
         print_markdown(to_markdown(report))
     elif session.detail == "quiet":
@@ -88,7 +97,7 @@ def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
 
 
 def _no_plan_text(session: Session, run: Run) -> str:
-    return session.words["degraded"].format(ran=done_so_far(run, session))
+    return session.own_text("No usable plan could be made; {ran}.", ran=done_so_far(run, session))
 
 
 def say_no_plan(session: Session, run: Run) -> None:
@@ -96,5 +105,8 @@ def say_no_plan(session: Session, run: Run) -> None:
     session.say(_no_plan_text(session, run))
     # The reason of a run that failed is printed with it.
     others = [each for each in run.problems if each.message not in run.reason]
-    session.say(*problem_lines(others, session.words["locale"]))
-    session.say(session.words["try_again"], f"  {session.command('runs', 'retry', run.id)}")
+    session.say(*problem_lines(others, session.locale))
+    session.say(
+        session.own_text("To have it planned again, perhaps with another --model:"),
+        f"  {session.command('runs', 'retry', run.id)}",
+    )

@@ -163,13 +163,15 @@ async def _until_stopped(
         await (smith.cancel(run_id, by=by) if over else smith.pause(run_id, by=by))
         await asyncio.wait([running])
         return Stop.ITSELF
-    watcher.view.say(watcher.session.words["stopping"])
+    watcher.view.say(
+        watcher.session.own_text("Stopping: what runs now may end. Ctrl-C again cancels the run.")
+    )
     pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason=Sentence("detached")))
     short = min(smith.runs.execution.limits.grace_s, _DETACH_S)
     patience = None if await _has_effects_under_way(watcher) else short
     first = await _first(pausing, hits.get, timeout=patience)
     if first == 1:
-        watcher.view.say(watcher.session.words["cancelling"])
+        watcher.view.say(watcher.session.own_text("Cancelling …"))
         await smith.cancel(run_id, by=by)
     await _cancelled(pausing)
     return Stop.CANCELLED if first == 1 else Stop.DETACHED
@@ -213,7 +215,7 @@ def show_plan(session: Session, run: Run) -> None:
     """Shows a plan that starts now; one that is reviewed is shown there."""
     if is_new(run) and run.plan is not None and not isinstance(next_move(run), AwaitReview):
         session.use_language_of(run)
-        session.tell(*plan_lines(run.plan, locale=session.words["locale"]), "")
+        session.tell(*plan_lines(run.plan, locale=session.locale), "")
 
 
 async def stoppable(work: Coroutine[Any, Any, _T]) -> _T | None:

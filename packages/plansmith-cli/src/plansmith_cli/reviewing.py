@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from plansmith.plan.capability import Effect
-from plansmith.plan.sentence import Sentence, in_language
 from plansmith.review.policy import active_steps, effects
 from plansmith.text import clip, safe
 from plansmith_cli.consent import ask_all
@@ -24,7 +23,13 @@ if TYPE_CHECKING:
 class Prompts:
     """Asks for decisions and answers, each at a prompt of its own."""
 
-    approve = "approve"  # the words of the prompt under a plan
+    def approve(self, session: Session) -> str:
+        """Returns the prompt under a plan."""
+        return session.own_text(
+            "Run this plan? y = yes, n = reject it, e = edit it, c TEXT = ask for changes, "
+            "Enter = not now: "
+        )
+
     asks_again = True  # what is neither a yes nor a no is not taken for either
 
     async def review(self, session: Session, run: Run) -> bool:
@@ -44,10 +49,7 @@ class Prompts:
         session.say(*await review_lines(run, session))
         if given:
             session.say(
-                in_language(
-                    Sentence("--approve-plan names another plan: this one is not approved"),
-                    session.words["locale"],
-                )
+                session.own_text("--approve-plan names another plan: this one is not approved")
             )
         return session.has_person and await self._decide(session, run)
 
@@ -66,21 +68,26 @@ class Prompts:
     def put_off(self, session: Session, run: Run, choice: Choice) -> None:
         """Says that the plan was not decided on."""
         del choice
-        session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
+        session.say(session.own_text("not approved: {ran}", ran=done_so_far(run, session)))
 
     async def _decide(self, session: Session, run: Run) -> bool:
-        choice = read_choice(ask_line(session.words[self.approve]) or "")
+        choice = read_choice(ask_line(self.approve(session)) or "")
         while self.asks_again and choice.kind == "later" and choice.text:
-            session.say(session.words["not_understood"].format(typed=safe(clip(choice.text, 40))))
-            choice = read_choice(ask_line(session.words[self.approve]) or "")
+            session.say(
+                session.own_text(
+                    "“{typed}” is neither y nor n, and only y runs the plan.",
+                    typed=safe(clip(choice.text, 40)),
+                )
+            )
+            choice = read_choice(ask_line(self.approve(session)) or "")
         digest = run.plan.hash if run.plan else ""
         match choice.kind:
             case "yes":
                 await session.smith.decide(run.id, approve=digest, by=session.by)
-                session.tell(session.words["approved"])
+                session.tell(session.own_text("approved"))
             case "no":
                 await session.smith.decide(run.id, reject=True, by=session.by)
-                session.say(session.words["rejected"].format(ran=done_so_far(run, session)))
+                session.say(session.own_text("rejected: {ran}", ran=done_so_far(run, session)))
             case "edit":
                 await edit_in_editor(session, run, tells=False)
             case "changes":

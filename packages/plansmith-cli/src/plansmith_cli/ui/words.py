@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, lazy_pattern
-from plansmith.plan.sentence import Sentence, in_language, language_of, texts_under, with_hint
+from plansmith.plan.sentence import Sentence, in_language, language_of, with_hint
 from plansmith_cli.ui.own_locale import own_locale
 
 if TYPE_CHECKING:
@@ -17,15 +17,25 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), extras="plansmith_cli.extras")
 
-Words = Mapping[str, str]
 _SHOWN: Final = 3
 _UNKNOWN_TOOL: Final = "PS101"
 _EXTRA: Final = lazy_pattern(r"pip install packages/\* ['\"]plansmith\[([\w-]+)\]['\"]")
 
 
-def words_for(locale: str) -> Words:
-    """Returns the texts of a locale; English for unknown languages."""
-    return texts_under("cli.", language_of(locale))
+_STATUSES: Final = {
+    "asking": Sentence("waiting for you"),
+    "partly_done": Sentence("partly done"),
+    "planning": Sentence("planned"),
+    "replanning": Sentence("planning again"),
+    "reviewing": Sentence("waiting for your approval"),
+    "triaging": Sentence("reading the request"),
+    "unknown": Sentence("unknown: did it happen?"),
+}
+
+
+def status_word(status: str, locale: str) -> str:
+    """Returns the status of a run or a step in words for the person who waits for it."""
+    return in_language(_STATUSES.get(status) or Sentence(f"status.{status}"), locale)
 
 
 def own_text(code: str, /, **fields: Any) -> str:
