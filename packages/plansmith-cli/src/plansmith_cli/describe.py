@@ -173,7 +173,7 @@ def _review_lines(
     )
     found = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
     for reason, seen in sorted(found, key=lambda each: not loses(each[1])):
-        if flag and getattr(reason, "code", "") == _BY_RULES:
+        if flag and getattr(reason, "key", "") == _BY_RULES:
             continue  # nobody decides now, and the choice of the model was told
         yield f"  ! {safe(in_language(reason, session.locale))}"
         yield from (f"  {line}" for line in preview_lines(seen, session.locale))

@@ -96,8 +96,8 @@ class Session:
         English is also what a plan is in that says nothing about it: then the person's counts.
         """
         if not vars(self.args).get("lang") and run.plan is not None:
-            found = run.locale if run.locale != "en" else run.plan.locale
-            self.locale = own_locale() if language_of(found) == "en" else found
+            found = language_of(run.locale if run.locale != "en" else run.plan.locale)
+            self.locale = language_of(own_locale()) if found == "en" else found
 
     def own_text(self, text: str, /, **fields: Any) -> str:
         """Returns a sentence in the person's language."""
@@ -254,7 +254,7 @@ def in_session(
     A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
     """
     settings = settings_of(args)
-    locale = vars(args).get("lang") or own_locale()
+    locale = language_of(vars(args).get("lang") or own_locale())
     lines = planning.PlanningProgress(locale, detail=detail_of(args))
 
     async def go() -> int:

@@ -18,7 +18,7 @@ from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, QuestionAsked, ReviewAsked
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.sentence import Sentence, in_language, language_of
 from plansmith.plan.step_events import StepDone, StepStarted
 from plansmith.review.render import plan_lines
 from plansmith.runs.changed_values import consent_values
@@ -201,7 +201,7 @@ class DemoJob:
     def _started(self) -> subprocess.Popen[str]:
         # Its output is short: it fits into the pipe, so nobody has to read while it runs.
         return subprocess.Popen(  # noqa: S603 - this program itself
-            [sys.executable, "-m", *self.command().split(), "--no-input"],
+            [sys.executable, "-m", "plansmith_cli", *self.command().split()[1:], "--no-input"],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -323,7 +323,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _main(args: argparse.Namespace) -> int:
-    tour = _Tour(args.lang or own_locale())
+    tour = _Tour(language_of(args.lang or own_locale()))
     with tempfile.TemporaryDirectory(prefix="plansmith-demo-") as root:
         job = DemoJob(Path(root).resolve(), tour.locale)
         try:

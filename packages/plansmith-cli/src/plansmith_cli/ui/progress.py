@@ -225,7 +225,7 @@ class Lines(View):
 
 def is_stage(text: str) -> bool:
     """Whether a line tells a stage of planning, or a read while it goes on."""
-    return hasattr(text, "stage") or getattr(text, "code", "") == "planning.early_read"
+    return hasattr(text, "stage") or getattr(text, "key", "") == "planning.early_read"
 
 
 def line_of(run: Run, event: e.Event, locale: str) -> str:
