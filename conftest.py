@@ -5,17 +5,24 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.certificates import trust_nobody
+from tests.postgres import postgres_server
 
 from plansmith_planner.models import choose as choosing
 from plansmith_planner.models.choose import Place, usual_places
 
+__all__ = ["postgres_server"]  # a fixture
+
+ROOT = Path(__file__).parent
 trust_nobody()
 # Until all tests are collected everything stays, so there is no garbage to look for.
 gc.disable()
+# Processes that tests start find helpers of every package.
+os.environ["PYTHONPATH"] = os.pathsep.join(str(path) for path in [ROOT, *ROOT.glob("packages/*")])
 
 pytest_plugins = [
     "plansmith.testing.plugin",

@@ -33,7 +33,7 @@ def main() -> int:
             "pythonVersion": "3.11",
             "venvPath": str(ROOT),
             "venv": ".venv",
-            "extraPaths": [str(ROOT / "src")],
+            "extraPaths": [str(path) for path in ROOT.glob("packages/*/src")],
         }
         (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
         files = sorted(map(str, folder.glob("*.py")))

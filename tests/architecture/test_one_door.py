@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from plansmith import Plansmith
 
-SOURCE = Path(__file__).parents[2] / "src" / "plansmith"
+SOURCE = Path(__file__).parents[2] / "packages"
 # `testing` holds the contract that every store has to keep: it writes as a store is written to.
-WRITERS = ("runs/", "schedules/", "engine/", "replay/", "testing/", "store/")
+ROOMS = ("runs", "schedules", "engine", "replay", "testing", "store")
+WRITERS = (*(f"plansmith/{room}/" for room in ROOMS), "plansmith_postgres/")
 OF_INTEREST = re.compile(
     r"(journal|store)\s*\.\s*(append|set_aside)|RunCreated|run_created|\b_?smith\s*\."
 )
@@ -29,12 +30,17 @@ class Use(NamedTuple):
     is_call: bool
 
 
+def _name(path: Path) -> str:
+    """A file from its import name on: plansmith_cli/main.py."""
+    return "/".join(path.relative_to(SOURCE).parts[2:])
+
+
 @cache
 def uses() -> list[Use]:
     """Calls and attributes in files with a name of interest; the others take long to parse."""
     return [
-        Use(str(path.relative_to(SOURCE)), node.lineno, *names(node), isinstance(node, ast.Call))
-        for path in sorted(SOURCE.rglob("*.py"))
+        Use(_name(path), node.lineno, *names(node), isinstance(node, ast.Call))
+        for path in sorted(SOURCE.glob("*/src/**/*.py"))
         for text in [path.read_text(encoding="utf-8")]
         if OF_INTEREST.search(text)
         for node in ast.walk(ast.parse(text))
@@ -68,13 +74,17 @@ def test_only_the_service_and_the_engine_write_journals() -> None:
         if use.owner.endswith(("journal", "store"))
     ]
     assert not [each for each in found if not each.startswith(WRITERS)]
-    assert any(each.startswith("runs/") for each in found)
+    assert any(each.startswith("plansmith/runs/") for each in found)
 
 
 def test_a_run_is_created_in_one_place() -> None:
-    places = {use.where for use in calls("RunCreated") if not use.where.startswith("testing/")}
-    assert places == {"runs/journals.py"}
-    assert {use.where for use in calls("run_created")} == {"runs/service.py", "runs/noted.py"}
+    places = {
+        use.where for use in calls("RunCreated") if not use.where.startswith("plansmith/testing/")
+    }
+    assert places == {"plansmith/runs/journals.py"}
+    assert {use.where for use in calls("run_created")} == {
+        f"plansmith/runs/{each}.py" for each in ("service", "noted")
+    }
 
 
 def test_plansmith_has_one_base_and_at_most_25_public_members() -> None:

@@ -14,8 +14,8 @@ from re import _parser as parser  # pyright: ignore[reportAttributeAccessIssue]
 from types import ModuleType
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).parents[2] / "src"
-MODULES = sorted((ROOT / "plansmith").rglob("*.py"))
+ROOT = Path(__file__).parents[2] / "packages"
+MODULES = sorted(ROOT.glob("*/src/**/*.py"))
 MAY_USE_PATTERNS = re.compile(
     r"\bimport re\b|lazy_pattern|\.(?:search|fullmatch|findall|finditer)\("
 )
@@ -58,7 +58,7 @@ def found_patterns() -> list[Found]:
     inline: list[Found] = []
     for path in MODULES:
         source = path.read_text(encoding="utf-8")
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts[2:]).removesuffix(".__init__")
         if not MAY_USE_PATTERNS.search(source):
             continue
         module, nodes = import_module(name), [*ast.walk(ast.parse(source))]

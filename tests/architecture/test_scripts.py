@@ -4,18 +4,17 @@ import os
 import re
 import shutil
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
-from scripts.lock_check import check
+from scripts.lock_check import check, read_projects
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(
     path for path in (ROOT / "scripts").iterdir() if path.is_file() and not path.suffix
 )
 LOCKS = {path.stem: path.read_text() for path in (ROOT / "locks").glob("*.txt")}
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECTS = read_projects(ROOT)
 
 # Stands for every Python: answers the probe, makes a .venv of itself, and plays pip.
 FAKE_PYTHON = """#!/usr/bin/env bash
@@ -40,6 +39,10 @@ class Checkout:
         for name in ("scripts", "locks"):
             shutil.copytree(ROOT / name, self.root / name)
         shutil.copy(ROOT / "pyproject.toml", self.root)
+        for path in ROOT.glob("packages/*/pyproject.toml"):
+            to = self.root / path.relative_to(ROOT)
+            to.parent.mkdir(parents=True)
+            shutil.copy(path, to)
         self.bin = folder / "bin"
         for name in ("python3.13", "python3.12", "python3.11", "python3"):
             executable(self.bin / name, FAKE_PYTHON)
@@ -47,7 +50,9 @@ class Checkout:
     def has_environment(self, kind: str) -> None:
         executable(self.root / ".venv/bin/python", FAKE_PYTHON)
         executable(self.root / ".venv/bin/plansmith", FAKE_COMMAND)
-        files = [f"locks/{kind}.txt", "locks/pip.txt", "pyproject.toml"]
+        projects = self.root.glob("packages/*/pyproject.toml")
+        own = sorted(str(path.relative_to(self.root)) for path in projects)
+        files = [f"locks/{kind}.txt", "locks/pip.txt", *own]
         sums = subprocess.run(
             ["cksum", *files], cwd=self.root, check=True, capture_output=True, text=True
         )
@@ -164,7 +169,7 @@ def test_an_activated_environment_is_not_what_makes_itself_again(checkout: Check
 
 def test_a_changed_pyproject_installs_only_plansmith_again(checkout: Checkout) -> None:
     checkout.has_environment("dev")
-    with (checkout.root / "pyproject.toml").open("a") as file:
+    with (checkout.root / "packages/plansmith/pyproject.toml").open("a") as file:
         file.write("# changed\n")
     checkout.run("setup", "core")
     assert "-e ." in checkout.called()
@@ -239,19 +244,19 @@ def test_what_cannot_be_installed_is_said_and_the_tests_still_run(checkout: Chec
 
 
 def test_the_locks_hold_what_the_project_asks_for() -> None:
-    assert check(PROJECT, LOCKS) == []
+    assert check(PROJECTS, LOCKS) == []
 
 
 @pytest.mark.parametrize(
     ("lock", "pattern", "replacement", "problem"),
     [
         ("core", r"pydantic==\S+", "pydantic==1.10.0", "core: pydantic 1.10.0 does not satisfy"),
-        ("dev", r"mdurl==\S+", "mdurl==0.0.1", "dev: mdurl 0.0.1 is not what locks/all.txt has"),
-        ("all", r"mcp==\S+", "other==1.0", "all: mcp>=2.3 is missing"),
+        ("core", r"mdurl==\S+", "mdurl==0.0.1", "core: mdurl 0.0.1 is not what locks/dev.txt has"),
+        ("dev", r"mcp==\S+", "other==1.0", "dev: mcp>=2.3 is missing"),
         ("pip", r"(?s) \\\n.*", "\n", "pip: pip has no hash"),
         ("dev", r"\A", "--index-url x\n", "dev: names a host: --index-url x"),
-        ("core", r"scripts/lock # \w+", "", "core: pyproject.toml has changed"),
-        ("rivals", r"scripts/lock # \w+", "", "rivals: pyproject.toml has changed"),
+        ("core", r"scripts/lock # \w+", "", "core: a pyproject.toml has changed"),
+        ("rivals", r"scripts/lock # \w+", "", "rivals: a pyproject.toml has changed"),
         ("rivals", r"\nlanggraph==\S+", "\nlanggraph==0.1.0", "rivals: langgraph 0.1.0 does not"),
     ],
 )
@@ -259,4 +264,4 @@ def test_a_lock_that_is_wrong_is_told(
     lock: str, pattern: str, replacement: str, problem: str
 ) -> None:
     changed = re.sub(pattern, replacement, LOCKS[lock])
-    assert any(told.startswith(problem) for told in check(PROJECT, {**LOCKS, lock: changed}))
+    assert any(told.startswith(problem) for told in check(PROJECTS, {**LOCKS, lock: changed}))

@@ -15,7 +15,7 @@ FIELD = re.compile(r"\{(\w+)\}")
 
 
 def test_every_catalogue_is_complete() -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "translations")]
+    command = [sys.executable, str(ROOT / "scripts" / "translations.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("", 0)
 

@@ -41,17 +41,19 @@ def test_the_lock_is_exact_and_names_no_host() -> None:
 
 def test_the_page_is_inside_the_wheel(tmp_path: Path) -> None:
     build_page()
-    (path,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path))
+    (path,) = WheelBuilder(str(ROOT / "packages" / "plansmith-server")).build(
+        directory=str(tmp_path)
+    )
     with zipfile.ZipFile(path) as wheel:
         names = set(wheel.namelist())
-        index = wheel.read("plansmith/server/page/index.html").decode()
+        index = wheel.read("plansmith_server/page/index.html").decode()
     files = re.findall(r'(?:src|href)="\./([^"]+)"', index)
     assert len(files) > 3
-    assert {f"plansmith/server/page/{each}" for each in files} <= names
+    assert {f"plansmith_server/page/{each}" for each in files} <= names
 
 
 def test_the_page_has_nothing_inline_and_nothing_from_outside() -> None:
     build_page()
-    index = (ROOT / "src/plansmith/server/page/index.html").read_text()
+    index = (ROOT / "packages/plansmith-server/src/plansmith_server/page/index.html").read_text()
     assert not re.search(r"https?://|<style|style=|\son\w+=", index)
     assert re.findall(r"<script[^>]*>([^<]*)</script>", index) == [""]

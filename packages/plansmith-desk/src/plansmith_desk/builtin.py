@@ -87,7 +87,7 @@ def builtin_sources(
     if databases:
         sources.append(_load("sql").SqlTools(databases, writable=writable))
     if hosts or private:
-        sources.append(_load("fetch").FetchTools(hosts, private=private))
+        sources.append(_load("web").FetchTools(hosts, private=private))
     return sources
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,9 +149,3 @@ def test_what_tools_are_written_with_comes_from_one_place() -> None:
     shown = [name for name in dir(Run(id="x")) if not name.startswith("_")]
     assert len(shown) <= 36
     assert {"answer", "files", "plan", "questions", "report", "result", "status"} <= {*shown}
-
-
-def test_an_extra_brings_all_that_its_command_loads() -> None:
-    project = Path(__file__).parents[4] / "pyproject.toml"
-    extras = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    assert {*extras["server"]} <= {*extras["scale"]}  # a worker is a server without its port

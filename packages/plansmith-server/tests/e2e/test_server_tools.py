@@ -9,7 +9,7 @@ import pytest
 from tests.servers.a2a_desk import Desk
 from tests.unit.server.house import serving
 
-FRIENDLY = str(Path(__file__).parents[1] / "servers" / "friendly.py")
+FRIENDLY = str(Path(__file__).parents[4] / "tests" / "servers" / "friendly.py")
 
 
 async def test_a_server_and_its_tools_are_approved_as_they_were_shown(

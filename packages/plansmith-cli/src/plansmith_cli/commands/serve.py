@@ -184,7 +184,8 @@ def _work(args: argparse.Namespace) -> int:
 
     run = _loaded("run_worker", "worker.needs_package", "scale")
     _tell("worker.connects", address=address(settings.store_url()))
-    left = asyncio.run(run(settings, drain_s=args.drain, announce=announce))
+    wiring = server_wiring.ServerWiring(settings)
+    left = asyncio.run(run(wiring, drain_s=args.drain, announce=announce))
     _tell("worker.stopped", count=left.handed_over)
     if left.cut_off:
         _tell("worker.cut_off", count=left.cut_off)

@@ -84,6 +84,6 @@ def test_what_tools_and_agents_say_of_themselves_is_data() -> None:
 
 
 def test_no_prompt_is_left_without_a_use() -> None:
-    source = Path(__file__).parents[5] / "src" / "plansmith"
-    code = "".join(path.read_text(encoding="utf-8") for path in source.rglob("*.py"))
+    sources = Path(__file__).parents[5].glob("packages/*/src/**/*.py")
+    code = "".join(path.read_text(encoding="utf-8") for path in sources)
     assert [name for name in prompt_names() if f'"{name}"' not in code] == []

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from plansmith.engine.call import Callees
     from plansmith.plan.planning import OnStep
     from plansmith.plan.steps import AnyStep
-    from plansmith.ports import Message
     from plansmith.runs import replies
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
