@@ -23,9 +23,8 @@ from plansmith_cli.commands.plans import print_foreign
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.commands.threads import add_thread, say_request
 from plansmith_cli.describe import run_json, waiting_lines
-from plansmith_cli.ending import say_no_plan
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.interactive import is_new, run_interactively, show_plan
+from plansmith_cli.interactive import is_new, run_interactively, say_no_plan, show_plan
 from plansmith_cli.options import add_detail, add_parts, add_running, positive, settings_of
 from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
 from plansmith_cli.ui.output import print_json, print_lines, print_prose, read_file

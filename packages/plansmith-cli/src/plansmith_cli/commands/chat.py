@@ -35,13 +35,20 @@ from plansmith_cli.commands.threads import (
     withdraw,
 )
 from plansmith_cli.describe import waiting_lines
-from plansmith_cli.ending import print_end
 from plansmith_cli.exit_codes import Exit, exit_for
-from plansmith_cli.interactive import Executed, Stop, is_new, run_to_rest, show_plan, stoppable
+from plansmith_cli.interactive import (
+    Executed,
+    Prompts,
+    Stop,
+    is_new,
+    print_end,
+    run_to_rest,
+    show_plan,
+    stoppable,
+)
 from plansmith_cli.keyboard import LineEditor, LineHistory, completions
 from plansmith_cli.options import add_running, warn
 from plansmith_cli.questions import Choice
-from plansmith_cli.reviewing import Prompts
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import terminal_markdown
 from plansmith_cli.ui.output import dim, print_line_json, print_lines, print_prose, use_colour

@@ -26,7 +26,7 @@ from plansmith_cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith_cli.options import add_json
 from plansmith_cli.questions import agrees, ask_line, read_choice
 from plansmith_cli.ui.output import print_as, print_json, print_lines
-from plansmith_cli.ui.words import own, own_text
+from plansmith_cli.ui.words import own, own_text, tell
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.model.download import pull_local, pull_remote
 from plansmith_desk.model.drafting import DraftingModel
@@ -113,12 +113,6 @@ def fetch_model(model: KnownModel, models: ModelFolder) -> Path:
     """Downloads a model; shows the progress on stderr."""
     with _DownloadProgress() as progress:
         return pull_remote(model, models, tell=tell, progress=progress)
-
-
-def tell(text: str) -> None:
-    """Writes a line to stderr."""
-    sys.stderr.write(f"{safe(own(text))}\n")
-    sys.stderr.flush()
 
 
 def size_text(count: int) -> str:

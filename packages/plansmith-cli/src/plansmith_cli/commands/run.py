@@ -19,9 +19,8 @@ from plansmith_cli.commands.plans import add_dialect, load_foreign
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.describe import continued_lines, run_json, waiting_lines
-from plansmith_cli.ending import finish
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.interactive import Watcher, interrupts, is_new, run_interactively
+from plansmith_cli.interactive import Watcher, finish, interrupts, is_new, run_interactively
 from plansmith_cli.options import add_detail, add_parts, add_running, add_store_alone
 from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, session_command
 from plansmith_cli.ui.output import load_plan, print_json

@@ -34,9 +34,8 @@ from plansmith_cli.commands.schedule_view import (
     schedules_json,
 )
 from plansmith_cli.commands.templates import pairs, typed_value
-from plansmith_cli.ending import finish
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.interactive import interrupts
+from plansmith_cli.interactive import finish, interrupts
 from plansmith_cli.options import (
     add_json,
     add_parts,
@@ -46,7 +45,7 @@ from plansmith_cli.options import (
     settings_of,
 )
 from plansmith_cli.session import Session, exit_of, in_session
-from plansmith_cli.ui.output import load_plan, print_json, print_lines
+from plansmith_cli.ui.output import load_plan, print_as, print_json, print_lines
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_planner.recurrence import recurrence
 
@@ -219,11 +218,9 @@ def _next_of_times(args: argparse.Namespace) -> int:
 
 
 def _print_times(args: argparse.Namespace, times: list[datetime], timing: Timing) -> None:
-    if args.json:
-        print_json([instant(at) for at in times])
-    else:
-        locale = own_locale()
-        print_lines(f"{instant(at)}  {local(at, timing.timezone, locale)}" for at in times)
+    locale = own_locale()
+    lines = (f"{instant(at)}  {local(at, timing.timezone, locale)}" for at in times)
+    print_as(args, [instant(at) for at in times], lines)
 
 
 async def _next(session: Session) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, lazy_pattern
 from plansmith.plan.sentence import Sentence, in_language, language_of, with_hint
+from plansmith.text import safe
 from plansmith_cli.ui.own_locale import own_locale
 
 if TYPE_CHECKING:
@@ -46,6 +48,12 @@ def own_text(code: str, /, **fields: Any) -> str:
 def own(text: str) -> str:
     """Returns a text in the person's language if it is a sentence; other text stays as it is."""
     return in_language(text, own_locale())
+
+
+def tell(*texts: str) -> None:
+    """Writes lines to stderr, in the person's language and without control characters."""
+    sys.stderr.writelines(f"{safe(own(text))}\n" for text in texts)
+    sys.stderr.flush()
 
 
 def _installing(found: re.Match[str]) -> str:

@@ -64,7 +64,7 @@ def test_a_line_that_is_too_long_goes_on_under_its_beginning_and_commands_stay_w
 def test_a_hint_to_install_an_extra_names_this_environment_and_no_package_index() -> None:
     missing = Misconfigured("a store on PostgreSQL needs psycopg", hint=PIP)
     told = error_text(missing, "en")
-    assert f"{sys.executable} -m pip install 'psycopg" in told
+    assert f"{sys.executable} -m pip install 'dbos" in told
     assert "plansmith[" not in told
 
 
