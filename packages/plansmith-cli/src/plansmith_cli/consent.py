@@ -57,7 +57,15 @@ async def consented(
     seen: Preview | None,
 ) -> bool:
     """Asks for consent to what was shown until there is a decision; False if it stays open."""
-    while typed := (ask_line(session.words["answer_consent"]) or "").strip():
+    while typed := (
+        ask_line(
+            session.own_text(
+                "Your answer (y = allow, n = refuse, all = see every value whole, change "
+                "= use values of your own, Enter = later): "
+            )
+        )
+        or ""
+    ).strip():
         if typed in ALL:
             session.say(*whole_lines(values))
             continue
@@ -66,8 +74,8 @@ async def consented(
                 return True
         except Refused as error:
             seen = await preview_of(session, run, asked)
-            problem = error_text(error, session.words["locale"])
-            session.say(safe(problem), *preview_lines(seen, session.words))
+            problem = error_text(error, session.locale)
+            session.say(safe(problem), *preview_lines(seen, session.locale))
     return False
 
 
@@ -115,11 +123,11 @@ async def _change_by_hand(
         )
     changes = await _edited(session, values)
     if not changes:
-        session.say(session.words["values_unchanged"])
+        session.say(session.own_text("No value was changed."))
         return False
     seen = await preview_of(session, run, asked, {**values, **changes})
-    session.say(*whole_lines(changes), *preview_lines(seen, session.words))
-    if not agrees(session.words["use_values"]):
+    session.say(*whole_lines(changes), *preview_lines(seen, session.locale))
+    if not agrees(session.own_text("Use these values and allow the call? [y/N] ")):
         return False
     await change_values(session, run, asked, changes, seen=seen)
     return True
@@ -223,10 +231,10 @@ class Shown(NamedTuple):
     def lines(self, session: Session, run: Run, *, whole: bool = False) -> Iterator[str]:
         """Yields the question, or the table of all items: what is lost first, then the values."""
         if len(self.group) == 1:
-            effects = list(preview_lines(self.previews[0], session.words))
+            effects = list(preview_lines(self.previews[0], session.locale))
         else:
             seen = sorted(self.previews, key=lambda each: not loses(each))
-            shown = (preview_lines(each, session.words, differences=False) for each in seen)
+            shown = (preview_lines(each, session.locale, differences=False) for each in seen)
             effects = [line for lines in shown for line in lines]
         is_brief = whole and len(self.group) == 1 and self.values[0] is not None
         values: list[dict[str, Json] | None] = [{}] if is_brief else self.values
@@ -262,11 +270,11 @@ async def _ask(session: Session, run: Run, shown: Shown) -> bool:
     (asked,), (values,), (seen,) = shown
     if values is not None:
         return await consented(session, run, asked, values, seen)
-    while typed := (ask_line(session.words["answer"]) or "").strip():
+    while typed := (ask_line(session.own_text("Your answer (Enter = later): ")) or "").strip():
         try:
             await answer_seen(session, run, asked, read_answer(asked, typed))
         except Refused as error:
-            session.say(safe(error_text(error, session.words["locale"])))
+            session.say(safe(error_text(error, session.locale)))
         else:
             return True
     return False
@@ -275,7 +283,16 @@ async def _ask(session: Session, run: Run, shown: Shown) -> bool:
 async def _ask_together(session: Session, run: Run, shown: Shown) -> bool:
     """Asks for one decision on all items, or on one of them alone first."""
     count = len(shown.group)
-    while typed := (ask_line(session.words["answer_items"].format(count=count)) or "").strip():
+    while typed := (
+        ask_line(
+            session.own_text(
+                "Allow all {count}? y = all, n = none, a number = decide on that one "
+                "alone, all = see every value whole, Enter = later: ",
+                count=count,
+            )
+        )
+        or ""
+    ).strip():
         if typed in ALL:
             session.say(*shown.lines(session, run, whole=True))
         elif typed.isdecimal() and 0 < int(typed) <= count:
@@ -288,10 +305,10 @@ async def _ask_together(session: Session, run: Run, shown: Shown) -> bool:
             try:
                 await answer_group(session, run, shown, read_answer(shown.group[0], typed))
             except StaleDecision as error:
-                session.say(safe(error_text(error, session.words["locale"])))
+                session.say(safe(error_text(error, session.locale)))
                 return await _ask_again(session, run, shown.group)
             except Refused as error:
-                session.say(safe(error_text(error, session.words["locale"])))
+                session.say(safe(error_text(error, session.locale)))
             else:
                 return True
     return False

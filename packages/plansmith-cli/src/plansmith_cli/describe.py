@@ -25,6 +25,7 @@ from plansmith_cli.file_previews import loses, preview_lines
 from plansmith_cli.questions import group_lines, group_name, question_groups
 from plansmith_cli.session import Session, has_no_plan, is_unusable
 from plansmith_cli.ui.progress import header, rows
+from plansmith_cli.ui.words import status_word
 from plansmith_desk.files.run_files import WorkFiles
 
 _UNSEEN: Final = "PS406"
@@ -109,12 +110,18 @@ def waiting_lines(
     *decisions, go_on = [*next_commands(run, session)] or [""]
     if not go_on:
         return
-    yield session.words["waits" if decisions else "goes_on" if served else "go_on"]
+    yield session.own_text(
+        "The run waits for you:"
+        if decisions
+        else "A server or worker that runs in this folder goes on with it. To go on here:"
+        if served
+        else "To go on:"
+    )
     for group in question_groups(run.questions.values()) if asks else ():
         yield from group_lines(group, session, run)
     yield f"  {safe(go_on)}"
     if decisions:
-        yield session.words["or_decide"]
+        yield session.own_text("Or, in a script:")
     yield from (f"  {safe(each)}" for each in decisions)
 
 
@@ -128,7 +135,7 @@ async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[st
     lines = list(_review_lines(run, events, previews, session, flag))
     if any(line.lstrip().startswith("…") for line in lines):
         lines += [
-            session.words["seen_whole"],
+            session.own_text("Not everything is shown here. To see all of it:"),
             f"  {session.command('convert', run.id, '--to', 'yaml')}",
         ]
     return lines
@@ -140,11 +147,11 @@ def _review_lines(
     if run.plan is None:
         return
     # The reasons of the review tell that rules made the plan.
-    yield from plan_lines(run.plan, run.templates, session.words["locale"], tells_rules=False)
+    yield from plan_lines(run.plan, run.templates, session.locale, tells_rules=False)
     yield ""
     yield from revision_lines(events, session)
     if run.estimate is not None:
-        yield from estimate_lines(run.estimate, session.words["locale"])
+        yield from estimate_lines(run.estimate, session.locale)
     asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
     reasons = asked[-1].reasons if asked else ()
     # What is a reason to ask is told there, and values that come later are shown when they come.
@@ -154,19 +161,23 @@ def _review_lines(
         for each in run.problems
         if each.message not in reasons and each.code not in shown_later
     ]
-    yield from problem_lines(others, session.words["locale"])
+    yield from problem_lines(others, session.locale)
     if run.folder:
-        yield session.words["folder"].format(folder=safe(run.folder))
+        yield session.own_text("In the folder {folder}", folder=safe(run.folder))
     yield from prefetch_lines(run, session)
     yield from continued_lines(run, session)
-    yield session.words["approved_by"].format(flag=flag) if flag else session.words["review"]
+    yield (
+        session.own_text("Approved by {flag}.", flag=flag)
+        if flag
+        else session.own_text("This plan waits for your approval.")
+    )
     found = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
     for reason, seen in sorted(found, key=lambda each: not loses(each[1])):
-        if flag and getattr(reason, "code", "") == _BY_RULES:
+        if flag and getattr(reason, "key", "") == _BY_RULES:
             continue  # nobody decides now, and the choice of the model was told
-        yield f"  ! {safe(in_language(reason, session.words['locale']))}"
-        yield from (f"  {line}" for line in preview_lines(seen, session.words))
-    yield f"  {session.words['hash'].format(hash=run.plan.hash)}"
+        yield f"  ! {safe(in_language(reason, session.locale))}"
+        yield from (f"  {line}" for line in preview_lines(seen, session.locale))
+    yield f"  {session.own_text('hash {hash}', hash=run.plan.hash)}"
 
 
 def continued_lines(run: Run, session: Session) -> Iterator[str]:
@@ -175,24 +186,35 @@ def continued_lines(run: Run, session: Session) -> Iterator[str]:
     if run.plan is None or run.origin.kind != "run" or not reused:
         return
     total = sum(not step.disabled for step in run.plan.steps)
-    yield session.words["continued"].format(done=len(reused), total=total, run=run.origin.id)
+    yield session.own_text(
+        "{done} of {total} steps are done (run {run}) and will not run again.",
+        done=len(reused),
+        total=total,
+        run=run.origin.id,
+    )
 
 
 def done_so_far(run: Run, session: Session) -> str:
     """Says what a run has done so far, for a person who stops it."""
     if any(state.attempts for state in run.steps.values()):
-        return session.words["ran_before"]
+        return session.own_text("nothing more is run; what ran before is not taken back")
     if run.prefetches:
         tools = dict.fromkeys(safe(each.tool) for each in run.prefetches.values())
-        return session.words["ran_reads"].format(tools=", ".join(tools))
-    return session.words["ran_nothing"]
+        return session.own_text(
+            "nothing was changed; already read: {tools}", tools=", ".join(tools)
+        )
+    return session.own_text("nothing was run")
 
 
 def prefetch_lines(run: Run, session: Session) -> Iterator[str]:
     """Yields the reads that were made before the review."""
     for each in run.prefetches.values():
         at = f"{each.started_at:%H:%M:%S} UTC"
-        yield session.words["read_early"].format(tool=safe(each.tool), at=at)
+        yield session.own_text(
+            "  already read, to save time (reading changes nothing): {tool}, at {at}",
+            tool=safe(each.tool),
+            at=at,
+        )
 
 
 def revision_lines(events: Sequence[Event], session: Session) -> Iterator[str]:
@@ -200,10 +222,10 @@ def revision_lines(events: Sequence[Event], session: Session) -> Iterator[str]:
     plans = [each.body for each in events if isinstance(each.body, PlanProposed)]
     if len(plans) < 2:
         return
-    why = in_language(plans[-1].cause, session.words["locale"])
+    why = in_language(plans[-1].cause, session.locale)
     cause = f" {clip(safe(why))}" if why else ""
-    yield f"{session.words['changed']}{cause}"
-    yield from change_lines(plans[-2].plan, plans[-1].plan, session.words["locale"])
+    yield f"{session.own_text('changed plan:')}{cause}"
+    yield from change_lines(plans[-2].plan, plans[-1].plan, session.locale)
     yield ""
 
 
@@ -216,40 +238,44 @@ def change_lines(before: Plan, after: Plan, locale: str = "en") -> Iterator[str]
 def status_text(run: Run, session: Session) -> str:
     """Returns the status of a run in the person's language."""
     approved = run.status is RunStatus.REVIEWING and run.is_approved
-    return session.words["approved" if approved else run.status.value]
+    return status_word("approved" if approved else run.status, session.locale)
 
 
 def _state_lines(run: Run, session: Session) -> Iterator[str]:
     """Yields the reasons of a run's status, if there are any."""
     if run.interrupted:
-        yield session.words["interrupted"]
+        yield session.own_text(
+            "Its process has ended and nothing of it runs. `plansmith go` goes on."
+        )
     if run.damage:
         number = run.last.number if run.last else 0
-        yield session.words["damaged"].format(number=number)
-        yield clip(safe(in_language(run.damage, session.words["locale"])), 400)
+        yield session.own_text(
+            "The journal is damaged; this is the run as it stood at event {number}:", number=number
+        )
+        yield clip(safe(in_language(run.damage, session.locale)), 400)
     # Why a request is planned, and not answered, says nothing about where its run stands.
     is_of_triage = run.decision == "plan" and run.status is RunStatus.REVIEWING and not run.paused
     if run.reason and not is_of_triage:
-        yield clip(safe(in_language(run.reason, session.words["locale"])), 200)
+        yield clip(safe(in_language(run.reason, session.locale)), 200)
 
 
 def run_lines(run: Run, session: Session) -> Iterator[str]:
     """Yields the lines of `plansmith show`: status, steps and results."""
     now = session.smith.runs.journals.clock.now()
-    yield session.words["run_head"].format(run=run.id, status=status_text(run, session))
+    yield session.own_text("Run {run}: {status}", run=run.id, status=status_text(run, session))
     yield f"  {clip(safe(run.request), 200)}"
     if session.thread:
-        yield f"  {session.words['in_thread'].format(thread=safe(session.thread))}"
+        yield f"  {session.own_text('In the conversation {thread}', thread=safe(session.thread))}"
     if run.folder:
-        yield f"  {session.words['folder'].format(folder=safe(run.folder))}"
-    yield f"  {header(run, now=now, words=session.words)}"
+        yield f"  {session.own_text('In the folder {folder}', folder=safe(run.folder))}"
+    yield f"  {header(run, now=now, locale=session.locale)}"
     yield from (f"  {line}" for line in _state_lines(run, session))
     yield ""
-    yield from (row.text for row in rows(run, now=now, words=session.words))
+    yield from (row.text for row in rows(run, now=now, locale=session.locale))
     if any(step.result is not None for step in run.steps.values()):
         yield ""
     for name, step in run.steps.items():
         if step.result is not None:
             yield f"{safe(name)} = {value_line(step.result, 300)}"
     if run.problems:
-        yield from ("", *problem_lines(run.problems, session.words["locale"]))
+        yield from ("", *problem_lines(run.problems, session.locale))

@@ -34,17 +34,19 @@ async def edit_in_editor(session: Session, run: Run, *, tells: bool = True) -> R
         await open_in_editor(editor, path)
         if path.read_bytes() == before:
             path.unlink()
-            session.say(session.words["unchanged"])
+            session.say(session.own_text("nothing was changed"))
             return run
         try:
             edited = await edit_from(session, run, str(path), tells=tells)
         except PlanInvalid as error:
             if not _wants_again(session, error):
                 again = session.command("runs", "edit", run.id, "--file", str(path))
-                session.say(session.words["kept"].format(path=path), f"  {again}")
+                session.say(
+                    session.own_text("your text is kept in {path}", path=path), f"  {again}"
+                )
                 raise
         except BaseException:
-            session.say(session.words["kept"].format(path=path))
+            session.say(session.own_text("your text is kept in {path}", path=path))
             raise
         else:
             path.unlink()
@@ -55,8 +57,8 @@ async def edit_from(session: Session, run: Run, name: str, *, tells: bool = True
     """Replaces the plan of a run by the plan of a file, and tells what has changed."""
     edited = await session.smith.edit(run.id, read_plan(read_file(name)), by=session.by)
     if tells and run.plan is not None and edited.plan is not None:
-        locale = session.words["locale"]
-        session.say(session.words["changed"], *change_lines(run.plan, edited.plan, locale))
+        locale = session.locale
+        session.say(session.own_text("changed plan:"), *change_lines(run.plan, edited.plan, locale))
     return edited
 
 
@@ -97,6 +99,6 @@ def _wants_again(session: Session, error: PlanInvalid) -> bool:
     if not session.has_person:
         return False
     problems = [each for each in error.problems if isinstance(each, Problem)]
-    session.say(*problem_lines(problems, session.words["locale"]))
-    typed = ask_line(session.words["edit_again"])
+    session.say(*problem_lines(problems, session.locale))
+    typed = ask_line(session.own_text("Open it again? Y = yes, n = leave the plan as it was: "))
     return typed is not None and read_choice(typed).kind != "no"

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.runs.files import UNSEEN, Content, FileChange, Preview, as_text
 from plansmith.text import safe
 
-if TYPE_CHECKING:
-    from plansmith_cli.ui.words import Words
-
 _MOST_LINES: Final = 60
 
 
 def preview_lines(
-    preview: Preview | None, words: Words, *, differences: bool = True
+    preview: Preview | None, locale: str, *, differences: bool = True
 ) -> Iterator[str]:
     """Yields what a call would do to each file, with the lines that change."""
     if preview is None:
         return
     if preview.error:
-        yield f"  {words['would_fail'].format(error=safe(preview.error))}"
+        told = Sentence("This call would fail: {error}", error=safe(preview.error))
+        yield f"  {in_language(told, locale)}"
     changes = preview.changes
     match preview.moved:
         case (old,) if not changes:
-            yield f"  - {words['folder_deleted'].format(path=safe(old))}"
+            told = Sentence("Deletes the folder {path}", path=safe(old))
+            yield f"  - {in_language(told, locale)}"
         case (old, new) if len(changes) != 1:
-            yield f"  > {words['file_moved'].format(path=safe(old), to=safe(new))}"
+            told = Sentence("Moves {path} to {to}", path=safe(old), to=safe(new))
+            yield f"  > {in_language(told, locale)}"
             # What is moved is not lost; what it replaces is.
             changes = tuple(each for each in changes if each.kind == "changed")
         case _:
             pass
     for each in changes:
-        yield f"  {_headline(each, words)}"
+        yield f"  {_headline(each, locale)}"
         if differences and each.kind == "changed":
-            yield from _difference(each, words)
+            yield from _difference(each, locale)
 
 
 def loses(preview: Preview | None) -> bool:
@@ -53,34 +53,44 @@ def loses(preview: Preview | None) -> bool:
     )
 
 
-def _headline(change: FileChange, words: Words) -> str:
-    sizes = {
-        "path": safe(change.path),
-        "before": _size(change.before, words),
-        "after": _size(change.after, words),
-    }
-    if change.kind == "changed" and change.after is UNSEEN:
-        return f"- {words['file_replaced_unseen'].format(**sizes)}"
-    if change.kind == "changed" and not change.is_edit:
-        return f"- {words['file_replaced'].format(**sizes)}"
-    mark = {"deleted": "- ", "new": "+ ", "changed": "~ "}.get(change.kind, "")
-    return f"{mark}{words[f'file_{change.kind}'].format(**sizes)}"
+def _headline(change: FileChange, locale: str) -> str:
+    path, before, after = safe(change.path), _size(change.before), _size(change.after)
+    mark = {"deleted": "- ", "new": "+ ", "changed": "- "}.get(change.kind, "")
+    match change.kind:
+        case "new":
+            told = Sentence("Writes {path} (new file, {after})", path=path, after=after)
+        case "deleted":
+            told = Sentence("Deletes {path} ({before})", path=path, before=before)
+        case "same":
+            told = Sentence("Writes {path}, which stays as it is ({after})", path=path, after=after)
+        case "changed" if change.after is UNSEEN:
+            told = Sentence(
+                "Replaces {path} ({before}) by what earlier steps bring", path=path, before=before
+            )
+        case "changed" if not change.is_edit:
+            told = Sentence(
+                "Replaces {path} ({before}) by {after}:", path=path, before=before, after=after
+            )
+        case _:
+            mark = "~ "
+            told = Sentence("Changes {path} ({before} now):", path=path, before=before)
+    return f"{mark}{in_language(told, locale)}"
 
 
-def _size(content: Content | None, words: Words) -> str:
+def _size(content: Content | None) -> str:
     """Says how many lines a text has, or how many bytes anything else."""
     text = _text(content)
     if content is None or text is None:
-        return words["bytes"].format(count=f"{content.size if content else 0:,}")
+        return Sentence("{count} bytes", count=content.size if content else 0)
     count = len(text.splitlines())
-    return words["one_line" if count == 1 else "lines"].format(count=f"{count:,}")
+    return Sentence("1 line" if count == 1 else "{count} lines", count=count)
 
 
 def _text(content: Content | None) -> str | None:
     return None if content is None or content.data is None else as_text(content.data)
 
 
-def _difference(change: FileChange, words: Words) -> Iterator[str]:
+def _difference(change: FileChange, locale: str) -> Iterator[str]:
     before, after = _text(change.before), _text(change.after)
     if before is None or after is None:
         return
@@ -89,4 +99,4 @@ def _difference(change: FileChange, words: Words) -> Iterator[str]:
     yield from (f"  │{safe(line)}" for line in lines[:_MOST_LINES])
     if len(lines) > _MOST_LINES:
         more = Sentence("show.more_lines", count=f"{len(lines) - _MOST_LINES:,}")
-        yield f"  {in_language(more, words['locale'])}"
+        yield f"  {in_language(more, locale)}"

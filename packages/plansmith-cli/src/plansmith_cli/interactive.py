@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
@@ -12,15 +13,26 @@ from typing import Any, Final, NamedTuple, TypeVar
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
+from plansmith.plan.capability import Effect
+from plansmith.plan.events import QuestionAsked
 from plansmith.plan.fold import RunFold
 from plansmith.plan.next_move import AwaitAnswer, AwaitReview, Over, Paused, next_move
-from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence
-from plansmith.review.render import plan_lines
-from plansmith_cli.ending import finish
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.steps import StepFields
+from plansmith.report.build import load_report
+from plansmith.report.data import Report
+from plansmith.report.markdown import answer_markdown, lacking_markdown, to_markdown, took_lines
+from plansmith.review.policy import active_steps, effects
+from plansmith.review.render import plan_lines, problem_lines
+from plansmith.text import clip, safe
+from plansmith_cli.consent import ask_all
+from plansmith_cli.describe import done_so_far, review_lines, run_json, status_text, waiting_lines
+from plansmith_cli.editor import edit_in_editor
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.reviewing import Prompts, any_changes
-from plansmith_cli.session import Session, exit_of, is_unusable
+from plansmith_cli.questions import Choice, ask_line, read_choice
+from plansmith_cli.session import Session, exit_of, has_no_plan, is_unusable
+from plansmith_cli.ui.output import dim, print_json, print_markdown, print_prose, print_text
 from plansmith_cli.ui.progress import Lines, View, is_stage, ticking
 
 # The time to press Ctrl-C a second time; reads that it cuts off are made again.
@@ -163,13 +175,15 @@ async def _until_stopped(
         await (smith.cancel(run_id, by=by) if over else smith.pause(run_id, by=by))
         await asyncio.wait([running])
         return Stop.ITSELF
-    watcher.view.say(watcher.session.words["stopping"])
+    watcher.view.say(
+        watcher.session.own_text("Stopping: what runs now may end. Ctrl-C again cancels the run.")
+    )
     pausing = asyncio.ensure_future(smith.pause(run_id, by=by, reason=Sentence("detached")))
     short = min(smith.runs.execution.limits.grace_s, _DETACH_S)
     patience = None if await _has_effects_under_way(watcher) else short
     first = await _first(pausing, hits.get, timeout=patience)
     if first == 1:
-        watcher.view.say(watcher.session.words["cancelling"])
+        watcher.view.say(watcher.session.own_text("Cancelling …"))
         await smith.cancel(run_id, by=by)
     await _cancelled(pausing)
     return Stop.CANCELLED if first == 1 else Stop.DETACHED
@@ -213,7 +227,7 @@ def show_plan(session: Session, run: Run) -> None:
     """Shows a plan that starts now; one that is reviewed is shown there."""
     if is_new(run) and run.plan is not None and not isinstance(next_move(run), AwaitReview):
         session.use_language_of(run)
-        session.tell(*plan_lines(run.plan, locale=session.words["locale"]), "")
+        session.tell(*plan_lines(run.plan, locale=session.locale), "")
 
 
 async def stoppable(work: Coroutine[Any, Any, _T]) -> _T | None:
@@ -291,3 +305,191 @@ async def _execute(watcher: Watcher, run: Run) -> Stop | None:
     # No new event: another process has the run, or it cannot continue here.
     stuck = executed.run.last == run.last
     return executed.stop if stuck or executed.stop is not Stop.ITSELF else None
+
+
+class Prompts:
+    """Asks for decisions and answers, each at a prompt of its own."""
+
+    def approve(self, session: Session) -> str:
+        """Returns the prompt under a plan."""
+        return session.own_text(
+            "Run this plan? y = yes, n = reject it, e = edit it, c TEXT = ask for changes, "
+            "Enter = not now: "
+        )
+
+    asks_again = True  # what is neither a yes nor a no is not taken for either
+
+    async def review(self, session: Session, run: Run) -> bool:
+        """Shows the plan and asks for a decision; returns False if there is none."""
+        if run.plan is None:
+            return False
+        await session.refuse_what_cannot_run(run.plan)
+        given = vars(session.args).get("approve_plan")
+        flag = "--approve-plan" if given == run.plan.hash else ""
+        if not given and vars(session.args).get("yes_read_only"):
+            # A plan made by rules is always reviewed; the flag approves it if it only reads.
+            flag = "--yes-read-only" if await _only_reads(session, run) else ""
+        if flag:
+            session.tell(*await review_lines(run, session, flag=flag))
+            await session.smith.decide(run.id, approve=run.plan.hash, by=session.by)
+            return True
+        session.say(*await review_lines(run, session))
+        if given:
+            session.say(
+                session.own_text("--approve-plan names another plan: this one is not approved")
+            )
+        return session.has_person and await self._decide(session, run)
+
+    async def answer(self, session: Session, run: Run) -> bool:
+        """Asks the open questions; returns False if one stays open."""
+        if not session.has_person:
+            return False
+        asked = [each for each in run.questions.values() if not self.leaves(each)]
+        return await ask_all(session, run, asked) and len(asked) == len(run.questions)
+
+    def leaves(self, asked: QuestionAsked) -> bool:
+        """Tells whether a question is answered elsewhere; here none is."""
+        del asked
+        return False
+
+    def put_off(self, session: Session, run: Run, choice: Choice) -> None:
+        """Says that the plan was not decided on."""
+        del choice
+        session.say(session.own_text("not approved: {ran}", ran=done_so_far(run, session)))
+
+    async def _decide(self, session: Session, run: Run) -> bool:
+        choice = read_choice(ask_line(self.approve(session)) or "")
+        while self.asks_again and choice.kind == "later" and choice.text:
+            session.say(
+                session.own_text(
+                    "“{typed}” is neither y nor n, and only y runs the plan.",
+                    typed=safe(clip(choice.text, 40)),
+                )
+            )
+            choice = read_choice(ask_line(self.approve(session)) or "")
+        digest = run.plan.hash if run.plan else ""
+        match choice.kind:
+            case "yes":
+                await session.smith.decide(run.id, approve=digest, by=session.by)
+                session.tell(session.own_text("approved"))
+            case "no":
+                await session.smith.decide(run.id, reject=True, by=session.by)
+                session.say(session.own_text("rejected: {ran}", ran=done_so_far(run, session)))
+            case "edit":
+                await edit_in_editor(session, run, tells=False)
+            case "changes":
+                with session.planning():
+                    await session.smith.request_changes(run.id, choice.text, by=session.by)
+            case "later":
+                self.put_off(session, run, choice)
+                return False
+        return True
+
+
+async def _only_reads(session: Session, run: Run) -> bool:
+    """Whether a plan changes nothing, and drops no approved change."""
+    if run.plan is None or run.drops:
+        return False
+    steps = list(active_steps(run.plan, run.templates))
+    return not await any_changes(session, steps)
+
+
+async def any_changes(session: Session, steps: Sequence[StepFields]) -> bool:
+    """Whether a step calls something that may change something."""
+    callees = await session.smith.runs.intake.callees()
+    agents = {spec.name: spec for spec in session.smith.runs.intake.agents()}
+    return any(
+        effect is not Effect.READ
+        for step in steps
+        for _, effect in effects(step, tools=callees.specs, agents=agents)
+    )
+
+
+async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
+    """Prints what to do next on stderr, and the result of a run on stdout."""
+    args = vars(session.args)
+    found = run.status.over and run.status is not RunStatus.CANCELLED and not has_no_plan(run)
+    if found and args.get("request") and session.has_person:
+        session.tell(*map(dim, _next_lines(session, run)))
+    if args.get("json"):
+        print_json(run_json(run, session))
+    await print_end(session, run, silent=bool(args.get("json") or args.get("jsonl")))
+    if detached:
+        session.say(
+            session.own_text("Stopped here; what is done is kept. To go on:"),
+            f"  {session.command('go', run.id)}",
+        )
+    elif not run.status.over:
+        session.say(*waiting_lines(run, session))
+
+
+def _next_lines(session: Session, run: Run) -> Iterator[str]:
+    whole = session.command("report", run.id)
+    yield session.own_text("How this was found: {command}", command=safe(whole))
+    again = session.command("ask", "--thread", "last", "…")
+    yield session.own_text("To follow up: {command}", command=safe(again))
+
+
+async def print_end(session: Session, run: Run, *, silent: bool = False) -> None:
+    """Prints what a run that is over came to, or why there is no plan."""
+    report = await _report(session, run)
+    if report is not None and session.detail == "verbose":
+        session.say(*took_lines(report.took, report.words))
+    if run.status.over and not silent:
+        _print_outcome(session, run, report)
+    if is_unusable(run):
+        found = problem_lines(run.problems, session.locale)
+        session.say(_no_plan_text(session, run), *found)
+    if has_no_plan(run):
+        say_no_plan(session, run)
+
+
+async def _report(session: Session, run: Run) -> Report | None:
+    """Returns the report of a run that was executed to its end; None for any other."""
+    if not run.status.over or run.status is RunStatus.ANSWERED or not run.report:
+        return None
+    return await load_report(session.smith.store, run.id, locale=session.locale)
+
+
+def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
+    """Prints the answer of a run, after what failed or is missing; the report tells the rest.
+
+    A run without an answer has only its results to show, and the report of a team is its answer.
+    """
+    if report is None:
+        print_prose(run.report or in_language(run.reason, session.locale))
+    elif session.detail == "quiet" and not report.answer.text and run.options.team is None:
+        if run.status is not RunStatus.DONE:
+            session.say(*lacking_markdown(report).splitlines())
+        status, command = status_text(run, session), session.command("report", run.id)
+        print_text(
+            session.own_text(
+                "{status}; the plan has no reply, its results are in: {command}",
+                status=status,
+                command=command,
+            )
+        )
+    elif run.options.team is not None or not report.answer.text:
+        print_markdown(to_markdown(report))
+    elif session.detail == "quiet":
+        session.say(*lacking_markdown(report).splitlines())
+        print_markdown(answer_markdown(report, alone=True))
+    else:
+        print_markdown(answer_markdown(report))
+    sys.stdout.flush()
+
+
+def _no_plan_text(session: Session, run: Run) -> str:
+    return session.own_text("No usable plan could be made; {ran}.", ran=done_so_far(run, session))
+
+
+def say_no_plan(session: Session, run: Run) -> None:
+    """Says that planning failed, why, and how to try again."""
+    session.say(_no_plan_text(session, run))
+    # The reason of a run that failed is printed with it.
+    others = [each for each in run.problems if each.message not in run.reason]
+    session.say(*problem_lines(others, session.locale))
+    session.say(
+        session.own_text("To have it planned again, perhaps with another --model:"),
+        f"  {session.command('runs', 'retry', run.id)}",
+    )

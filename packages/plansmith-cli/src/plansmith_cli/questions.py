@@ -205,12 +205,6 @@ def group_name(group: Group) -> str:
 
 ALL: Final = frozenset({"all", "全部"})
 _LONGEST_TEXT: Final = 4000
-_HEADS: Final = {
-    "step": "plan_asks",
-    "call": "call_asks",
-    "request": "request_asked",
-    "consent": "consent_asked",
-}
 
 
 def question_lines(
@@ -224,12 +218,12 @@ def question_lines(
     yield head_line((asked,), session, run)
     values = _values_in(asked) if values is None else values
     if values is None:
-        yield from quoted(clip(in_language(asked.text, session.words["locale"]), _LONGEST_TEXT))
+        yield from quoted(clip(in_language(asked.text, session.locale), _LONGEST_TEXT))
     else:
         yield from effects
         yield f"  {origin_line(asked, session, run)}"
         for name, value in values.items():
-            lines = named_lines(name, value, session.words["locale"])
+            lines = named_lines(name, value, session.locale)
             yield from (f"  {line}" for line in lines)
     for number, option in enumerate(asked.options, start=1):
         yield from quoted(f"{number}. {clip(option)}")
@@ -272,17 +266,49 @@ def origin_line(asked: QuestionAsked, session: Session, run: Run) -> str:
     # By what they called: titles are the plan's own words, and could say anything here.
     called = [(each, callee_of(run.plan, each)) for each in asked.sources]
     sources = ", ".join(each if each == name else f"{each} ({name})" for each, name in called)
-    text = session.words["comes_from" if not asked.times else "items_from"]
-    return text.format(sources=safe(clip(sources, 200)), times=asked.times)
+    return session.own_text(
+        "{times} times, once for each of these items, which came out of: {sources}"
+        if asked.times
+        else "with these values, which came out of: {sources}",
+        sources=safe(clip(sources, 200)),
+        times=asked.times,
+    )
 
 
 def head_line(group: Group, session: Session, run: Run) -> str:
     """Returns the line that says who asks: Plansmith, the plan, a tool or an agent."""
     asked, count = group[0], len(group)
     callee = clip(safe(asked.callee or callee_of(run.plan, asked.step)), 80)
-    head = "consent_asked_items" if count > 1 else _HEADS.get(asked.kind, "system_asks")
-    fields = {"step": safe(asked.step or ""), "callee": callee, "count": count}
-    return session.words[head].format(name=safe(group_name(group)), **fields)
+    name, step = safe(group_name(group)), safe(asked.step or "")
+    match asked.kind:
+        case _ if count > 1:
+            return session.own_text(
+                "Plansmith asks for your consent to call {callee} {count} times ({name}):",
+                callee=callee,
+                count=count,
+                name=name,
+            )
+        case "step":
+            return session.own_text(
+                "The plan asks, in its step {step} ({name}):", step=step, name=name
+            )
+        case "call":
+            return session.own_text(
+                "The tool or agent {callee} asks, in the step {step} ({name}):",
+                callee=callee,
+                step=step,
+                name=name,
+            )
+        case "request":
+            return session.own_text("The planner asks about your request ({name}):", name=name)
+        case "consent":
+            return session.own_text(
+                "Plansmith asks for your consent to call {callee} ({name}):",
+                callee=callee,
+                name=name,
+            )
+        case _:
+            return session.own_text("Plansmith asks ({name}):", name=name)
 
 
 def callee_of(plan: Plan | None, unit: str | None) -> str:

@@ -21,7 +21,7 @@ from plansmith.plan.events import RunCreated
 from plansmith.plan.planning import stands_in
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.sentence import Sentence, with_hint
+from plansmith.plan.sentence import Sentence, in_language, language_of, with_hint
 from plansmith.plan.steps import ToolStep
 from plansmith.plan.summary import Headline
 from plansmith.ports import PlanStore, SummaryStore
@@ -34,7 +34,6 @@ from plansmith_cli.options import command_line, detail_of, repeated_flags, setti
 from plansmith_cli.team_smiths import TeamSmiths
 from plansmith_cli.ui.output import shown_lines
 from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.words import Words, words_for
 from plansmith_cli.wiring import make_smith
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Session:
     smith: Plansmith
     settings: Settings
     args: argparse.Namespace
-    words: Words
+    locale: str
     teams: TeamSmiths
     by: str = field(default_factory=getpass.getuser)
     thread: str = ""  # of the run that is shown as JSON
@@ -97,8 +96,12 @@ class Session:
         English is also what a plan is in that says nothing about it: then the person's counts.
         """
         if not vars(self.args).get("lang") and run.plan is not None:
-            found = words_for(run.locale if run.locale != "en" else run.plan.locale)
-            self.words = words_for(own_locale()) if found["locale"] == "en" else found
+            found = language_of(run.locale if run.locale != "en" else run.plan.locale)
+            self.locale = language_of(own_locale()) if found == "en" else found
+
+    def own_text(self, text: str, /, **fields: Any) -> str:
+        """Returns a sentence in the person's language."""
+        return in_language(Sentence(text, **fields), self.locale)
 
     @property
     def detail(self) -> planning.Detail:
@@ -128,7 +131,7 @@ class Session:
     def view(self) -> progress.View:
         """Returns a new view that shows the progress of a run."""
         jsonl = bool(vars(self.args).get("jsonl"))
-        return progress.make_view(self.words, jsonl=jsonl, quiet=self.detail == "quiet")
+        return progress.make_view(self.locale, jsonl=jsonl, quiet=self.detail == "quiet")
 
     async def find(self, name: str) -> str:
         """Returns the id of a run, given `last`, its id, or the unique beginning of its id."""
@@ -251,8 +254,8 @@ def in_session(
     A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
     """
     settings = settings_of(args)
-    words = words_for(vars(args).get("lang") or own_locale())
-    lines = planning.PlanningProgress(words, detail=detail_of(args))
+    locale = language_of(vars(args).get("lang") or own_locale())
+    lines = planning.PlanningProgress(locale, detail=detail_of(args))
 
     async def go() -> int:
         parts: Parts = {"tell": lines.say}
@@ -261,7 +264,7 @@ def in_session(
         smith = make(settings, **parts)
         teams = TeamSmiths(smith, settings, tell=lines.say)
         try:
-            return await work(Session(smith, settings, args, words, teams, lines=lines))
+            return await work(Session(smith, settings, args, locale, teams, lines=lines))
         finally:
             await teams.close()
             await smith.close()

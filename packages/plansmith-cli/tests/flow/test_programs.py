@@ -17,7 +17,6 @@ from plansmith.report.markdown import to_markdown
 from plansmith.store.memory import MemoryStore
 from plansmith.testing import FakeClock, FakeTool, FakeTools
 from plansmith_cli.ui.progress import line_of
-from plansmith_cli.ui.words import words_for
 
 BOT = e.Actor(kind="program", name="MCP client bot")
 ASK = {"id": "really", "question": "Really pay?"}
@@ -257,7 +256,7 @@ async def test_the_command_line_says_that_a_program_answered(locale: str, told: 
         async for each in bank.smith.events(run_id)
         if isinstance(each.body, e.StepDone) and each.body.step == "really"
     ]
-    assert told in line_of(run, event, words_for(locale))
+    assert told in line_of(run, event, locale)
 
 
 async def test_a_program_that_cancels_in_another_process_stops_a_run_under_way() -> None:

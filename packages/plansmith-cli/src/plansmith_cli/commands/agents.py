@@ -17,7 +17,7 @@ from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import loaded_settings
 from plansmith_cli.questions import agrees
 from plansmith_cli.ui.output import print_json, print_lines
-from plansmith_cli.ui.words import own, own_text
+from plansmith_cli.ui.words import own, own_text, tell
 from plansmith_cli.wiring import make_agents
 from plansmith_connect.a2a.registry import AgentRegistry, Choices, Standing
 
@@ -97,12 +97,12 @@ async def _show(args: argparse.Namespace, registry: AgentRegistry) -> int:
     if args.json:
         print_json(_to_json(standing))
     elif args.action != "approve" or standing.status == "approved":
-        _print(standing)
+        print_lines(_lines(standing))
     if standing.status in ("new", "changed"):
         # Whoever was not asked, since there is no terminal, approves by the hash.
         by_hash = f" --hash {safe(standing.hash)}" if args.action == "approve" else ""
         command = f"plansmith agents approve {safe(standing.name)}{by_hash}"
-        sys.stderr.write(f"{own_text('To approve it: {command}', command=command)}\n")
+        tell(own_text("To approve it: {command}", command=command))
     return Exit.OK if standing.status == "approved" or args.action != "approve" else Exit.WAITING
 
 
@@ -110,7 +110,7 @@ def _agrees(args: argparse.Namespace, standing: Standing) -> bool:
     """Whether the person approves: by the hash, or by an explicit yes to what is shown."""
     if args.hash or standing.status == "approved":
         return bool(args.hash)
-    sys.stderr.writelines(f"{line}\n" for line in _lines(standing))
+    tell(*_lines(standing))
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     return agrees(own_text("Approve this card? y = yes, Enter = not now: "))
@@ -126,10 +126,6 @@ def _to_json(standing: Standing) -> dict[str, Any]:
         "settings": standing.settings.to_json(),
         "card": standing.card,
     }
-
-
-def _print(standing: Standing) -> None:
-    print_lines(_lines(standing))
 
 
 def _lines(standing: Standing) -> list[str]:

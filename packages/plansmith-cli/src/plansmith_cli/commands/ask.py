@@ -23,14 +23,12 @@ from plansmith_cli.commands.plans import print_foreign
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.commands.threads import add_thread, say_request
 from plansmith_cli.describe import run_json, waiting_lines
-from plansmith_cli.ending import say_no_plan
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.interactive import is_new, run_interactively, show_plan
+from plansmith_cli.interactive import is_new, run_interactively, say_no_plan, show_plan
 from plansmith_cli.options import add_detail, add_parts, add_running, positive, settings_of
 from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
 from plansmith_cli.ui.output import print_json, print_lines, print_prose, read_file
 from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.words import words_for
 from plansmith_cli.wiring import rules_plan
 from plansmith_desk.model.demo import NOTICE
 from plansmith_planner.context.profile import read_profile
@@ -107,7 +105,7 @@ def _plan(args: argparse.Namespace) -> int:
         elif args.dialect and run.plan is not None:
             print_foreign(run.plan, args.dialect, run.problems)
         else:
-            _print(run, session.words["locale"])
+            _print(run, session.locale)
         if has_no_plan(run):
             say_no_plan(session, run)
         if run.status.over or is_unusable(run):
@@ -129,7 +127,7 @@ def prepare(args: argparse.Namespace) -> None:
         settings = settings_of(args, lambda _: None)
         if args.request is not None and asyncio.run(rules_plan(args.request, settings)):
             return
-        offer_model(args, settings, words_for(args.lang or own_locale()))
+        offer_model(args, settings, args.lang or own_locale())
 
 
 def need_request(args: argparse.Namespace) -> None:
@@ -145,7 +143,7 @@ def request_options(session: Session) -> dict[str, Any]:
     args, settings = session.args, session.settings
     need_request(args)
     if settings.models.plan.model == "demo":
-        session.tell(NOTICE[session.words["locale"]])
+        session.tell(NOTICE[session.locale])
     options: dict[str, Any] = {
         "locale": args.lang or "",
         "target": args.agent,
@@ -164,7 +162,10 @@ async def planned(session: Session, options: dict[str, Any]) -> Run:
         with session.planning():
             return await session.smith.plan(session.args.request, by=session.by, **options)
     except asyncio.CancelledError:
-        session.say(session.words["detached"], f"  {session.command('go', 'last')}")
+        session.say(
+            session.own_text("Stopped here; what is done is kept. To go on:"),
+            f"  {session.command('go', 'last')}",
+        )
         raise
 
 

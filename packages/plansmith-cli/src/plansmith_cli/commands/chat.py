@@ -13,7 +13,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import AwaitReview, Paused, next_move
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence, did_you_mean
+from plansmith.plan.sentence import Sentence, did_you_mean, in_language
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.text import clip, safe, visible
@@ -35,13 +35,20 @@ from plansmith_cli.commands.threads import (
     withdraw,
 )
 from plansmith_cli.describe import waiting_lines
-from plansmith_cli.ending import print_end
 from plansmith_cli.exit_codes import Exit, exit_for
-from plansmith_cli.interactive import Executed, Stop, is_new, run_to_rest, show_plan, stoppable
+from plansmith_cli.interactive import (
+    Executed,
+    Prompts,
+    Stop,
+    is_new,
+    print_end,
+    run_to_rest,
+    show_plan,
+    stoppable,
+)
 from plansmith_cli.keyboard import LineEditor, LineHistory, completions
 from plansmith_cli.options import add_running, warn
 from plansmith_cli.questions import Choice
-from plansmith_cli.reviewing import Prompts
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import terminal_markdown
 from plansmith_cli.ui.output import dim, print_line_json, print_lines, print_prose, use_colour
@@ -58,7 +65,13 @@ _SHOWN_AGAIN = 4
 class ChatPrompts(Prompts):
     """Asks for decisions at prompts; what is typed there and decides nothing is a message."""
 
-    approve = "chat_approve"
+    def approve(self, session: Session) -> str:
+        """Returns the prompt under a plan."""
+        return session.own_text(
+            "Run this plan? y = yes, n = reject it, e = edit it, Enter = not now, "
+            "or say what to change: "
+        )
+
     asks_again = False  # any other text is a message
 
     def __init__(self) -> None:
@@ -131,7 +144,10 @@ class Chat:
             turn = await stoppable(thread.say(text, by=session.by, plan=False, **self._options))
         if turn is None:
             await withdraw(session, thread)
-            self.tell(Exit.INTERRUPTED, session.words["chat_withdrawn"])
+            self.tell(
+                Exit.INTERRUPTED,
+                session.own_text("Stopped. The message was taken back: nothing was done with it."),
+            )
             return
         self._show_others(turn)
         taken = await taken_line(session, thread, turn, undo="/undo")
@@ -163,7 +179,13 @@ class Chat:
         """Returns the answer to a message; where the prompt to decide at follows, it says so."""
         asked = turn.run.questions.values() if turn.run is not None else ()
         here = turn.kind == "review" and self.session.has_person and not any(map(is_said, asked))
-        return self.session.words["chat_decide"] if here else turn.text
+        return (
+            self.session.own_text(
+                "A message approves nothing and rejects nothing: decide at the prompt below."
+            )
+            if here
+            else turn.text
+        )
 
     def end(self, turn: Turn, run: Run | None, code: int) -> None:
         """Notes how a message ended; prints it as JSON where that is wanted."""
@@ -174,7 +196,7 @@ class Chat:
     async def go_on(self, run: Run, *, fresh: bool = False) -> Executed:
         """Runs a run as far as it goes now, asks the person, and shows the result."""
         session = self.session
-        smith, words = session.smith, session.words
+        smith, locale = session.smith, session.locale
         session.use_team_of(run)
         session.use_language_of(run)
         try:
@@ -185,7 +207,7 @@ class Chat:
             await self._show_rest(rest)
             return rest
         finally:
-            session.smith, session.words = smith, words
+            session.smith, session.locale = smith, locale
 
     def tell(self, code: int, *lines: str) -> None:
         """Shows what became of a line that made no turn."""
@@ -200,7 +222,7 @@ class Chat:
         """Shows why a line could not be taken; the conversation goes on."""
         code = exit_for(error)
         self.code = code
-        shown = error_text(error, self.session.words["locale"])
+        shown = error_text(error, self.session.locale)
         sys.stderr.write(visible(f"plansmith: {shown}\n"))
         if self.as_json:
             told: dict[str, Json] = {
@@ -224,9 +246,13 @@ class Chat:
 
     def _show_stopped(self, turn: Turn) -> None:
         """Says that the request is kept although its planning was stopped."""
-        words = self.session.words
         if turn.run is not None:
-            self.session.say(words["chat_stopped"].format(run=turn.run.id))
+            self.session.say(
+                self.session.own_text(
+                    "Stopped. The run {run} is kept: /go goes on, Ctrl-C again or Ctrl-D leaves.",
+                    run=turn.run.id,
+                )
+            )
         self.end(turn, turn.run, Exit.INTERRUPTED)
 
     async def _show_rest(self, rest: Executed) -> None:
@@ -234,7 +260,12 @@ class Chat:
         await print_end(session, run, silent=self.as_json)
         sys.stdout.flush()
         if rest.stop is Stop.DETACHED and not run.status.over:
-            session.say(session.words["chat_stopped"].format(run=run.id))
+            session.say(
+                session.own_text(
+                    "Stopped. The run {run} is kept: /go goes on, Ctrl-C again or Ctrl-D leaves.",
+                    run=run.id,
+                )
+            )
         elif run.status.over or self.prompts.typed:
             return
         elif session.has_person:
@@ -272,8 +303,27 @@ def _show(chat: Chat, command: str, lines: list[str]) -> None:
         print_lines(lines)
 
 
+HELP: Final = Sentence(
+    "Each line is a message: a request, the answer to a question, a change "
+    "of the plan, or why.\n"
+    "A plan is approved at its own prompt only; no message approves "
+    "anything.\n"
+    "/undo [NUMBER]  take back what a message was taken for\n"
+    "/why [WORDS]    ask why the plan or a result is as it is\n"
+    "/plan           show the newest plan; the one that waits asks for your "
+    "decision\n"
+    "/report [RUN]   show all that was found, done and decided for an answer\n"
+    "/go [RUN]       go on with a run that was stopped, or see what it asks\n"
+    "/runs           list the runs of this conversation\n"
+    "/thread         show what was said, with numbers\n"
+    "/new            begin another conversation\n"
+    "/quit           leave (Ctrl-D, or Ctrl-C twice)\n"
+    "A message that begins with a slash: type two."
+)
+
+
 async def _help(chat: Chat, _: str) -> None:
-    _show(chat, "/help", chat.session.words["chat_help"].split("\n"))
+    _show(chat, "/help", in_language(HELP, chat.session.locale).split("\n"))
 
 
 async def _quit(chat: Chat, _: str) -> None:
@@ -284,7 +334,7 @@ async def _undo(chat: Chat, rest: str) -> None:
     number = await _to_undo(chat, rest)
     turn = await stoppable(chat.thread.undo(number, by=chat.session.by))
     if turn is None:
-        chat.tell(Exit.INTERRUPTED, chat.session.words["chat_leaves"])
+        chat.tell(Exit.INTERRUPTED, chat.session.own_text("Ctrl-C again or Ctrl-D leaves."))
         return
     if not chat.as_json:
         print_lines([safe(turn.text)])
@@ -317,7 +367,7 @@ async def _why(chat: Chat, rest: str) -> None:
         raise Refused(
             Sentence("nothing was planned here yet"), hint=Sentence("say what should be done")
         )
-    await chat.say(chat.session.words["chat_why"].format(about=rest).strip())
+    await chat.say(chat.session.own_text("why {about}?", about=rest).strip())
 
 
 async def _plan(chat: Chat, _: str) -> None:
@@ -399,7 +449,7 @@ def come_back(chat: Chat) -> list[str]:
     lang = chat.session.args.lang
     chosen = ("--lang", lang) if lang else ()
     command = chat.session.command("chat", "--thread", chat.thread.id, *chosen)
-    return [chat.session.words["come_back"], f"  {safe(command)}"]
+    return [chat.session.own_text("To come back to this conversation:"), f"  {safe(command)}"]
 
 
 COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[None]]]] = {
@@ -447,7 +497,13 @@ async def _talk(chat: Chat, first: str | None) -> int:
     )
     if editor.asks:
         await chat.show_last()
-        chat.session.tell(dim(chat.session.words["chat_begin"]))
+        chat.session.tell(
+            dim(
+                chat.session.own_text(
+                    "Say what you want. /help lists commands, Ctrl-C stops, Ctrl-D leaves."
+                )
+            )
+        )
     code = await _take_lines(chat, editor, first or "")
     chat.session.tell(*come_back(chat))
     return chat.code if code is None else code
@@ -456,7 +512,7 @@ async def _talk(chat: Chat, first: str | None) -> int:
 async def _take_lines(chat: Chat, editor: LineEditor, line: str | None) -> int | None:
     """Takes lines until the person leaves; returns the exit code, None for that of the last."""
     hit = False  # whether Ctrl-C was pressed, and nothing else since
-    words, notice = chat.session.words, ""
+    session, notice = chat.session, ""
     while True:
         try:
             if line:
@@ -465,13 +521,15 @@ async def _take_lines(chat: Chat, editor: LineEditor, line: str | None) -> int |
                 hit = chat.code == Exit.INTERRUPTED
             shown, notice = notice, ""
             line = chat.prompts.take()
-            line = line or editor.read(words["you"], notice=shown, drops=bool(chat.open))
+            line = line or editor.read(
+                session.own_text("you> "), notice=shown, drops=bool(chat.open)
+            )
             hit = False
         except KeyboardInterrupt:
             if hit or not editor.asks:
                 return Exit.INTERRUPTED
             hit, line = True, ""
-            notice = f"\n{words['chat_leaves']}\n"
+            notice = f"\n{session.own_text('Ctrl-C again or Ctrl-D leaves.')}\n"
         if line is None:
             if editor.asks:
                 chat.session.say("")

@@ -112,7 +112,13 @@ async def _approved(session: Session, run: Run, digest: str) -> Run:
     called = dict.fromkeys(step.tool for step in steps if isinstance(step, ToolStep))
     unknown = [safe(name) for name in called if name not in run.approved_tools]
     if unknown:
-        session.say(session.words["not_covered"].format(names=", ".join(unknown)))
+        session.say(
+            session.own_text(
+                "the approval does not cover how these tools are defined, since they are "
+                "not known here: {names} (--tools FILE makes them known)",
+                names=", ".join(unknown),
+            )
+        )
     return run
 
 
@@ -198,7 +204,12 @@ async def _shown(session: Session) -> int:
         print_lines(shown.lines(session, run, whole=True))
         if group[0].kind == "consent":
             words = ("answer", run.id, group_name(group), ALLOW, "--seen", digest)
-            print_lines([session.words["answer_seen"], f"  {session.command_for(run, *words)}"])
+            print_lines(
+                [
+                    session.own_text("To allow exactly this:"),
+                    f"  {session.command_for(run, *words)}",
+                ]
+            )
     return Exit.OK
 
 
@@ -314,18 +325,23 @@ def _configure_skip(parser: argparse.ArgumentParser) -> None:
 
 async def _skip(session: Session, run: Run) -> Run:
     left = await session.smith.runs.stopping.skip(run.id, session.args.step, by=session.by)
-    session.say(session.words["left_out"].format(step=safe(left.step)))
+    session.say(session.own_text("left out: {step}", step=safe(left.step)))
     if left.with_it:
         steps = ", ".join(map(safe, left.with_it))
-        session.say(session.words["left_out_with"].format(steps=steps))
+        session.say(session.own_text("and what needs it: {steps}", steps=steps))
     return await session.smith.get(run.id)
 
 
 async def _repair(session: Session, run: Run) -> Run:
     before = run.last.number if run.last else 0
     repaired = await session.smith.runs.journals.repair(run.id, by=session.by)
-    why = in_language(repaired.reason, session.words["locale"])
-    session.say(session.words["repaired"].format(number=before), f"  {safe(why)}")
+    why = in_language(repaired.reason, session.locale)
+    session.say(
+        session.own_text(
+            "The run goes on from event {number}; later events are kept separately.", number=before
+        ),
+        f"  {safe(why)}",
+    )
     return repaired
 
 

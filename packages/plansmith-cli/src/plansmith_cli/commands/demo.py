@@ -11,14 +11,14 @@ import tempfile
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, chdir, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from plansmith.engine.provenance import ALLOW
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Event, QuestionAsked, ReviewAsked
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language, language_of
 from plansmith.plan.step_events import StepDone, StepStarted
 from plansmith.review.render import plan_lines
 from plansmith.runs.changed_values import consent_values
@@ -38,7 +38,6 @@ from plansmith_cli.ui.output import bold, dim_on, print_lines
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.progress import rows
 from plansmith_cli.ui.width import wrapped
-from plansmith_cli.ui.words import Words, words_for
 from plansmith_cli.wiring import make_smith
 from plansmith_planner.settings import PlannerSettings
 
@@ -75,6 +74,9 @@ def wait_for_receipt(sender: str) -> str:
 _ANN: Final = "ann@example.org"
 _BEFORE: Final = "mail"
 _LAST: Final = "receipt"
+_REQUEST: Final = Sentence(
+    "Draw a chart of the totals by region in sales.csv, send it to Ann, and wait for her receipt"
+)
 _SOON_S: Final = 5
 _QUERY: Final = "SELECT region, SUM(amount) AS total FROM sales GROUP BY region ORDER BY region"
 
@@ -82,10 +84,10 @@ _QUERY: Final = "SELECT region, SUM(amount) AS total FROM sales GROUP BY region 
 class DemoJob:
     """A folder of its own, with a run that is planned, asked about, killed and resumed there."""
 
-    def __init__(self, root: Path, words: Words) -> None:
+    def __init__(self, root: Path, locale: str) -> None:
         self.folder = root / "demo"
         self._home = root / "home"
-        self._words = words
+        self._locale = locale
         self.run_id = ""
         for each in (self.folder, self._home):
             each.mkdir()
@@ -112,7 +114,7 @@ class DemoJob:
         home = str(self._home)
         folders = ("HOME", *(f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "STATE", "CACHE")))
         return dict.fromkeys(folders, home) | {
-            "LANG": "zh_CN.UTF-8" if self._words["locale"] == "zh" else "en_US.UTF-8",
+            "LANG": "zh_CN.UTF-8" if self._locale == "zh" else "en_US.UTF-8",
             "PLANSMITH_STORE": f"sqlite:///{self._home / 'runs.db'}",
             "PLANSMITH_MODEL": "rules",
             "PLANSMITH_OFFLINE": "1",
@@ -128,21 +130,24 @@ class DemoJob:
             tools=(self.folder / "mail.py",),
             planner=PlannerSettings(triage=False, top_k=12),
         )
-        model = ScriptedModel(draft(self._words), name="recorded")
+        model = ScriptedModel(draft(self._locale), name="recorded")
         smith = make_smith(settings, model=model, agents=(), context=())
         args = argparse.Namespace(no_input=True)
         try:
-            yield Session(smith, settings, args, self._words, TeamSmiths(smith, settings))
+            yield Session(smith, settings, args, self._locale, TeamSmiths(smith, settings))
         finally:
             await smith.close()
 
     async def planned(self, session: Session) -> Run:
         """Plans the request from the recorded draft."""
-        locale = self._words["locale"]
-        run = await session.smith.plan(self._words["demo_request"], locale=locale, by=session.by)
+        run = await session.smith.plan(
+            in_language(_REQUEST, self._locale), locale=self._locale, by=session.by
+        )
         self.run_id = run.id
         if run.plan is None or len(run.plan.steps) != len(_STEPS):
-            raise PlansmithError(self._words["demo_stopped"].format(why=run.reason or run.status))
+            raise PlansmithError(
+                self.own_text("the tour could not go on: {why}", why=run.reason or run.status)
+            )
         return run
 
     async def asked(self, session: Session) -> tuple[Run, QuestionAsked]:
@@ -152,7 +157,9 @@ class DemoJob:
         await session.smith.decide(self.run_id, approve=digest, by=session.by)
         run = await session.smith.run(self.run_id)
         if not run.questions:
-            raise PlansmithError(self._words["demo_stopped"].format(why=run.reason or run.status))
+            raise PlansmithError(
+                self.own_text("the tour could not go on: {why}", why=run.reason or run.status)
+            )
         return run, next(iter(run.questions.values()))
 
     async def allow(self, session: Session, asked: QuestionAsked) -> None:
@@ -169,7 +176,7 @@ class DemoJob:
         if not waiting.done():
             waiting.cancel()
             why = _output(process).strip()
-            raise PlansmithError(self._words["demo_stopped"].format(why=why))
+            raise PlansmithError(self.own_text("the tour could not go on: {why}", why=why))
         # What is done is printed a moment after it is written down: the tour shows it.
         told = list[str]()
         with suppress(TimeoutError):
@@ -180,7 +187,9 @@ class DemoJob:
 
     async def resumed(self) -> str:
         """Resumes the run in another process; returns what that printed."""
-        (self.folder / "receipt.txt").write_text(self._words["demo_receipt"], encoding="utf-8")
+        (self.folder / "receipt.txt").write_text(
+            self.own_text("received, thank you"), encoding="utf-8"
+        )
         process = self._started()
         await asyncio.to_thread(process.wait)
         return _output(process)
@@ -192,7 +201,7 @@ class DemoJob:
     def _started(self) -> subprocess.Popen[str]:
         # Its output is short: it fits into the pipe, so nobody has to read while it runs.
         return subprocess.Popen(  # noqa: S603 - this program itself
-            [sys.executable, "-m", *self.command().split(), "--no-input"],
+            [sys.executable, "-m", "plansmith_cli", *self.command().split()[1:], "--no-input"],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -219,10 +228,18 @@ class DemoJob:
 
     def _when(self, event: Event | None, crash: int, *, cut: bool) -> str:
         if event is None:
-            return self._words["failed"]
+            return self.own_text("failed")
         if event.number <= crash:
-            return self._words["demo_before"]
-        return self._words["demo_again" if cut else "demo_after"]
+            return self.own_text("done before the crash, not repeated")
+        return self.own_text(
+            "cut off by the crash; it only reads, so it was made again"
+            if cut
+            else "done after the crash"
+        )
+
+    def own_text(self, text: str, /, **fields: Any) -> str:
+        """Returns a sentence in the language of the tour."""
+        return in_language(Sentence(text, **fields), self._locale)
 
     def outbox(self) -> Sequence[str]:
         """Returns the mails that were sent."""
@@ -246,27 +263,51 @@ def _output(process: subprocess.Popen[str]) -> str:
 _STEPS: Final = ("totals", "chart", _BEFORE, _LAST, "answer")
 
 
-def draft(words: Words) -> dict[str, Json]:
+def draft(locale: str) -> dict[str, Json]:
     """Returns what a model answered when the demo was recorded."""
     steps: list[Json] = [
-        _step("totals", words, "tables.sql", {"query": _QUERY}),
+        _step(
+            "totals",
+            in_language(Sentence("Add up the sales of each region"), locale),
+            "tables.sql",
+            {"query": _QUERY},
+        ),
         _step(
             "chart",
-            words,
+            in_language(Sentence("Draw the chart"), locale),
             "charts.draw",
             {"kind": "bar", "rows": "{{totals.rows}}", "x": "region", "path": "totals.svg"},
         ),
-        _step("mail", words, "send_mail", {"to": _ANN, "attachment": "totals.svg"}, "chart"),
-        _step(_LAST, words, "wait_for_receipt", {"sender": _ANN}, "mail"),
-        {"id": "answer", "say": words["demo_answer"].format(receipt="{{receipt}}")},
+        _step(
+            "mail",
+            in_language(Sentence("Send the chart to Ann"), locale),
+            "send_mail",
+            {"to": _ANN, "attachment": "totals.svg"},
+            "chart",
+        ),
+        _step(
+            _LAST,
+            in_language(Sentence("Wait for the receipt"), locale),
+            "wait_for_receipt",
+            {"sender": _ANN},
+            "mail",
+        ),
+        {
+            "id": "answer",
+            "say": in_language(
+                Sentence(
+                    "totals.svg is drawn and sent; Ann wrote: {receipt}", receipt="{{receipt}}"
+                ),
+                locale,
+            ),
+        },
     ]
-    return {"goal": words["demo_request"], "steps": steps}
+    return {"goal": in_language(_REQUEST, locale), "steps": steps}
 
 
 def _step(
-    name: str, words: Words, tool: str, inputs: dict[str, Json], *after: str
+    name: str, title: str, tool: str, inputs: dict[str, Json], *after: str
 ) -> dict[str, Json]:
-    title = words[f"demo_title_{name}"]
     step: dict[str, Json] = {"id": name, "title": title, "tool": tool, "inputs": inputs}
     if after:
         step["after"] = [*after]
@@ -282,9 +323,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _main(args: argparse.Namespace) -> int:
-    tour = _Tour(args.lang or own_locale())
+    tour = _Tour(language_of(args.lang or own_locale()))
     with tempfile.TemporaryDirectory(prefix="plansmith-demo-") as root:
-        job = DemoJob(Path(root).resolve(), tour.words)
+        job = DemoJob(Path(root).resolve(), tour.locale)
         try:
             with job.inside():
                 asyncio.run(tour.shown(job))
@@ -298,12 +339,19 @@ class _Tour:
     """Shows the job act by act; on a terminal a key goes on."""
 
     def __init__(self, locale: str) -> None:
-        self.words = words_for(locale)
+        self.locale = locale
         self._waits = sys.stdin.isatty() and sys.stdout.isatty()
 
     async def shown(self, job: DemoJob) -> None:
         """Shows all acts of the tour."""
-        self._prose("demo_begin")
+        self._prose(
+            Sentence(
+                "A tour of a minute. It works in a folder of its own, which is deleted "
+                "at the end: nothing of yours is read or changed, and there is no "
+                "network. Only the model's answer was recorded before; all else happens "
+                "now."
+            )
+        )
         async with job.session() as session:
             await self._plan(job, session)
             await self._review(job, session)
@@ -313,75 +361,114 @@ class _Tour:
             await self._resume(job, session)
 
     async def _plan(self, job: DemoJob, session: Session) -> None:
-        self._act("demo_plan", "demo_asked")
-        print_lines(["", f"  “{self.words['demo_request']}”", ""])
+        self._act(
+            Sentence("1/5 A request becomes a plan"),
+            Sentence("In the folder: sales.csv, and two tools of our own in mail.py. You ask:"),
+        )
+        print_lines(["", f"  “{in_language(_REQUEST, self.locale)}”", ""])
         run = await job.planned(session)
         if run.plan is not None:
-            lines = plan_lines(run.plan, locale=self.words["locale"])
+            lines = plan_lines(run.plan, locale=self.locale)
             print_lines(f"  {line}".rstrip() for line in lines)
-        self._prose("demo_checked")
+        self._prose(
+            Sentence(
+                "A model drafted it. Plansmith checked every step: the tools, their "
+                "arguments, what flows from step to step."
+            )
+        )
         self._wait()
 
     async def _review(self, job: DemoJob, session: Session) -> None:
-        self._act("demo_review")
+        self._act(Sentence("2/5 You approve exactly this plan"))
         run = await session.smith.get(job.run_id)
         events = await session.smith.store.events(job.run_id)
         asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
         print_lines(self._reasons(run, asked[-1].reasons if asked else ()))
-        self._prose("demo_hash")
+        self._prose(
+            Sentence(
+                "Nothing has run so far. Your yes is bound to the hash: if a step "
+                "changes, you are asked again. (The tour says yes.)"
+            )
+        )
         self._wait()
 
     def _reasons(self, run: Run, reasons: Iterable[str]) -> Iterator[str]:
         yield ""
-        yield f"  {self.words['review']}"
+        yield f"  {self.own_text('This plan waits for your approval.')}"
         for each in reasons:
-            yield f"    ! {safe(in_language(each, self.words['locale']))}"
+            yield f"    ! {safe(in_language(each, self.locale))}"
         if run.plan is not None:
-            yield f"    {self.words['hash'].format(hash=run.plan.hash)}"
+            yield f"    {self.own_text('hash {hash}', hash=run.plan.hash)}"
 
     async def _consent(self, job: DemoJob, session: Session) -> None:
-        self._act("demo_consent")
+        self._act(Sentence("3/5 It runs, and asks before data is written"))
         run, asked = await job.asked(session)
         self._progress(run, session)
         values = await consent_values(session.smith.store, asked)
-        effects = [*preview_lines(await preview_of(session, run, asked), session.words)]
+        effects = [*preview_lines(await preview_of(session, run, asked), session.locale)]
         print_lines(f"  {line}" for line in question_lines(asked, session, run, values, effects))
-        self._prose("demo_values")
+        self._prose(
+            Sentence(
+                "The totals were not known when you approved. Before they go into a "
+                "file, you see them. (The tour allows it.)"
+            )
+        )
         self._wait()
         await job.allow(session, asked)
 
     async def _crash(self, job: DemoJob, session: Session) -> None:
-        self._act("demo_crash")
+        self._act(Sentence("4/5 The power fails"))
         self._printed(job, await job.killed(session))
-        self._prose("demo_killed")
+        self._prose(
+            Sentence(
+                "The chart is drawn and the mail is sent. While it waits for the "
+                "receipt, the process is killed with kill -9."
+            )
+        )
         self._wait()
 
     async def _resume(self, job: DemoJob, session: Session) -> None:
-        self._act("demo_resume")
+        self._act(Sentence("5/5 It goes on, and repeats no change"))
         crash = len(list(await session.smith.store.events(job.run_id)))
         self._printed(job, await job.resumed())
-        self._prose("demo_proof")
+        self._prose(
+            Sentence("The journal tells what happened to each step, before and after the crash:")
+        )
         for name, when in await job.story(session, crash):
             print_lines([f"  {name:<8}  {when}"])
         mails = job.outbox()
-        print_lines(["", *wrapped(self.words["demo_outbox"].format(count=len(mails)))])
+        print_lines(
+            [
+                "",
+                *wrapped(
+                    self.own_text(
+                        "outbox.txt has {count} mail. Had the crash hit the sending itself, you "
+                        "would have been asked: nobody could know.",
+                        count=len(mails),
+                    )
+                ),
+            ]
+        )
 
     def end(self) -> None:
         """Names the commands to go on with."""
-        words = self.words
-        question = command_line("ask", words["demo_next_question"], "--yes-read-only")
+        question = command_line(
+            "ask",
+            self.own_text("Which files here mention invoices?"),
+            "--yes-read-only",
+        )
         commands = {
-            question: words["demo_next_ask"],
-            command_line("model", "pull"): words["demo_next_model"],
-            command_line("serve"): words["demo_next_serve"],
+            question: self.own_text("a first question; it only reads"),
+            command_line("model", "pull"): self.own_text("a model that plans on this machine"),
+            command_line("serve"): self.own_text("the same in the browser"),
         }
-        print_lines(["", words["demo_end"]])
+        print_lines(["", self.own_text("That was all. Now with your own files:")])
         for command, about in commands.items():
             print_lines([f"  {command}", dim_on(sys.stdout, f"      {about}")])
 
     def _progress(self, run: Run, session: Session) -> None:
         now = session.smith.runs.journals.clock.now()
-        found = rows(run, now=now, words=self.words)
+        found = rows(run, now=now, locale=self.locale)
         print_lines(["", *(f"  {row.text}" for row in found), ""])
 
     def _printed(self, job: DemoJob, output: str) -> None:
@@ -390,18 +477,22 @@ class _Tour:
         print_lines(["", f"  $ {job.command()}", *lines])
 
     def _act(self, title: str, *texts: str) -> None:
-        print_lines(["", bold(self.words[title])])
+        print_lines(["", bold(in_language(title, self.locale))])
         for each in texts:
-            print_lines(wrapped(self.words[each]))
+            print_lines(wrapped(in_language(each, self.locale)))
 
-    def _prose(self, name: str) -> None:
-        print_lines(["", *wrapped(self.words[name])])
+    def _prose(self, text: str) -> None:
+        print_lines(["", *wrapped(in_language(text, self.locale))])
+
+    def own_text(self, text: str, /, **fields: Any) -> str:
+        """Returns a sentence in the language of the tour."""
+        return in_language(Sentence(text, **fields), self.locale)
 
     def _wait(self) -> None:
         """Waits for a key on a terminal; q leaves the tour."""
         if not self._waits:
             return
-        key = read_key(dim_on(sys.stdout, self.words["demo_key"]))
+        key = read_key(dim_on(sys.stdout, self.own_text("— Enter goes on, q ends —")))
         sys.stdout.write("\r\x1b[2K")
         if key.lower() == "q":
             raise _Left

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from plansmith.errors import Misconfigured, ModelFailed, Refused
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence, with_hint
+from plansmith.plan.sentence import Sentence, in_language, with_hint
 from plansmith.text import padded, safe
 from plansmith_cli.command_table import Command
 from plansmith_cli.config import Settings
@@ -26,7 +26,7 @@ from plansmith_cli.extras import has_runtime, install_runtime, missing_runtime
 from plansmith_cli.options import add_json
 from plansmith_cli.questions import agrees, ask_line, read_choice
 from plansmith_cli.ui.output import print_as, print_json, print_lines
-from plansmith_cli.ui.words import Words, own, own_text
+from plansmith_cli.ui.words import own, own_text, tell
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.model.download import pull_local, pull_remote
 from plansmith_desk.model.drafting import DraftingModel
@@ -47,7 +47,7 @@ from plansmith_planner.models.choose import choose, is_offline
 _STEP: Final = 10  # percent between two lines of progress where there is no terminal
 
 
-def offer_model(args: argparse.Namespace, settings: Settings, words: Words) -> None:
+def offer_model(args: argparse.Namespace, settings: Settings, locale: str) -> None:
     """Offers to download the embedded model if there is no other model.
 
     Downloads with `--yes` or after a yes on the terminal; a no is remembered.
@@ -60,14 +60,14 @@ def offer_model(args: argparse.Namespace, settings: Settings, words: Words) -> N
         return
     model = known_model("")
     try:
-        if pull_local(model, models, tell=tell) is None and _is_wanted(args, model, models, words):
+        if pull_local(model, models, tell=tell) is None and _is_wanted(args, model, models, locale):
             fetch_model(model, models)
     except Refused as refused:
         tell(with_hint(refused.message, refused.hint))
 
 
 def _is_wanted(
-    args: argparse.Namespace, model: KnownModel, models: ModelFolder, words: Words
+    args: argparse.Namespace, model: KnownModel, models: ModelFolder, locale: str
 ) -> bool:
     if is_offline(os.environ):
         return False
@@ -78,9 +78,16 @@ def _is_wanted(
     silent = any(given.get(name) for name in ("no_input", "jsonl"))
     if silent or models.is_declined or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    tell(words["no_model"])
+    tell(
+        in_language(
+            Sentence(
+                "There is no language model to plan with: no key, no server, none on this machine."
+            ),
+            locale,
+        )
+    )
     tell(about_fetching(model, models))
-    typed = ask_line(words["fetch"])
+    typed = ask_line(in_language(Sentence("Fetch it now? [Y/n] "), locale))
     if typed is None or read_choice(typed).kind == "no":
         models.decline()
         return False
@@ -106,12 +113,6 @@ def fetch_model(model: KnownModel, models: ModelFolder) -> Path:
     """Downloads a model; shows the progress on stderr."""
     with _DownloadProgress() as progress:
         return pull_remote(model, models, tell=tell, progress=progress)
-
-
-def tell(text: str) -> None:
-    """Writes a line to stderr."""
-    sys.stderr.write(f"{safe(own(text))}\n")
-    sys.stderr.flush()
 
 
 def size_text(count: int) -> str:

@@ -38,6 +38,7 @@ from plansmith_cli.options import add_store, warn
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui.output import load_plan, print_json, print_lines, read_file
 from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.words import tell
 from plansmith_cli.wiring import known_agents, make_tools, python_tools
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.reply import Parsed, parse_value, plan_fit
@@ -316,8 +317,7 @@ def print_foreign(
 
 def _print_problems(problems: Sequence[Problem]) -> None:
     if problems:
-        sys.stderr.writelines(f"{line}\n" for line in problem_lines(problems, own_locale()))
-        sys.stderr.flush()
+        tell(*problem_lines(problems, own_locale()))
 
 
 CHECK = Command(_configure_check, _check)

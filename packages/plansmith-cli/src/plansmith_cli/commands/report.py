@@ -43,7 +43,7 @@ async def _main(session: Session) -> int:
     args = session.args
     run = await session.find(args.run)
     session.use_language_of((await session.journals.listed(run))[0])
-    locale = session.words["locale"]
+    locale = session.locale
     report = await load_report(session.smith.store, run, locale=locale)
     form = "json" if args.json else str(args.format)
     if form == "html":

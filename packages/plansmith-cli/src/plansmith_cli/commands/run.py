@@ -19,14 +19,13 @@ from plansmith_cli.commands.plans import add_dialect, load_foreign
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.describe import continued_lines, run_json, waiting_lines
-from plansmith_cli.ending import finish
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.interactive import Watcher, interrupts, is_new, run_interactively
+from plansmith_cli.interactive import Watcher, finish, interrupts, is_new, run_interactively
 from plansmith_cli.options import add_detail, add_parts, add_running, add_store_alone
 from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, session_command
 from plansmith_cli.ui.output import load_plan, print_json
 from plansmith_cli.ui.progress import ticking
-from plansmith_cli.ui.words import error_text
+from plansmith_cli.ui.words import error_text, status_word
 
 _LOOKED_AT: Final = 200
 _TO_RETRY: Final = (RunStatus.FAILED, RunStatus.PARTLY_DONE, RunStatus.CANCELLED)
@@ -82,7 +81,7 @@ def _go(args: argparse.Namespace) -> int:
             return await _resume_all(session)
         name = args.run or await _waiting_run(session)
         if not name:
-            session.say(session.words["none_waits"])
+            session.say(session.own_text("no run of this folder waits for you"))
             return Exit.OK
         return await _go_on(session, await session.run(name))
 
@@ -106,7 +105,8 @@ async def _go_on(session: Session, run: Run) -> int:
         await finish(session, run)
         if run.status in _TO_RETRY and not has_no_plan(run):
             session.tell(
-                session.words["once_more"], f"  {session.command('runs', 'retry', run.id)}"
+                session.own_text("To try again from what is done:"),
+                f"  {session.command('runs', 'retry', run.id)}",
             )
         return exit_of(run)
     if is_new(run) and session.has_person:
@@ -128,7 +128,7 @@ async def _take_over(session: Session, run: Run) -> None:
         taken = Sentence(
             "taken over from {process}: what it was calling may have taken effect", process=process
         )
-        session.say(safe(in_language(taken, session.words["locale"])))
+        session.say(safe(in_language(taken, session.locale)))
 
 
 async def _resume_all(session: Session) -> int:
@@ -136,12 +136,12 @@ async def _resume_all(session: Session) -> int:
     runs = await session.smith.runs.resume_all(busy=busy.append)
     for smith in await session.teams_of_open_runs():
         runs += await smith.runs.resume_all(busy=busy.append)
-    locale = session.words["locale"]
+    locale = session.locale
     session.say(*dict.fromkeys(safe(error_text(each, locale)) for each in busy))
     if session.args.json:
         print_json([run_json(run, session) for run in runs])
     for run in runs:
-        session.tell(f"{run.id}  {session.words[run.status.value]}")
+        session.tell(f"{run.id}  {status_word(run.status, session.locale)}")
         session.say(*waiting_lines(run, session))
     left = Exit.WAITING if busy else Exit.OK
     return max((exit_of(run) for run in runs), default=left)
@@ -195,7 +195,10 @@ def _configure_watch(parser: argparse.ArgumentParser) -> None:
 async def _watch(session: Session) -> int:
     run = await session.run(session.args.run)
     if not run.status.over:
-        session.tell(session.words["watching"], f"  {session.command('go', run.id)}")
+        session.tell(
+            session.own_text("Following a run of another process. If that process has ended:"),
+            f"  {session.command('go', run.id)}",
+        )
     return await _follow(session, run)
 
 

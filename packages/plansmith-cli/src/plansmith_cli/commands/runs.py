@@ -67,7 +67,9 @@ async def _main(session: Session) -> int:
         length = shortest({*ids, *await lists.beside(ids)})
         print_lines(_table(runs, length, session))
     else:
-        session.say(session.words["no_such_runs" if args.status else "no_runs"])
+        session.say(
+            session.own_text("no run has this status" if args.status else "there are no runs")
+        )
     return Exit.OK
 
 
@@ -82,7 +84,7 @@ def _place(run: RunSummary, here: str) -> str:
 
 
 def _table(runs: Sequence[RunSummary], length: int, session: Session) -> list[str]:
-    here, locale = session.journals.folder, session.words["locale"]
+    here, locale = session.journals.folder, session.locale
     return [
         f"{run.run[:length]}  {padded(_status(run, locale), 11)}  {_share(run):>5}"
         f"  {_began(run):<16}  {clip(safe(run.request or run.damage), 80)}{_place(run, here)}"
@@ -162,7 +164,7 @@ async def _show_run(session: Session) -> int:
     if args.json:
         print_json(describe.run_json(run, session))
     elif args.graph and run.plan is not None:
-        sys.stdout.write(draw.tree(run.plan, session.words["locale"]))
+        sys.stdout.write(draw.tree(run.plan, session.locale))
     else:
         print_lines(describe.run_lines(run, session))
         session.say(*describe.waiting_lines(run, session))

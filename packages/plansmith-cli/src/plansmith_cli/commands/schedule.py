@@ -34,9 +34,8 @@ from plansmith_cli.commands.schedule_view import (
     schedules_json,
 )
 from plansmith_cli.commands.templates import pairs, typed_value
-from plansmith_cli.ending import finish
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.interactive import interrupts
+from plansmith_cli.interactive import finish, interrupts
 from plansmith_cli.options import (
     add_json,
     add_parts,
@@ -46,9 +45,8 @@ from plansmith_cli.options import (
     settings_of,
 )
 from plansmith_cli.session import Session, exit_of, in_session
-from plansmith_cli.ui.output import load_plan, print_json, print_lines
+from plansmith_cli.ui.output import load_plan, print_as, print_json, print_lines
 from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.words import words_for
 from plansmith_planner.language.recurrence import recurrence
 
 _NAMES: Final = "add|list|show|change|pause|resume|run-now|backfill|remove|history|next|keep"
@@ -220,11 +218,9 @@ def _next_of_times(args: argparse.Namespace) -> int:
 
 
 def _print_times(args: argparse.Namespace, times: list[datetime], timing: Timing) -> None:
-    if args.json:
-        print_json([instant(at) for at in times])
-    else:
-        words = words_for(own_locale())
-        print_lines(f"{instant(at)}  {local(at, timing.timezone, words)}" for at in times)
+    locale = own_locale()
+    lines = (f"{instant(at)}  {local(at, timing.timezone, locale)}" for at in times)
+    print_as(args, [instant(at) for at in times], lines)
 
 
 async def _next(session: Session) -> int:
@@ -237,8 +233,8 @@ async def _next(session: Session) -> int:
             schedule.timing, after=after, anchor=schedule.created, count=max(args.count, 0)
         )
     if schedule.paused and not times:
-        why = safe(in_language(schedule.reason, session.words["locale"]))
-        session.say(f"{session.words['paused']}: {why}")
+        why = safe(in_language(schedule.reason, session.locale))
+        session.say(f"{session.own_text('paused')}: {why}")
     _print_times(args, times, schedule.timing)
     return Exit.OK
 
@@ -263,14 +259,14 @@ async def _add(session: Session) -> int:
     if args.anew:
         fields = offer.fields | behaviour_of(args)
         schedule = await session.smith.schedules.create(**fields, by=session.by)
-        return _print_change(session, schedule, "schedule_added")
+        return _print_change(session, schedule, "added")
     if not await confirmed(session, offer):
         return print_waiting(session, offer)
     made = await create_approved(session, offer, **behaviour_of(args))
     if args.json:
         print_json(schedules_json(made))
         return Exit.OK
-    return [_print_change(session, each, "schedule_added") for each in made][-1]
+    return [_print_change(session, each, "added") for each in made][-1]
 
 
 def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timing]:
@@ -281,10 +277,12 @@ def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timi
         raise Misconfigured(
             why, hint=Sentence('such as "every weekday at 9 …", or --cron, --daily, --every, --at')
         )
-    timing = in_language(found.timing.sentence, session.words["locale"])
+    timing = in_language(found.timing.sentence, session.locale)
     more = f" {found.assumed}" if found.assumed else ""
-    told = session.words["schedule_understood"]
-    session.say(told.format(words=safe(found.words), timing=timing, more=more))
+    told = session.own_text(
+        "understood: {words}: {timing}{more}", words=safe(found.words), timing=timing, more=more
+    )
+    session.say(told)
     if not found.rest:
         raise Misconfigured(
             Sentence("the request does not say what to do"), hint=Sentence("add it")
@@ -322,11 +320,21 @@ def _print_change(session: Session, schedule: Schedule, change: str) -> int:
     if session.args.json:
         print_json(schedule_json(schedule))
         return Exit.OK
-    timing = in_language(schedule.timing.sentence, session.words["locale"])
-    session.say(session.words[change].format(name=safe(schedule.name), timing=timing))
-    if change == "schedule_added":
+    timing = in_language(schedule.timing.sentence, session.locale)
+    fields = {"name": safe(schedule.name), "timing": timing}
+    told = {
+        "added": Sentence("saved schedule {name}: {timing}", **fields),
+        "changed": Sentence("changed schedule {name}: {timing}", **fields),
+        "paused": Sentence("paused schedule {name}: {timing}", **fields),
+        "resumed": Sentence("resumed schedule {name}: {timing}", **fields),
+        "removed": Sentence("removed schedule {name}: {timing}", **fields),
+    }
+    session.say(in_language(told[change], session.locale))
+    if change == "added":
         command = session.command("schedule", "keep")
-        session.say(session.words["schedule_fires"].format(command=command))
+        session.say(
+            session.own_text("{command} fires it; so does plansmith serve", command=command)
+        )
     return Exit.OK
 
 
@@ -336,9 +344,9 @@ async def _list(session: Session) -> int:
         print_json([schedule_json(each) for each in found])
     elif found:
         here = session.smith.runs.journals.folder
-        print_lines(list_lines(found, here, words=session.words))
+        print_lines(list_lines(found, here, locale=session.locale))
     else:
-        session.say(session.words["schedule_none"])
+        session.say(session.own_text("no schedules; plansmith schedule add makes one"))
     return Exit.OK
 
 
@@ -350,9 +358,9 @@ async def _show(session: Session) -> int:
         history: list[Json] = [fire_json(each) for each in fires]
         print_json(schedule_json(schedule, count=5) | {"history": history})
         return Exit.OK
-    print_lines(schedule_lines(schedule, words=session.words))
+    print_lines(schedule_lines(schedule, locale=session.locale))
     if fires:
-        print_lines(["", *fire_lines(fires, schedule.timing.timezone, words=session.words)])
+        print_lines(["", *fire_lines(fires, schedule.timing.timezone, locale=session.locale)])
     return Exit.OK
 
 
@@ -373,23 +381,23 @@ async def _change(session: Session) -> int:
         hint = "plansmith schedule change -h"
         raise Misconfigured(Sentence("no change is given"), hint=hint)
     after = await smith.schedules.change(schedule.id, timing=timing, by=session.by, **changes)
-    return _print_change(session, after, "schedule_changed")
+    return _print_change(session, after, "changed")
 
 
 async def _pause(session: Session) -> int:
     args = session.args
     after = await session.smith.schedules.pause(args.name, reason=args.reason, by=session.by)
-    return _print_change(session, after, "schedule_paused")
+    return _print_change(session, after, "paused")
 
 
 async def _resume(session: Session) -> int:
     after = await session.smith.schedules.resume(session.args.name)
-    return _print_change(session, after, "schedule_resumed")
+    return _print_change(session, after, "resumed")
 
 
 async def _remove(session: Session) -> int:
     after = await session.smith.schedules.remove(session.args.name)
-    return _print_change(session, after, "schedule_removed")
+    return _print_change(session, after, "removed")
 
 
 async def _run_now(session: Session) -> int:
@@ -412,7 +420,12 @@ async def _backfill(session: Session) -> int:
     if args.json:
         print_json([fire_json(each) for each in fires])
     else:
-        session.say(session.words["schedule_queued"].format(count=len(fires)))
+        session.say(
+            session.own_text(
+                "{count} fires queued; plansmith schedule keep starts them in order",
+                count=len(fires),
+            )
+        )
     return Exit.OK
 
 
@@ -422,7 +435,7 @@ async def _history(session: Session) -> int:
     if session.args.json:
         print_json([fire_json(each) for each in fires])
     else:
-        print_lines(fire_lines(fires, schedule.timing.timezone, words=session.words))
+        print_lines(fire_lines(fires, schedule.timing.timezone, locale=session.locale))
     return Exit.OK
 
 
@@ -450,12 +463,12 @@ async def _keep_once(session: Session) -> int:
     if session.args.json:
         print_json(printed)
     elif not printed:
-        session.say(session.words["schedule_not_due"])
+        session.say(session.own_text("nothing is due"))
     return next((code for code in _WORST if code in codes), max(codes))
 
 
 def _fire_line(session: Session, schedule: Schedule, fire: Fire) -> str:
-    locale = session.words["locale"]
+    locale = session.locale
     note = f": {clip(safe(in_language(fire.note, locale)), 200)}" if fire.note else ""
     state = in_language(Sentence(f"fire.{fire.state.value}"), locale)
     return f"{safe(schedule.name)}: {state}{note}  {fire.run}".rstrip()
@@ -482,7 +495,9 @@ async def _keep(session: Session) -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, hits.put_nowait, None)
         keeping = asyncio.ensure_future(smith.schedules.keep(look_s=max(session.args.look, 0.1)))
         hit = asyncio.ensure_future(hits.get())
-        session.say(session.words["schedule_keeps"])
+        session.say(
+            session.own_text("firing schedules; Ctrl-C stops, and open runs can be resumed later")
+        )
         await asyncio.wait([keeping, hit], return_when=asyncio.FIRST_COMPLETED)
         for each in (keeping, hit):
             each.cancel()

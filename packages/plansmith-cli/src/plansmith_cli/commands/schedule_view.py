@@ -21,7 +21,6 @@ from plansmith_cli.exit_codes import Exit
 from plansmith_cli.questions import agrees, ask_line, read_choice
 from plansmith_cli.session import Session
 from plansmith_cli.ui.output import print_json
-from plansmith_cli.ui.words import Words
 
 
 def instant(at: datetime) -> str:
@@ -30,10 +29,11 @@ def instant(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec=kept).replace("+00:00", "Z")
 
 
-def local(at: datetime, zone: str, words: Words) -> str:
+def local(at: datetime, zone: str, locale: str) -> str:
     """Formats a time in a time zone."""
     there = at.astimezone(zone_of(zone))
-    return f"{words['weekdays'].split()[there.weekday()]} {there:%Y-%m-%d %H:%M} {zone}"
+    days = in_language(Sentence("Mon Tue Wed Thu Fri Sat Sun"), locale).split()
+    return f"{days[there.weekday()]} {there:%Y-%m-%d %H:%M} {zone}"
 
 
 def coming(schedule: Schedule, count: int) -> list[datetime]:
@@ -84,70 +84,91 @@ def fire_json(fire: Fire) -> dict[str, Json]:
     }
 
 
-def list_lines(schedules: Sequence[Schedule], here: str = "", *, words: Words) -> Iterator[str]:
+def list_lines(schedules: Sequence[Schedule], here: str = "", *, locale: str) -> Iterator[str]:
     """Yields one line per schedule, with its folder if that is another one."""
     names = [clip(safe(each.name), 40) for each in schedules]
     width = max(map(text_width, names))
     for name, each in zip(names, schedules, strict=True):
-        times = [local(at, each.timing.timezone, words) for at in coming(each, 1)]
-        why = safe(in_language(each.reason, words["locale"]))
-        when = words["schedule_next"].format(time=times[0]) if times else why
-        timing = safe(in_language(each.timing.sentence, words["locale"]))
-        state = padded(_state(each.state, words), 6)
-        place = f"  {_folder(each, words)}" if each.folder not in ("", here) else ""
+        times = [local(at, each.timing.timezone, locale) for at in coming(each, 1)]
+        why = safe(in_language(each.reason, locale))
+        when = in_language(Sentence("next {time}", time=times[0]), locale) if times else why
+        timing = safe(in_language(each.timing.sentence, locale))
+        state = padded(_state(each.state, locale), 6)
+        place = f"  {_folder(each, locale)}" if each.folder not in ("", here) else ""
         yield f"{padded(name, width)}  {state}  {timing}  {clip(when, 80)}{place}"
 
 
-def _state(name: str, words: Words) -> str:
-    return in_language(Sentence(f"fire.{name}"), words["locale"])
+def _state(name: str, locale: str) -> str:
+    return in_language(Sentence(f"fire.{name}"), locale)
 
 
-def _folder(schedule: Schedule, words: Words) -> str:
-    return words["schedule_in"].format(folder=safe(schedule.folder))
+def _folder(schedule: Schedule, locale: str) -> str:
+    return in_language(Sentence("fires in {folder}", folder=safe(schedule.folder)), locale)
 
 
-def schedule_lines(schedule: Schedule, *, words: Words) -> Iterator[str]:
+def schedule_lines(schedule: Schedule, *, locale: str) -> Iterator[str]:
     """Yields the lines of `plansmith schedule show`."""
-    timing = safe(in_language(schedule.timing.sentence, words["locale"]))
-    yield f"{safe(schedule.name)}: {_state(schedule.state, words)}, {timing}"
-    yield from (f"  {line}" for line in _about(schedule, words))
+    timing = safe(in_language(schedule.timing.sentence, locale))
+    yield f"{safe(schedule.name)}: {_state(schedule.state, locale)}, {timing}"
+    yield from (f"  {line}" for line in _about(schedule, locale))
     yield ""
     if schedule.plan is not None:
-        yield from plan_lines(schedule.plan, locale=words["locale"])
+        yield from plan_lines(schedule.plan, locale=locale)
     elif schedule.template:
-        yield words["schedule_template"].format(name=safe(schedule.template))
+        yield in_language(Sentence("template {name}", name=safe(schedule.template)), locale)
     else:
-        yield words["schedule_anew"].format(request=clip(safe(schedule.request), 200))
+        yield in_language(
+            Sentence(
+                "planned anew each time: {request}", request=clip(safe(schedule.request), 200)
+            ),
+            locale,
+        )
 
 
-def _about(schedule: Schedule, words: Words) -> Iterator[str]:
+def _about(schedule: Schedule, locale: str) -> Iterator[str]:
     if schedule.reason:
-        yield clip(safe(in_language(schedule.reason, words["locale"])), 200)
+        yield clip(safe(in_language(schedule.reason, locale)), 200)
     who, made = safe(schedule.by) or "?", instant(schedule.created)
-    yield words["schedule_made"].format(id=schedule.id, who=who, time=made)
+    yield in_language(
+        Sentence("{id}, made by {who} at {time}", id=schedule.id, who=who, time=made), locale
+    )
     if schedule.folder:
-        yield _folder(schedule, words)
+        yield _folder(schedule, locale)
     how = {"overlap": schedule.overlap, "missed": schedule.missed}
-    yield words["schedule_behaviour"].format(**how, count=schedule.max_failures)
+    yield in_language(
+        Sentence(
+            "overlap {overlap}, missed {missed}, paused after {count} failures in a row",
+            **how,
+            count=schedule.max_failures,
+        ),
+        locale,
+    )
     limits = ", ".join(f"{name} {value}" for name, value in schedule.budget.to_json().items())
     if limits:
-        yield words["schedule_limits"].format(limits=limits)
+        yield in_language(Sentence("each fire may take {limits}", limits=limits), locale)
     if schedule.approved:
         who = safe(schedule.approved_by) or "?"
-        yield words["schedule_approved"].format(hash=schedule.approved, who=who)
+        yield in_language(
+            Sentence(
+                "runs unattended as plan {hash}, approved by {who}", hash=schedule.approved, who=who
+            ),
+            locale,
+        )
     for at in coming(schedule, 5):
-        yield words["schedule_next"].format(time=local(at, schedule.timing.timezone, words))
+        yield in_language(
+            Sentence("next {time}", time=local(at, schedule.timing.timezone, locale)), locale
+        )
 
 
-def fire_lines(fires: Sequence[Fire], zone: str, *, words: Words) -> Iterator[str]:
+def fire_lines(fires: Sequence[Fire], zone: str, *, locale: str) -> Iterator[str]:
     """Yields one line per fire."""
     for fire in fires:
-        why = in_language(fire.note, words["locale"])
+        why = in_language(fire.note, locale)
         note = f"  {clip(safe(why), 120)}" if fire.note else ""
-        kind = "" if fire.kind == "due" else f" ({_state(fire.kind.value, words)})"
+        kind = "" if fire.kind == "due" else f" ({_state(fire.kind.value, locale)})"
         run = f"  {fire.run}" if fire.run else ""
-        state = _state(fire.state.value, words)
-        yield f"{local(fire.due, zone, words)}  {state}{kind}{run}{note}"
+        state = _state(fire.state.value, locale)
+        yield f"{local(fire.due, zone, locale)}  {state}{kind}{run}{note}"
 
 
 def schedules_json(made: Sequence[Schedule]) -> Json:
@@ -198,20 +219,20 @@ async def confirmed(session: Session, offer: Offer) -> bool:
     if given == offer.plan.hash:
         return True
     if given:
-        session.say(
-            in_language(
-                Sentence("--approve-plan names another plan: this one is not approved"),
-                session.words["locale"],
-            )
-        )
+        session.say(session.own_text("--approve-plan names another plan: this one is not approved"))
     if session.has_person:
-        return agrees(session.words["schedule_ask"])
+        return agrees(
+            session.own_text("Run this plan unattended at these times? y = yes, Enter = not now: ")
+        )
     return False
 
 
 def print_waiting(session: Session, offer: Offer) -> int:
     """Says that the schedule needs approval, and how to give it."""
-    session.say(session.words["schedule_waits"], f"  {safe(_approve_command(session, offer))}")
+    session.say(
+        session.own_text("Nothing is scheduled without your approval of this plan:"),
+        f"  {safe(_approve_command(session, offer))}",
+    )
     if vars(session.args).get("json"):
         now = session.smith.runs.journals.clock.now()
         shown: list[dict[str, Json]] = [
@@ -236,17 +257,17 @@ def _approve_command(session: Session, offer: Offer) -> str:
 
 
 def _lines(session: Session, offer: Offer) -> Iterator[str]:
-    yield from plan_lines(offer.plan, locale=session.words["locale"])
+    yield from plan_lines(offer.plan, locale=session.locale)
     yield ""
     now = session.smith.runs.journals.clock.now()
     for timing, plan in offer.parts:
         assert timing is not None  # noqa: S101
         steps = f"{', '.join(safe(step.id) for step in plan.steps)}: " if offer.is_several else ""
-        when = safe(in_language(timing.sentence, session.words["locale"]))
-        yield steps + session.words["schedule_is"].format(timing=when)
+        when = safe(in_language(timing.sentence, session.locale))
+        yield steps + session.own_text("It would run unattended, {timing}; next:", timing=when)
         for at in next_fires(timing, after=now, count=3):
-            yield f"  {local(at, timing.timezone, session.words)}"
-    yield f"  {session.words['hash'].format(hash=offer.plan.hash)}"
+            yield f"  {local(at, timing.timezone, session.locale)}"
+    yield f"  {session.own_text('hash {hash}', hash=offer.plan.hash)}"
 
 
 def _flags(timing: Timing) -> list[str]:
@@ -289,9 +310,12 @@ def _wait_for_person(session: Session, run: Run, offer: Offer, once: Sentence) -
     """Shows what would be scheduled, and the commands that schedule it or run it once."""
     if vars(session.args).get("json"):
         print_json(run_json(run, session))
-    session.say(*_lines(session, offer), session.words["schedule_waits"])
+    session.say(
+        *_lines(session, offer),
+        session.own_text("Nothing is scheduled without your approval of this plan:"),
+    )
     session.say(f"  {safe(_approve_command(session, offer))}")
-    session.say(safe(in_language(once, session.words["locale"])))
+    session.say(safe(in_language(once, session.locale)))
     return Exit.WAITING
 
 
@@ -310,16 +334,27 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     if not session.has_person:
         return _wait_for_person(session, run, offer, once)
     session.say(*_lines(session, offer))
-    typed = (ask_line(session.words["schedule_or_once"]) or "").strip()
+    typed = (
+        ask_line(
+            session.own_text(
+                "Keep it as a schedule? y = yes, o = only once, now, Enter = not now: "
+            )
+        )
+        or ""
+    ).strip()
     if typed.lower() in ("o", "once", "一次"):
         return None
     if read_choice(typed).kind != "yes":
-        session.say(session.words["not_now"].format(ran=done_so_far(run, session)))
+        session.say(session.own_text("not approved: {ran}", ran=done_so_far(run, session)))
         return Exit.WAITING
     made = await create_approved(session, offer)
     if vars(session.args).get("json"):
         print_json(schedules_json(made))
     for each in made:
-        session.say(session.words["schedule_kept"].format(name=safe(each.name)))
+        session.say(
+            session.own_text(
+                "kept as the schedule {name}; this fires what is due:", name=safe(each.name)
+            )
+        )
     session.say(f"  {session.command('schedule', 'keep')}")
     return Exit.OK

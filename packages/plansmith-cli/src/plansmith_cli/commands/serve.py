@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import html
-import sys
 import threading
 import webbrowser
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from plansmith_cli.command_table import Command
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.extras import install_hint
 from plansmith_cli.options import add_parts, positive, settings_of
-from plansmith_cli.ui.words import own_text
+from plansmith_cli.ui.words import own_text, tell
 from plansmith_server.settings import Serve
 from plansmith_server.shown_settings import address
 
@@ -117,10 +116,10 @@ def _announcer(args: argparse.Namespace) -> Callable[[str], None]:
     """Returns what tells the person the link of the server, and opens it in the browser."""
 
     def announce(link: str) -> None:
-        place = own_text("Plansmith is at {link}", link=link)
-        once = own_text("The link works once. Ctrl-C ends the server.")
-        sys.stderr.write(f"{place}\n{once}\n")
-        sys.stderr.flush()
+        tell(
+            own_text("Plansmith is at {link}", link=link),
+            own_text("The link works once. Ctrl-C ends the server."),
+        )
         if not args.no_browser:
             # In a thread: a browser that does not start must not block the server.
             threading.Thread(target=_open, args=(link,), daemon=True).start()
@@ -179,22 +178,31 @@ def _work(args: argparse.Namespace) -> int:
     most = settings.workers.concurrency
 
     def announce(queue: str) -> None:
-        _tell("worker.executes", most=most, queue=queue)
-        _tell("worker.drains", seconds=f"{args.drain:g}")
+        tell(
+            own_text(
+                "Executes up to {most} runs at once, from the queue {queue}", most=most, queue=queue
+            )
+        )
+        tell(
+            own_text(
+                "SIGTERM or Ctrl-C drains for up to {seconds} s; a second one ends at once.",
+                seconds=f"{args.drain:g}",
+            )
+        )
 
     run = _loaded("run_worker", "worker.needs_package", "scale")
-    _tell("worker.connects", address=address(settings.store_url()))
+    tell(own_text("Connecting to {address}", address=address(settings.store_url())))
     wiring = server_wiring.ServerWiring(settings)
     left = asyncio.run(run(wiring, drain_s=args.drain, announce=announce))
-    _tell("worker.stopped", count=left.handed_over)
+    tell(own_text("Stopped. Runs left for other workers: {count}.", count=left.handed_over))
     if left.cut_off:
-        _tell("worker.cut_off", count=left.cut_off)
+        tell(
+            own_text(
+                "Runs whose calls were cut off: {count}. You are asked what they did.",
+                count=left.cut_off,
+            )
+        )
     return Exit.PARTLY if left.cut_off else Exit.OK
-
-
-def _tell(code: str, **fields: Any) -> None:
-    sys.stderr.write(f"{own_text(code, **fields)}\n")
-    sys.stderr.flush()
 
 
 WORKER = Command(_configure_worker, _work)

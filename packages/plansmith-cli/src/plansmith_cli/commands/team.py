@@ -16,8 +16,7 @@ from plansmith_cli.commands.ask import need_request, planned
 from plansmith_cli.commands.threads import add_thread, say_request
 from plansmith_cli.config import Settings
 from plansmith_cli.describe import run_json
-from plansmith_cli.ending import finish
-from plansmith_cli.interactive import run_interactively, show_plan
+from plansmith_cli.interactive import finish, run_interactively, show_plan
 from plansmith_cli.options import add_parts, add_running
 from plansmith_cli.session import Session, exit_of, in_session
 from plansmith_cli.teams import Tell, data, research

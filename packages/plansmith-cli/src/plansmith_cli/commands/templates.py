@@ -12,7 +12,7 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.review.render import plan_lines, value_line
 from plansmith.templates.book import Template, TemplateBook, exported
 from plansmith.templates.parameters import places
@@ -24,7 +24,6 @@ from plansmith_cli.interactive import run_interactively
 from plansmith_cli.options import add_json, add_parts, add_running, add_store_alone, add_tools
 from plansmith_cli.session import Session, session_command
 from plansmith_cli.ui.output import load_plan, print_as, print_json, print_lines, read_file
-from plansmith_cli.ui.words import Words
 from plansmith_planner.suggest import suggest
 
 _NAMES: Final = "list|show|save|use|suggest|export|import|remove"
@@ -92,14 +91,18 @@ async def _list(session: Session, book: TemplateBook) -> int:
         width = max(len(each.full_name) for each in known.values())
         print_lines(
             f"{safe(each.full_name):<{width}}  {clip(safe(each.plan.goal), 60)}"
-            f"  ({safe(', '.join(each.properties)) or session.words['template_plain']})"
+            f"  ({safe(', '.join(each.properties)) or session.own_text('no parameters')})"
             for each in known.values()
         )
     else:
-        session.say(session.words["templates_none"])
+        session.say(session.own_text("no templates; plansmith templates save RUN NAME makes one"))
     ready = [name for name in book.shipped() if name not in known]
     if ready:
-        session.say(session.words["templates_ready"].format(names=", ".join(ready)))
+        session.say(
+            session.own_text(
+                "ready to use, for folders with CSV files: {names}", names=", ".join(ready)
+            )
+        )
     return Exit.OK
 
 
@@ -120,24 +123,28 @@ async def _show(session: Session, book: TemplateBook) -> int:
     if session.args.json:
         print_json(exported(template))
         return Exit.OK
-    print_lines(_lines(template, session.words))
+    print_lines(_lines(template, session))
     return Exit.OK
 
 
-def _lines(template: Template, words: Words) -> Iterator[str]:
-    who = words["template_by"].format(who=safe(template.saved_by)) if template.saved_by else ""
-    at = f"{template.saved_at:%Y-%m-%d %H:%M}" if template.saved_at else ""
-    when = words["template_at"].format(time=at) if at else ""
-    source = words["template_from"].format(run=safe(template.run)) if template.run else ""
-    yield words["template_origin"].format(name=safe(template.full_name)) + who + when + source
+def _lines(template: Template, session: Session) -> Iterator[str]:
+    who, run, at = safe(template.saved_by), safe(template.run), template.saved_at
+    yield "".join(
+        (
+            session.own_text("{name}, saved", name=safe(template.full_name)),
+            session.own_text(" by {who}", who=who) if who else "",
+            session.own_text(" at {time} UTC", time=f"{at:%Y-%m-%d %H:%M}") if at else "",
+            session.own_text(" from run {run}", run=run) if run else "",
+        )
+    )
     for name, form in template.properties.items():
         given = form.get("type") or form.get("enum")
-        kind = value_line(given) if given else words["template_any"]
-        needed = f" ({words['template_required']})"
+        kind = value_line(given) if given else session.own_text("any")
+        needed = f" ({session.own_text('required')})"
         default = f" = {value_line(form['default'])}" if "default" in form else needed
         yield f"  {safe(name)}: {kind}{default}"
     yield ""
-    yield from plan_lines(template.plan, locale=words["locale"])
+    yield from plan_lines(template.plan, locale=session.locale)
 
 
 async def _save(session: Session, book: TemplateBook) -> int:
@@ -159,7 +166,7 @@ async def _save(session: Session, book: TemplateBook) -> int:
     template = await book.save(
         source, args.name, parameters=chosen, required=args.required, by=session.by
     )
-    _print_change(session, template, "template_saved")
+    _print_change(session, template, Sentence("saved {name}", name=safe(template.full_name)))
     return Exit.OK
 
 
@@ -185,7 +192,7 @@ def _print_change(session: Session, template: Template, change: str) -> None:
     if session.args.json:
         print_json(_row(template))
     else:
-        session.say(session.words[change].format(name=safe(template.full_name)))
+        session.say(in_language(change, session.locale))
 
 
 async def _use(session: Session, book: TemplateBook) -> int:
@@ -216,7 +223,7 @@ async def _suggest(session: Session, book: TemplateBook) -> int:
         print_json([each.to_json() for each in found])
         return Exit.OK
     if not found:
-        session.say(session.words["template_unfit"])
+        session.say(session.own_text("no template fits this request"))
     for each in found:
         flags = [f"{name}={_typed(value)}" for name, value in each.inputs.items()]
         flags += [f"{name}=…" for name in each.missing]
@@ -248,7 +255,7 @@ async def _export(session: Session, book: TemplateBook) -> int:
 async def _import(session: Session, book: TemplateBook) -> int:
     text = read_file(session.args.file)
     template = await book.take_in(text, name=session.args.name, by=session.by)
-    _print_change(session, template, "template_imported")
+    _print_change(session, template, Sentence("imported {name}", name=safe(template.full_name)))
     return Exit.OK
 
 
@@ -258,7 +265,7 @@ async def _remove(session: Session, book: TemplateBook) -> int:
         print_json({"removed": count})
     else:
         name = safe(session.args.name)
-        session.say(session.words["template_removed"].format(name=name, count=count))
+        session.say(session.own_text("removed {name}; versions: {count}", name=name, count=count))
     return Exit.OK
 
 

@@ -178,15 +178,32 @@ async def taken_line(session: Session, thread: Thread, turn: Turn, *, undo: str)
     read = said.reading if said else None
     if read is None or turn.kind == "review" or (turn.kind == "request" and not turn.reason):
         return ""
-    words = session.words
-    reason = safe(in_language(turn.reason, words["locale"]))
-    judged = "because_model" if turn.judge == "model" else "because"
-    because = words[judged].format(reason=reason) if reason else ""
+    reason = safe(in_language(turn.reason, session.locale))
+    because = session.own_text(
+        " (the model judged: {reason})" if turn.judge == "model" else " ({reason})", reason=reason
+    )
     asked = await _question_text(session, read.run, read.question) if read.question else ""
-    about = clip(safe(in_language(asked, words["locale"])), 80)
-    value = clip(safe(value_text(read.value)), 80)
-    taken = words[f"taken_{_taken_for(thread, turn)}"]
-    return taken.format(because=because, question=about, value=value, undo=undo)
+    fields = {
+        "because": because if reason else "",
+        "question": clip(safe(in_language(asked, session.locale)), 80),
+        "value": clip(safe(value_text(read.value)), 80),
+        "undo": undo,
+    }
+    taken = {
+        "answer": Sentence(
+            "Taken as the answer to “{question}”{because}; {undo} takes it back.", **fields
+        ),
+        "change": Sentence(
+            "Taken as a change of the plan{because}; {undo} takes it back.", **fields
+        ),
+        "option": Sentence(
+            "Taken as the answer “{value}” to “{question}”{because}; {undo} takes it back.",
+            **fields,
+        ),
+        "request": Sentence("Taken as a new request{because}; what waits stays open.", **fields),
+        "why": Sentence("Taken as a question about what was done{because}.", **fields),
+    }
+    return in_language(taken[_taken_for(thread, turn)], session.locale)
 
 
 def _taken_for(thread: Thread, turn: Turn) -> str:
@@ -237,9 +254,11 @@ def waiting_in(runs: Sequence[Run], session: Session) -> Iterator[str]:
         for each in asked:
             yield from question_lines(each, session, run)
         if isinstance(next_move(run), AwaitReview):
-            yield session.words["chat_reviewing"].format(**name)
+            yield session.own_text(
+                "The plan for “{request}” ({run}) waits for your approval: /plan shows it.", **name
+            )
         elif not asked:
-            yield session.words["chat_resting"].format(**name)
+            yield session.own_text("“{request}” ({run}) has not ended: /go goes on.", **name)
 
 
 def message_lines(
@@ -247,7 +266,7 @@ def message_lines(
 ) -> Iterator[str]:
     """Yields messages and what came of them."""
     known = {run.id: run for run in runs}
-    locale = session.words["locale"]
+    locale = session.locale
     for each in messages:
         who = clip(safe(each.by.label), 30)
         yield f"{each.number:>4}  {each.at:%Y-%m-%d %H:%M}  {who}: {clip(safe(each.text), 200)}"
@@ -260,7 +279,9 @@ def state_lines(state: ThreadState, runs: Sequence[Run], session: Session) -> It
     """Yields the summary of a thread, if there is one, and its messages."""
     if state.summary is not None:
         text = clip(safe(state.summary.text), 400)
-        yield session.words["summarised"].format(upto=state.summary.upto, text=text)
+        yield session.own_text(
+            "summary of the messages up to {upto}: {text}", upto=state.summary.upto, text=text
+        )
     said = {each.run for each in state.messages}
     first = state.messages[0].at if state.messages else None
     alone = [run for run in runs if run.id not in said]
@@ -270,10 +291,19 @@ def state_lines(state: ThreadState, runs: Sequence[Run], session: Session) -> It
     yield from run_lines(alone[len(before) :], session)
 
 
+_KINDS: Final = {
+    "answer": Sentence("answer"),
+    "change": Sentence("change of the plan"),
+    "request": Sentence("request"),
+    "review": Sentence("decides nothing"),
+    "unread": Sentence("not read yet"),
+    "why": Sentence("why"),
+}
+
+
 def _outcome(said: ThreadMessage, run: Run | None, session: Session) -> str:
-    words = session.words
-    parts = [words["kind_undone"]] if said.undone else []
-    parts += [words[f"kind_{said.kind or 'unread'}"]]
+    parts = [session.own_text("taken back")] if said.undone else []
+    parts += [in_language(_KINDS[said.kind or "unread"], session.locale)]
     if said.run:
         name = short(said.run)
         parts += [f"{name} {status_text(run, session)}" if run else name]
@@ -303,7 +333,10 @@ async def say_request(session: Session, options: dict[str, Any], run: RunTurn) -
         turn = await _said(session, thread, options)
     except asyncio.CancelledError:
         await withdraw(session, thread)
-        session.say(session.words["detached"], f"  {session.command('go', 'last')}")
+        session.say(
+            session.own_text("Stopped here; what is done is kept. To go on:"),
+            f"  {session.command('go', 'last')}",
+        )
         raise
     if turn.run is None or turn.kind == "why":
         if session.args.json:
@@ -388,7 +421,12 @@ async def _list(session: Session) -> int:
         length = shortest({each.thread for each in known})
         print_lines(_table(found, length, session.journals.folder))
     else:
-        session.say(session.words["no_threads"])
+        session.say(
+            session.own_text(
+                "there are no conversations; plansmith chat begins one, ask --thread "
+                "last goes on with the last request"
+            )
+        )
     return Exit.OK
 
 
@@ -481,15 +519,22 @@ async def _delete(session: Session) -> int:
     if args.json:
         print_json({"deleted": state.id, "runs": runs})
     else:
-        session.say(session.words["thread_deleted"].format(thread=safe(state.id), runs=runs))
+        session.say(
+            session.own_text(
+                "deleted: {thread}, with {runs} runs", thread=safe(state.id), runs=runs
+            )
+        )
     return Exit.OK
 
 
 def _is_sure(session: Session, state: ThreadState) -> bool:
     if not session.has_person:
         return False
-    asks = session.words["thread_delete"].format(
-        title=clip(safe(state.title), 80), messages=len(state.messages), runs=len(state.runs)
+    asks = session.own_text(
+        "Delete “{title}” with {messages} messages and {runs} runs for good? y = yes, Enter = no: ",
+        title=clip(safe(state.title), 80),
+        messages=len(state.messages),
+        runs=len(state.runs),
     )
     return agrees(asks)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import getpass
 import re
-import sys
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,7 +18,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith_cli.command_table import Command
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.ui.output import print_as
-from plansmith_cli.ui.words import own_text
+from plansmith_cli.ui.words import own_text, tell
 from plansmith_server.team.tenant_book import TenantBook
 from plansmith_server.team.tokens import ROLES, SCOPES, Member, Token, TokenFile
 
@@ -73,9 +72,7 @@ def _main(args: argparse.Namespace) -> int:
             )
             # On stdout the token alone, for scripts.
             print_as(args, _json(made, now) | {"token": secret}, [secret])
-            sys.stderr.write(
-                f"{_line(made, now)}\n{own_text('The token is not shown again: keep it safe.')}\n"
-            )
+            tell(_line(made, now), own_text("The token is not shown again: keep it safe."))
         case "list":
             found = tokens.all()
             lines = [_line(each, now) for each in found] or [own_text("There are no tokens.")]
@@ -84,7 +81,7 @@ def _main(args: argparse.Namespace) -> int:
             secret = tokens.new_link(by=getpass.getuser(), now=now, member=_member(args))
             link = f"{args.url.rstrip('/')}/?token={secret}"
             print_as(args, {"link": link}, [link])
-            sys.stderr.write(f"{own_text('It works once, and for ten minutes.')}\n")
+            tell(own_text("It works once, and for ten minutes."))
         case _:
             revoked = tokens.revoke(args.name)
             print_as(args, _json(revoked, now), [own_text("{name} is revoked.", name=revoked.name)])

@@ -133,19 +133,21 @@ async def _approve(session: Session) -> int:
         fields = ("name", "kind", "hash", "text", "changed")
         print_json([{name: getattr(each, name) for name in fields} for each in waiting])
     if not waiting:
-        session.say(session.words["tools_none_wait"])
+        session.say(session.own_text("Nothing waits for your approval."))
     left = 0
     for each in waiting:
-        told = in_language(each.text, session.words["locale"])
-        session.say("", told, session.words["hash"].format(hash=each.hash))
+        told = in_language(each.text, session.locale)
+        session.say("", told, session.own_text("hash {hash}", hash=each.hash))
         agreed = args.hash == each.hash or (
             args.hash is None
             and session.has_person
-            and agrees(session.words["tool_approve"].format(name=safe(each.name)))
+            and agrees(
+                session.own_text("Approve {name}? y = yes, Enter = not now: ", name=safe(each.name))
+            )
         )
         if agreed:
             servers.approve(each.name, each.hash, by=session.by)
-            session.say(session.words["tool_approved"].format(name=safe(each.name)))
+            session.say(session.own_text("{name}: approved", name=safe(each.name)))
         else:
             left += 1
     return Exit.WAITING if left else Exit.OK
@@ -154,7 +156,11 @@ async def _approve(session: Session) -> int:
 def _revoke(session: Session) -> int:
     name = session.args.name
     _servers(session).revoke(name)
-    session.say(session.words["tool_revoked"].format(name=safe(name)))
+    session.say(
+        session.own_text(
+            "{name}: no longer approved, and not used until you approve it again", name=safe(name)
+        )
+    )
     if session.args.json:
         print_json({"revoked": name})
     return Exit.OK

@@ -20,8 +20,8 @@ from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import add_json, command_line
 from plansmith_cli.questions import agrees
 from plansmith_cli.trust import Content, Project, TrustBook
-from plansmith_cli.ui.output import print_json, print_lines
-from plansmith_cli.ui.words import own, own_text
+from plansmith_cli.ui.output import print_as, print_json, print_lines
+from plansmith_cli.ui.words import own, own_text, tell
 
 # The first entry that fits a setting explains it: `trust.may_…` in the table of sentences.
 _EXPLAINED: Final = (
@@ -89,27 +89,23 @@ def _decided(args: argparse.Namespace, project: Project, content: Content, *, kn
     if not args.json:
         print_lines(_lines(project, content))
     if known:
-        _say(own_text("You trust exactly this."))
+        tell(own_text("You trust exactly this."))
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         again = command_line("trust", str(project.folder), "--yes", content.hash)
-        _say(
+        tell(
             own_text(
                 "Nothing is trusted yet. If this is what you want: {command}", command=safe(again)
             )
         )
         return False
     agreed = agrees(own_text("Trust exactly this content? y = yes, Enter = no: "))
-    _say(
+    tell(
         own_text(
             "Trusted, until any of it changes." if agreed else "Not trusted: it does not count."
         )
     )
     return agreed
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
 
 
 def _lines(project: Project, content: Content) -> Iterator[str]:
@@ -171,12 +167,8 @@ def _list(args: argparse.Namespace, book: TrustBook) -> int:
         {"folder": folder, "hash": each.hash, "by": each.by, "at": each.at.isoformat()}
         for folder, each in sorted(book.all().items())
     ]
-    if args.json:
-        print_json(rows)
-    elif not rows:
-        print_lines([own_text("You trust the settings of no folder.")])
-    else:
-        print_lines(f"{safe(row['folder'])}  {row['hash'][:12]}  {row['at'][:10]}" for row in rows)
+    lines = [f"{safe(row['folder'])}  {row['hash'][:12]}  {row['at'][:10]}" for row in rows]
+    print_as(args, rows, lines or [own_text("You trust the settings of no folder.")])
     return Exit.OK
 
 

@@ -15,7 +15,6 @@ from plansmith.plan.events import Event
 from plansmith.plan.run import Run, StepStatus
 from plansmith_cli.ui.output import use_colour
 from plansmith_cli.ui.progress import View, header, rows
-from plansmith_cli.ui.words import Words
 
 _STYLES: Final = {
     StepStatus.RUNNING: "cyan",
@@ -34,11 +33,11 @@ class LiveBlock(View):
 
     def __init__(
         self,
-        words: Words,
+        locale: str,
         stream: TextIO | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._words = words
+        self._locale = locale
         self._now = now
         self._run: Run | None = None
         self._message = ""
@@ -80,8 +79,8 @@ class LiveBlock(View):
         if self._run is None:
             return text
         now, most = self._now(), max(self._console.size.height - _OTHER_LINES, 2)
-        text.append(header(self._run, now=now, words=self._words), style="bold")
-        for row in rows(self._run, now=now, words=self._words, most=most):
+        text.append(header(self._run, now=now, locale=self._locale), style="bold")
+        for row in rows(self._run, now=now, locale=self._locale, most=most):
             style = _STYLES.get(row.status, "") if row.status else "dim"
             text.append(f"\n{row.text}", style=style)
         if self._message:

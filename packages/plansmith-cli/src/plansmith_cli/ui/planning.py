@@ -9,14 +9,12 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Literal, TextIO
+from typing import Final, Literal, TextIO
 
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import safe
 from plansmith_cli.ui.progress import Lines, is_stage
 from plansmith_cli.ui.width import clip_width
-
-if TYPE_CHECKING:
-    from plansmith_cli.ui.words import Words
 
 Detail = Literal["quiet", "normal", "verbose"]
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -30,12 +28,12 @@ class PlanningProgress(Lines):
     """Tells what the planner does, as much of it as the person wants to read."""
 
     def __init__(
-        self, words: Words, stream: TextIO | None = None, *, detail: Detail = "normal"
+        self, locale: str, stream: TextIO | None = None, *, detail: Detail = "normal"
     ) -> None:
-        super().__init__(words, stream)
+        super().__init__(locale, stream)
         self._detail: Detail = detail
         self._lock = threading.RLock()
-        self._text = words["thinking"]
+        self._text = in_language(Sentence("planning"), locale)
         self._is_moving = False
         self._frame, self._begun = _FRAMES[0], 0.0
 
@@ -67,7 +65,7 @@ class PlanningProgress(Lines):
         ended = threading.Event()
         work = self._draw_until if terminal else self._write_until
         drawing = threading.Thread(target=work, args=(ended,), daemon=True)
-        self._is_moving, self._text = terminal, self._words["thinking"]
+        self._is_moving, self._text = terminal, in_language(Sentence("planning"), self._locale)
         self._begun = time.monotonic()
         drawing.start()
         try:

@@ -16,11 +16,11 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus
-from plansmith.plan.sentence import in_language
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import clip, safe
 from plansmith_cli.ui.output import print_line_json
 from plansmith_cli.ui.width import fitted_to
-from plansmith_cli.ui.words import Words
+from plansmith_cli.ui.words import status_word
 
 if TYPE_CHECKING:
     from plansmith.review import draw, render
@@ -61,30 +61,31 @@ class Row(NamedTuple):
     text: str
 
 
-def header(run: Run, *, now: datetime, words: Words) -> str:
+def header(run: Run, *, now: datetime, locale: str) -> str:
     """Returns progress, such as `3/9 · 2 running · 1 waiting for you · $0.012 · 00:41`."""
-    return " · ".join(_parts(run, now, words))
+    return " · ".join(_parts(run, now, locale))
 
 
-def _parts(run: Run, now: datetime, words: Words) -> Iterator[str]:
+def _parts(run: Run, now: datetime, locale: str) -> Iterator[str]:
     states = [run.steps[name].status for name in _active(run.plan)] if run.plan else []
     if states:
         yield f"{states.count(StepStatus.DONE)}/{len(states)}"
     if run.status not in (RunStatus.RUNNING, RunStatus.ASKING):
-        yield words[run.status.value]
-    for status, key in ((StepStatus.RUNNING, "head_running"), (StepStatus.FAILED, "head_failed")):
-        if status in states:
-            yield words[key].format(count=states.count(status))
+        yield status_word(run.status, locale)
+    if running := states.count(StepStatus.RUNNING):
+        yield in_language(Sentence("{count} running", count=running), locale)
+    if failed := states.count(StepStatus.FAILED):
+        yield in_language(Sentence("{count} failed", count=failed), locale)
     if run.questions:
-        yield words["head_waiting"].format(count=len(run.questions))
-    yield from _spent(run, now, words)
+        yield in_language(Sentence("{count} waiting for you", count=len(run.questions)), locale)
+    yield from _spent(run, now, locale)
 
 
-def _spent(run: Run, now: datetime, words: Words) -> Iterator[str]:
+def _spent(run: Run, now: datetime, locale: str) -> Iterator[str]:
     if run.money:
         yield f"${run.money:.3f}"
     elif run.tokens:
-        yield words["tokens"].format(count=f"{run.tokens:,}")
+        yield in_language(Sentence("{count} tokens", count=f"{run.tokens:,}"), locale)
     begun = run.started_at or run.created_at
     if begun is not None:
         yield elapsed(((run.updated_at or now) if run.status.over else now) - begun)
@@ -101,12 +102,12 @@ def elapsed(span: timedelta) -> str:
     return f"{hours}{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def rows(run: Run, *, now: datetime, words: Words, most: int | None = None) -> list[Row]:
+def rows(run: Run, *, now: datetime, locale: str, most: int | None = None) -> list[Row]:
     """Returns the steps as a tree; if there are more than `most`, the most urgent ones."""
     if run.plan is None:
         return []
     found = [
-        Row(run.steps[each.step].status, f"{each.lead}{_text(run, each.step, now, words)}")
+        Row(run.steps[each.step].status, f"{each.lead}{_text(run, each.step, now, locale)}")
         for each in draw.branches(run.plan)
     ]
     if most is None or len(found) <= most:
@@ -114,41 +115,42 @@ def rows(run: Run, *, now: datetime, words: Words, most: int | None = None) -> l
     keep = max(most - 1, 1)
     ranked = sorted(range(len(found)), key=lambda index: _URGENCY[_status(found[index])])
     shown = [found[index] for index in sorted(ranked[:keep])]
-    return [*shown, Row(None, words["more"].format(count=len(found) - len(shown)))]
+    more = Sentence("… and {count} more", count=len(found) - len(shown))
+    return [*shown, Row(None, in_language(more, locale))]
 
 
 def _status(row: Row) -> StepStatus:
     return row.status or StepStatus.WAITING
 
 
-def _text(run: Run, name: str, now: datetime, words: Words) -> str:
+def _text(run: Run, name: str, now: datetime, locale: str) -> str:
     state = run.steps[name]
     step = run.plan.by_id[name] if run.plan else None
-    about = clip(safe(step.title) or render.action(step, words["locale"]), _TITLE) if step else ""
-    state_text = f"{ICONS[state.status]} {safe(name)}  {words[state.status.value]}"
-    return "  ".join(part for part in (state_text, _detail(run, name, now, words), about) if part)
+    about = clip(safe(step.title) or render.action(step, locale), _TITLE) if step else ""
+    state_text = f"{ICONS[state.status]} {safe(name)}  {status_word(state.status, locale)}"
+    return "  ".join(part for part in (state_text, _detail(run, name, now, locale), about) if part)
 
 
-def _detail(run: Run, name: str, now: datetime, words: Words) -> str:
+def _detail(run: Run, name: str, now: datetime, locale: str) -> str:
     """Returns more than the status: parts done, time, last progress text or error."""
     state = run.steps[name]
     match state.status:
         case StepStatus.RUNNING:
-            shown = _share(run, name), _waits(run, name, now, words), _time(state, now)
+            shown = _share(run, name), _waits(run, name, now, locale), _time(state, now)
             return " ".join(part for part in shown if part)
         case StepStatus.DONE:
             return _time(state, now)
         case StepStatus.WAITING | StepStatus.READY:
-            return _waits(run, name, now, words)
+            return _waits(run, name, now, locale)
         case StepStatus.SKIPPED if not state.rule:
             return ""
         case _ if state.error:
-            return clip(safe(in_language(state.error, words["locale"])), _ERROR)
+            return clip(safe(in_language(state.error, locale)), _ERROR)
         case _:
             return ""
 
 
-def _waits(run: Run, name: str, now: datetime, words: Words) -> str:
+def _waits(run: Run, name: str, now: datetime, locale: str) -> str:
     """Says until when a step, or its next round, waits."""
     times = [
         step.wakes_at
@@ -156,7 +158,8 @@ def _waits(run: Run, name: str, now: datetime, words: Words) -> str:
         if step.wakes_at is not None and (each == name or each.startswith(f"{name}/"))
     ]
     at = max(times, default=now)
-    return words["waits_until"].format(time=f"{at.astimezone():%H:%M:%S}") if at > now else ""
+    until = Sentence("waits until {time}", time=f"{at.astimezone():%H:%M:%S}")
+    return in_language(until, locale) if at > now else ""
 
 
 def _share(run: Run, name: str) -> str:
@@ -196,8 +199,8 @@ class View:
 class Lines(View):
     """Writes one line per event, with the time since the start."""
 
-    def __init__(self, words: Words, stream: TextIO | None = None) -> None:
-        self._words = words
+    def __init__(self, locale: str, stream: TextIO | None = None) -> None:
+        self._locale = locale
         self._stream = stream or sys.stderr
         self.restart()
 
@@ -207,14 +210,14 @@ class Lines(View):
 
     def show(self, run: Run, event: e.Event) -> None:
         """Writes the line of an event, if it has one."""
-        text = line_of(run, event, self._words)
+        text = line_of(run, event, self._locale)
         if text:
             self.say(text)
 
     def say(self, text: str) -> None:
         """Writes a line."""
         passed = int(time.monotonic() - self._start)
-        shown = safe(in_language(text, self._words["locale"]))
+        shown = safe(in_language(text, self._locale))
         line = f"[{passed // 60:02d}:{passed % 60:02d}] {shown}"
         self._stream.writelines(f"{part}\n" for part in fitted_to(self._stream, [line]))
         self._stream.flush()
@@ -222,12 +225,11 @@ class Lines(View):
 
 def is_stage(text: str) -> bool:
     """Whether a line tells a stage of planning, or a read while it goes on."""
-    return hasattr(text, "stage") or getattr(text, "code", "") == "planning.early_read"
+    return hasattr(text, "stage") or getattr(text, "key", "") == "planning.early_read"
 
 
-def line_of(run: Run, event: e.Event, words: Words) -> str:
+def line_of(run: Run, event: e.Event, locale: str) -> str:
     """Returns the line of an event; empty for events that need none."""
-    locale = words["locale"]
     match event.body:
         case e.StepProgressed(step=name, text=text):
             return f"{ICONS[StepStatus.RUNNING]} {name}: {clip(text, _LONGEST)}"
@@ -237,33 +239,36 @@ def line_of(run: Run, event: e.Event, words: Words) -> str:
                 f"{ICONS[StepStatus.ASKING]} {name}: {clip(in_language(text, locale), _SHORTEST)}"
             )
         case e.ReplanStarted(cause=cause):
-            return f"{words['replanning']}: {clip(in_language(cause, locale), _LONGEST)}"
+            return (
+                f"{status_word('replanning', locale)}: {clip(in_language(cause, locale), _LONGEST)}"
+            )
         case e.RunPaused(reason=reason):
             why = clip(in_language(reason, locale), _LONGEST)
-            return f"{words['paused']}: {why}" if why else words["paused"]
+            return ": ".join(filter(None, (status_word("paused", locale), why)))
         case e.RunFinished():
-            return header(run, now=event.at, words=words)
+            return header(run, now=event.at, locale=locale)
         case _:
-            return _step_line(run, event, words)
+            return _step_line(run, event, locale)
 
 
-def _step_line(run: Run, event: e.Event, words: Words) -> str:
+def _step_line(run: Run, event: e.Event, locale: str) -> str:
     name = getattr(event.body, "step", None)
     if not isinstance(name, str) or name not in run.steps:
         return ""
     state = run.steps[name]
     why = getattr(event.body, "error", "") or getattr(event.body, "reason", "")
-    text = f"{ICONS[state.status]} {name} {words[state.status.value]}"
+    text = f"{ICONS[state.status]} {name} {status_word(state.status, locale)}"
     if state.program:
-        text += f" ({words['by_program'].format(name=state.program)})"
-    return f"{text}: {clip(in_language(str(why), words['locale']), _LONGEST)}" if why else text
+        by = in_language(Sentence("answered by the program {name}", name=state.program), locale)
+        text += f" ({by})"
+    return f"{text}: {clip(in_language(str(why), locale), _LONGEST)}" if why else text
 
 
 class JsonLines(Lines):
     """Prints events as lines of JSON on stdout, and the usual lines on stderr unless `quiet`."""
 
-    def __init__(self, words: Words, *, quiet: bool) -> None:
-        super().__init__(words)
+    def __init__(self, locale: str, *, quiet: bool) -> None:
+        super().__init__(locale)
         self._quiet = quiet
 
     def show(self, run: Run, event: e.Event) -> None:
@@ -277,15 +282,15 @@ class JsonLines(Lines):
             super().say(text)
 
 
-def make_view(words: Words, *, jsonl: bool = False, quiet: bool = False) -> View:
+def make_view(locale: str, *, jsonl: bool = False, quiet: bool = False) -> View:
     """Makes the view that suits stderr: JSON lines, plain lines, a live block, or nothing."""
     if jsonl:
-        return JsonLines(words, quiet=quiet)
+        return JsonLines(locale, quiet=quiet)
     if quiet:
         return View()
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return Lines(words)
-    block: View = resolve_name("plansmith_cli.ui.live:LiveBlock")(words)
+        return Lines(locale)
+    block: View = resolve_name("plansmith_cli.ui.live:LiveBlock")(locale)
     return block
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, lazy_pattern
-from plansmith.plan.sentence import Sentence, in_language, language_of, texts_under, with_hint
+from plansmith.plan.sentence import Sentence, in_language, language_of, with_hint
+from plansmith.text import safe
 from plansmith_cli.ui.own_locale import own_locale
 
 if TYPE_CHECKING:
@@ -17,15 +19,25 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), extras="plansmith_cli.extras")
 
-Words = Mapping[str, str]
 _SHOWN: Final = 3
 _UNKNOWN_TOOL: Final = "PS101"
 _EXTRA: Final = lazy_pattern(r"pip install packages/\* ['\"]plansmith\[([\w-]+)\]['\"]")
 
 
-def words_for(locale: str) -> Words:
-    """Returns the texts of a locale; English for unknown languages."""
-    return texts_under("cli.", language_of(locale))
+_STATUSES: Final = {
+    "asking": Sentence("waiting for you"),
+    "partly_done": Sentence("partly done"),
+    "planning": Sentence("planned"),
+    "replanning": Sentence("planning again"),
+    "reviewing": Sentence("waiting for your approval"),
+    "triaging": Sentence("reading the request"),
+    "unknown": Sentence("unknown: did it happen?"),
+}
+
+
+def status_word(status: str, locale: str) -> str:
+    """Returns the status of a run or a step in words for the person who waits for it."""
+    return in_language(_STATUSES.get(status) or Sentence(f"status.{status}"), locale)
 
 
 def own_text(code: str, /, **fields: Any) -> str:
@@ -36,6 +48,12 @@ def own_text(code: str, /, **fields: Any) -> str:
 def own(text: str) -> str:
     """Returns a text in the person's language if it is a sentence; other text stays as it is."""
     return in_language(text, own_locale())
+
+
+def tell(*texts: str) -> None:
+    """Writes lines to stderr, in the person's language and without control characters."""
+    sys.stderr.writelines(f"{safe(own(text))}\n" for text in texts)
+    sys.stderr.flush()
 
 
 def _installing(found: re.Match[str]) -> str:

@@ -15,9 +15,7 @@ from plansmith.plan import events as e
 from plansmith.plan.run import StepState
 from plansmith_cli.ui.live import LiveBlock
 from plansmith_cli.ui.progress import ICONS, Lines, elapsed, header, rows
-from plansmith_cli.ui.words import words_for
-
-ENGLISH, CHINESE = words_for("en"), words_for("zh")
+from plansmith_cli.ui.words import status_word
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NOW = START + timedelta(seconds=41)
@@ -38,23 +36,23 @@ def test_the_header_says_how_far_a_run_is() -> None:
     statuses = [StepStatus.DONE] * 3 + [StepStatus.RUNNING] * 2 + [StepStatus.WAITING] * 4
     asked = {"q": e.QuestionAsked(question="q", text="?", kind="step")}
     shown = run(*statuses, questions=asked, money=Decimal("0.012"))
-    told = header(shown, now=NOW, words=ENGLISH)
+    told = header(shown, now=NOW, locale="en")
     assert told == "3/9 · 2 running · 1 waiting for you · $0.012 · 00:41"
-    assert header(shown, now=NOW, words=CHINESE) == "3/9 · 2 个运行中 · 1 个等你 · $0.012 · 00:41"
+    assert header(shown, now=NOW, locale="zh") == "3/9 · 2 个运行中 · 1 个等你 · $0.012 · 00:41"
 
 
 def test_without_a_price_tokens_are_told_and_the_clock_of_a_run_that_is_over_stands() -> None:
     over = run(StepStatus.DONE, phase=RunStatus.DONE, tokens=1234, updated_at=NOW)
     later = NOW + timedelta(hours=9)
-    assert header(over, now=later, words=ENGLISH) == "1/1 · done · 1,234 tokens · 00:41"
+    assert header(over, now=later, locale="en") == "1/1 · done · 1,234 tokens · 00:41"
     assert elapsed(timedelta(seconds=3725)) == "1:02:05"
     assert elapsed(timedelta(seconds=-1)) == "00:00"
 
 
 @pytest.mark.parametrize("status", StepStatus)
 def test_every_status_has_icon_text_and_row(status: StepStatus) -> None:
-    [row] = rows(run(status), now=NOW, words=ENGLISH)
-    assert row.text.startswith(f"{ICONS[status]} s0  {ENGLISH[status.value]}")
+    [row] = rows(run(status), now=NOW, locale="en")
+    assert row.text.startswith(f"{ICONS[status]} s0  {status_word(status, 'en')}")
     assert len({*ICONS.values()}) == len(StepStatus)
 
 
@@ -62,13 +60,13 @@ def test_a_map_step_shows_how_many_of_its_parts_are_done() -> None:
     shown = run(StepStatus.RUNNING)
     parts = {f"s0/{n}": StepState(status=StepStatus.DONE) for n in range(2)}
     parts["s0/2"] = StepState(status=StepStatus.RUNNING)
-    [row] = rows(shown.replace(steps={**shown.steps, **parts}), now=NOW, words=ENGLISH)
+    [row] = rows(shown.replace(steps={**shown.steps, **parts}), now=NOW, locale="en")
     assert "2/3 00:41" in row.text
 
 
 def test_what_matters_now_stays_when_not_all_fits() -> None:
     statuses = [StepStatus.DONE] * 50 + [StepStatus.RUNNING] + [StepStatus.WAITING] * 50
-    shown = rows(run(*statuses), now=NOW, words=ENGLISH, most=5)
+    shown = rows(run(*statuses), now=NOW, locale="en", most=5)
     assert len(shown) == 5
     assert any("s50" in row.text for row in shown)
     assert shown[-1].text == "… and 97 more"
@@ -80,11 +78,11 @@ def test_no_text_of_a_tool_steers_the_terminal(text: str) -> None:
     plan = Plan.model_validate({"goal": "g", "steps": [step]})
     failed = StepState(status=StepStatus.FAILED, error=f"\x1b]0;x\x07{text}", progress=text)
     shown = Run(id="r", plan=plan, phase=RunStatus.RUNNING, steps={"s": failed})
-    [row] = rows(shown, now=NOW, words=ENGLISH)
+    [row] = rows(shown, now=NOW, locale="en")
     stream = io.StringIO()
     body = e.StepFailed(step="s", error=f"\x1b]0;x\x07{text}")
     actor = e.Actor(kind="system")
-    Lines(ENGLISH, stream).show(shown, e.next_event(body, run="r", at=NOW, by=actor))
+    Lines("en", stream).show(shown, e.next_event(body, run="r", at=NOW, by=actor))
     for shown_text in (row.text, stream.getvalue().removesuffix("\n")):
         kinds = {unicodedata.category(letter) for letter in shown_text}
         assert not kinds & {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -102,7 +100,7 @@ def test_the_block_is_drawn_in_place_without_colours_where_none_are_wanted(
     for no_colour in ("", "1"):
         monkeypatch.setenv("NO_COLOR", no_colour)
         stream = Terminal()
-        block = LiveBlock(ENGLISH, stream, now=lambda: NOW)
+        block = LiveBlock("en", stream, now=lambda: NOW)
         block.show(run(StepStatus.RUNNING), event)
         block.show(run(StepStatus.DONE), event)
         block.say("a word of ours")

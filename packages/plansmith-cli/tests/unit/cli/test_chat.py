@@ -17,11 +17,11 @@ from tests.unit.cli.conftest import Cli, Write
 from tests.unit.cli.travel_model import NEW, TOOLS, Travel
 
 from plansmith import Plan
+from plansmith.plan.sentence import in_language
 from plansmith.testing import Reply
-from plansmith_cli.commands.chat import COMMANDS, is_command
+from plansmith_cli.commands.chat import COMMANDS, HELP, is_command
 from plansmith_cli.keyboard import LineHistory, completions
 from plansmith_cli.main import main
-from plansmith_cli.ui.words import words_for
 
 PY = ("--tools", "travel.py")
 Pipe = Callable[..., tuple[int, str, str]]
@@ -263,7 +263,7 @@ def test_a_chat_ends_at_quit_and_new_begins_another_thread(travel: Travel, pipe:
 
 def test_help_of_a_chat_names_every_command_in_both_languages() -> None:
     for locale in ("en", "zh"):
-        told = words_for(locale)["chat_help"]
+        told = in_language(HELP, locale)
         assert all(f"\n{name} " in told for name in COMMANDS if name != "/help")
 
 
