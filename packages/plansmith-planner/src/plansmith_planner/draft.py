@@ -60,7 +60,7 @@ def draft_messages(
         context=context or "(no further context)",
         request=fence("request", request),
     )
-    rules = render(dialect(shape).prompt if shape else "draft", folder=prompts)
+    rules = render(shape or "draft", folder=prompts)
     return [Message("system", rules), Message("user", user)]
 
 

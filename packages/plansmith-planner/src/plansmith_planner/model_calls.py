@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from plansmith.errors import Misconfigured, ModelFailed
+from plansmith.formats.dialect import dialect, dialect_names
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
@@ -51,19 +52,20 @@ def prompt_text(name: str, folder: Path | None = None) -> str:
 
 @cache
 def _shipped(name: str) -> str:
-    file = files("plansmith_planner") / "prompts" / f"{name}.md"
-    if not file.is_file():
+    if name not in prompt_names():
         raise Misconfigured(
             Sentence("there is no prompt called '{name}'", name=name),
             hint=Sentence("known: {names}", names=prompt_names()),
         )
-    return file.read_text(encoding="utf-8")
+    own = files("plansmith_planner") / "prompts" / f"{name}.md"
+    return (own if own.is_file() else dialect(name).prompt).read_text(encoding="utf-8")
 
 
 def prompt_names() -> list[str]:
-    """Returns the names of all prompts."""
+    """Returns the names of all prompts: our own, and of each dialect one that has its name."""
     entries = (files("plansmith_planner") / "prompts").iterdir()
-    return sorted(each.name.removesuffix(".md") for each in entries if each.name.endswith(".md"))
+    own = {each.name.removesuffix(".md") for each in entries if each.name.endswith(".md")}
+    return sorted(own | {*dialect_names()})
 
 
 class ModelAnswer(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Final
 
 from plansmith.formats.dialect import (
@@ -307,5 +308,12 @@ def schema() -> dict[str, Json]:
 
 
 DIALECT: Final = Dialect(
-    "deerflow", DEERFLOW.title, recognises, read, write, schema, "deerflow", turn=3
+    "deerflow",
+    DEERFLOW.title,
+    recognises,
+    read,
+    write,
+    schema,
+    files("plansmith_compat.deerflow") / "prompts" / "planner.md",
+    turn=3,
 )

@@ -20,7 +20,6 @@ from plansmith.ports import ArgumentsDelta, ChatModel, Message, Prompt, TextDelt
 from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.deerflow.messages import AIMessage, get_message_content, role_of, spoken
 from plansmith_planner.make import model_of
-from plansmith_planner.model_calls import prompt_text
 from plansmith_planner.parse.read import read_json
 
 _T = TypeVar("_T")
@@ -164,11 +163,8 @@ def apply_prompt_template(
     locale: str = "en-US",
 ) -> list[dict[str, str]]:
     """Returns the messages for a node: its prompt, the conversation, and its limits."""
-    if name == "planner":
-        text = prompt_text("deerflow")
-    else:
-        shipped = files("plansmith_compat.deerflow") / "prompts" / f"{name}.md"
-        text = shipped.read_text(encoding="utf-8").replace("<<locale>>", locale)
+    shipped = files("plansmith_compat.deerflow") / "prompts" / f"{name}.md"
+    text = shipped.read_text(encoding="utf-8").replace("<<locale>>", locale)
     messages = [{"role": "system", "content": text}, *spoken(state.get("messages") or ())]
     if configurable is not None and name == "planner":
         most, steps = configurable.max_plan_iterations, configurable.max_step_num

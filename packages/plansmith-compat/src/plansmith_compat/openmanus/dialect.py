@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Final, cast
 
 from plansmith.formats.dialect import (
@@ -338,5 +339,14 @@ def schema() -> dict[str, Json]:
 
 # Programs of OpenManus know steps by their texts, and those of a fallback plan by English ones.
 DIALECT: Final = Dialect(
-    NAME, TITLE, recognises, read, write, schema, NAME, step_text=step_text, language="en", turn=4
+    NAME,
+    TITLE,
+    recognises,
+    read,
+    write,
+    schema,
+    files("plansmith_compat.openmanus") / "prompts" / "openmanus.md",
+    step_text=step_text,
+    language="en",
+    turn=4,
 )

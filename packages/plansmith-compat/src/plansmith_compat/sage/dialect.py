@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Final
 
 from plansmith.errors import ReferenceFailed
@@ -321,4 +322,13 @@ def schema() -> dict[str, Json]:
     return plan_schema("SAGE plan", {"steps": {"type": "array", "items": step}})
 
 
-DIALECT: Final = Dialect("sage", TITLE, recognises, read, write, schema, "sage", turn=5)
+DIALECT: Final = Dialect(
+    "sage",
+    TITLE,
+    recognises,
+    read,
+    write,
+    schema,
+    files("plansmith_compat.sage") / "prompts" / "sage.md",
+    turn=5,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from importlib.resources import files
 from typing import Final, cast
 
 from plansmith.formats.dialect import (
@@ -425,5 +426,11 @@ def asks(plan: Plan) -> tuple[str, ...]:
 
 _DOES: Final = (recognises, read, write, schema)
 DIALECT: Final = Dialect(
-    "valuecell", TITLE, *_DOES, "valuecell", asks=asks, agents_only=True, turn=2
+    "valuecell",
+    TITLE,
+    *_DOES,
+    files("plansmith_compat.valuecell") / "prompts" / "valuecell.md",
+    asks=asks,
+    agents_only=True,
+    turn=2,
 )

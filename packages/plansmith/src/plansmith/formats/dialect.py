@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from plansmith import plugins
 from plansmith.errors import Misconfigured, PlanInvalid
@@ -24,6 +24,9 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import AnyStep, StepFields
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 PRIMARY: Final = "primary"  # the agent of a step that names none
 
@@ -54,7 +57,7 @@ def asks_nothing(_: Plan) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """A foreign plan format; `prompt` is the file in `planner/prompts` that asks for it.
+    """A foreign plan format; `prompt` is the file whose text asks a model for it.
 
     `asks` returns what a plan wants answered before the planner goes on. With `agents_only` every
     agent is offered to the planner and no tool, since its tasks are for agents alone. `step_text`
@@ -69,7 +72,7 @@ class Dialect:
     read: Callable[[Json], Reading]
     write: Write
     schema: Callable[[], dict[str, Json]]
-    prompt: str
+    prompt: Traversable
     asks: Callable[[Plan], tuple[str, ...]] = asks_nothing
     agents_only: bool = False
     step_text: Callable[[AnyStep], str] | None = None

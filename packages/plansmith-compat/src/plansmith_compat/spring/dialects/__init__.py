@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Final, NamedTuple
 
 from plansmith.formats.dialect import Dialect, Reading, Write, Writing
@@ -74,4 +75,13 @@ def write_as(shape: str, plan: Plan, run: Run | None = None) -> Writing:
     return SHAPES[shape].write(plan, run)
 
 
-DIALECT: Final = Dialect("spring", TITLE, recognises, read, write, nl2sql.schema, "spring", turn=1)
+DIALECT: Final = Dialect(
+    "spring",
+    TITLE,
+    recognises,
+    read,
+    write,
+    nl2sql.schema,
+    files("plansmith_compat.spring") / "prompts" / "spring.md",
+    turn=1,
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Final
 
 from plansmith.formats.dialect import (
@@ -305,5 +306,12 @@ def schema() -> dict[str, Json]:
 
 
 DIALECT: Final = Dialect(
-    "jmanus", TITLE, recognises, read, with_notes(write), schema, "jmanus", turn=None
+    "jmanus",
+    TITLE,
+    recognises,
+    read,
+    with_notes(write),
+    schema,
+    files("plansmith_compat.spring") / "prompts" / "jmanus.md",
+    turn=None,
 )

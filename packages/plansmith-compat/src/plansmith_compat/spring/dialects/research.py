@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import Final, cast
 
 from plansmith.formats.dialect import Dialect, Reading, in_order
@@ -68,6 +69,6 @@ DIALECT: Final = Dialect(
     read,
     with_notes(write),
     schema,
-    "deepresearch",
+    files("plansmith_compat.spring") / "prompts" / "deepresearch.md",
     turn=None,
 )

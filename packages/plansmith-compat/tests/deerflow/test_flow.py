@@ -797,7 +797,7 @@ def test_what_the_shape_cannot_hold_is_told() -> None:
 
 
 @pytest.mark.parametrize("value", ["text", {}, {"steps": "text"}, [], 7, {"steps": []}])
-def test_what_is_no_plan_is_an_error(value: Any) -> None:
+def test_what_is_no_research_is_an_error(value: Any) -> None:
     found = dialect("deerflow").read(value)
     assert found.plan is None
     assert [each.code for each in found.problems] == ["PS001"]
@@ -822,7 +822,7 @@ async def test_two_processes_share_one_piece_of_research(scripted: Script) -> No
 # The page
 
 
-def test_the_program_of_the_page_runs_in_an_empty_folder(tmp_path: Path) -> None:
+def test_the_research_of_the_page_runs_in_an_empty_folder(tmp_path: Path) -> None:
     page = (Path(__file__).parents[4] / "docs" / "from-deerflow.md").read_text(encoding="utf-8")
     program = page.rpartition("```python\n")[2].partition("```")[0]
     (tmp_path / "research.py").write_text(program, encoding="utf-8")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from tests import forked
-from tests.conformance.test_valuecell import (
+from tests.valuecell.test_planner import (
     Script,
     Worker,
     answer,

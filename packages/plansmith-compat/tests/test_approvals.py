@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.conformance.test_face_attacks import CALL, REPLY, Tool, runtime
+from tests.test_attacks import CALL, REPLY, Tool, runtime
 
 from plansmith import AgentSpec, Effect, Plansmith
 from plansmith.errors import StaleDecision, ToolFailed

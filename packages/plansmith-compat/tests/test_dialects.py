@@ -39,7 +39,7 @@ def test_every_dialect_has_a_name_a_prompt_and_a_schema() -> None:
     for name in dialect_names():
         found = dialect(name)
         assert found.name == name
-        assert len(prompt_text(found.prompt)) > 200
+        assert len(prompt_text(found.name)) > 200
         assert found.schema()["type"] == "object"
     with pytest.raises(Misconfigured, match="no dialect"):
         dialect("esperanto")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conformance.test_valuecell import NO_TRIAGE, answer, asked, smith_of, task
-from tests.conformance.test_valuecell_conversations import HAND, HELLO, orchestrator, said
+from tests.valuecell.test_conversations import HAND, HELLO, orchestrator, said
+from tests.valuecell.test_planner import NO_TRIAGE, answer, asked, smith_of, task
 
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus
 from plansmith.errors import InputNeeded, Refused

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from tests import forked
-from tests.conformance.test_sage import CALL, CITY, GOOD, REPLY, TOOLS, UNKNOWN, Generator
+from tests.sage.test_planner import CALL, CITY, GOOD, REPLY, TOOLS, UNKNOWN, Generator
 
 from plansmith.errors import Refused, ToolFailed
 from plansmith.testing import ModelServer, Reply, ScriptedModel
@@ -238,7 +238,7 @@ async def test_a_question_is_answered_inside_a_running_loop_too() -> None:
 OTHER = """
 import sys
 from plansmith_compat.sage import AgentRuntime, LLMPlanner
-from tests.conformance.test_sage_runtime import EN, Weather, registry
+from tests.sage.test_runtime import EN, Weather, registry
 
 tool = Weather()
 planner = LLMPlanner(lambda data: "Mild.")
@@ -252,8 +252,9 @@ def test_another_process_answers_the_question_after_a_restart(tmp_path: Path) ->
     result = runtime([BARE, REPLY], store=store).step("how is the weather?")
     assert result.status == "asking"
     command = [sys.executable, "-c", OTHER, store, result.run_id]
-    root = Path(__file__).parents[4]
-    done = forked.run(command, cwd=root, capture_output=True, text=True, check=False)
+    here, root = Path(__file__).parents[2], Path(__file__).parents[4]
+    env = os.environ | {"PYTHONPATH": str(root)}
+    done = forked.run(command, cwd=here, env=env, capture_output=True, text=True, check=False)
     assert done.stdout == "Mild. [{'city': 'Oslo'}]\n", done.stderr
     tool = Weather()
     late = AgentRuntime(EN, LLMPlanner(Generator("x")), registry(tool), store=store)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
-from tests.conformance.test_sage import CALL, CITY, REPLY, TOOLS, Generator
+from tests.sage.test_planner import CALL, CITY, REPLY, TOOLS, Generator
 
 from plansmith_compat.sage import BaseProfile, LLMPlanner, MCPRegistry
 

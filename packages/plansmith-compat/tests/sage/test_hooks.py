@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from tests.conformance.test_sage import CALL, GOOD, REPLY, TOOLS, UNKNOWN, Generator
+from tests.sage.test_planner import CALL, GOOD, REPLY, TOOLS, UNKNOWN, Generator
 
 import plansmith_planner
 from plansmith.testing import ModelServer, Reply, ScriptedModel

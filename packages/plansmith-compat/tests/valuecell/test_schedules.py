@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conformance.test_valuecell import (
+from tests.valuecell.test_planner import (
     NO_TRIAGE,
     Script,
     Worker,
