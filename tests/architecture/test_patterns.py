@@ -28,7 +28,6 @@ LONGEST = 20_000
 SEES_AT_MOST = {
     "plansmith_desk.model.answer_notes._PATTERNS": 400,
     "plansmith_cli.parser pattern": 400,
-    "plansmith_planner.language.arithmetic._FORMS": 200,
 }
 FEW = 30
 MOST_TEXTS = 10

@@ -21,8 +21,7 @@ from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 from plansmith.testing.contracts import journal
-from plansmith_planner.threads.check import check_threads
-from plansmith_planner.threads.store import ThreadStore
+from plansmith_planner.threads.store import ThreadStore, check_threads
 from plansmith_postgres.store import PostgresStore
 
 _numbers = itertools.count(1)

@@ -12,8 +12,7 @@ from tests.contract.threads import story
 from plansmith.plan.thread import fold_thread
 from plansmith.store.doctor import diagnose
 from plansmith.store.sqlite import SqliteStore
-from plansmith_planner.threads.check import check_threads
-from plansmith_planner.threads.store import ThreadStore
+from plansmith_planner.threads.store import ThreadStore, check_threads
 
 ROOT = Path(__file__).parents[2]
 MANY = 1_000_000

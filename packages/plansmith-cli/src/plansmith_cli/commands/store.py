@@ -41,8 +41,7 @@ from plansmith_desk.model.shelf import EmbeddedShelf
 from plansmith_desk.sandbox.sandbox import wall_findings
 from plansmith_planner.models.choose import choose, choose_at
 from plansmith_planner.settings import ModelSettings
-from plansmith_planner.threads.check import check_threads
-from plansmith_planner.threads.store import needed_by_threads
+from plansmith_planner.threads.store import check_threads, needed_by_threads
 from plansmith_server.carrier import need_server
 
 

@@ -21,8 +21,8 @@ from plansmith.plan.thread import (
 from plansmith_planner.context.history import Summariser, summarise
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.model_planner import ModelPlanner
-from plansmith_planner.threads.book import ThreadBook
 from plansmith_planner.threads.memory import ThreadMemory
+from plansmith_planner.threads.store import ThreadBook
 
 if TYPE_CHECKING:
     from plansmith.plan.events import Actor

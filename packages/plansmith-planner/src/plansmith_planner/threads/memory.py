@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from plansmith.errors import JournalDamaged
 from plansmith.plan.earlier import results_of
 from plansmith.plan.thread import RunJoined
-from plansmith_planner.threads.book import ThreadBook
 from plansmith_planner.threads.digest import RunDigest, conversation
 from plansmith_planner.threads.situation import MOST_RUNS
+from plansmith_planner.threads.store import ThreadBook
 
 if TYPE_CHECKING:
     from plansmith.plan.earlier import EarlierResult

@@ -10,21 +10,32 @@ import json
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from plansmith.engine.journal import SYSTEM
 from plansmith.errors import JournalDamaged, Misconfigured, StaleWriter
 from plansmith.plan.chain import moment
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import (
+    AnyThreadBody,
     MessageAdded,
+    MessageRead,
+    ReplyGiven,
     ThreadEntry,
     ThreadOpened,
+    ThreadState,
+    ThreadSummarised,
     entry_text,
+    fold_thread,
     read_entry,
     runs_named,
     short_title,
 )
-from plansmith.ports import PlanStore, Record, Records
+from plansmith.ports import Finding, PlanStore, Record, Records
+
+if TYPE_CHECKING:
+    from plansmith.plan.events import Actor
+    from plansmith.ports import Clock
 
 _THREAD: Final = "thread"
 _ENTRY: Final = "thread_entry"
@@ -270,3 +281,92 @@ def _damaged(code: str, **fields: Any) -> JournalDamaged:
             "`plansmith store doctor` says what is damaged, and what can be done about it"
         ),
     )
+
+
+# Whoever speaks, these are not their words.
+_OURS: Final = (MessageRead, ReplyGiven, ThreadSummarised)
+
+
+class ThreadBook:
+    """The entries of threads; two who write at once both get theirs in, one after the other."""
+
+    def __init__(self, store: PlanStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    @property
+    def store(self) -> ThreadStore:
+        """The threads of the store, which must be able to keep them."""
+        return ThreadStore(self._store)
+
+    async def read(self, thread: str) -> ThreadState:
+        """Returns the present state of a thread; an unknown one is empty."""
+        return fold_thread(thread, await self.store.thread_entries(thread))
+
+    async def append(
+        self, state: ThreadState, *bodies: AnyThreadBody, by: Actor = SYSTEM
+    ) -> ThreadState | None:
+        """Appends entries after the last one of this state; None if somebody else came first."""
+        at = self._clock.now()
+        entries = [
+            ThreadEntry(
+                thread=state.id,
+                number=number,
+                at=at,
+                by=SYSTEM if isinstance(body, _OURS) else by,
+                body=body,
+            )
+            for number, body in enumerate(bodies, start=state.last + 1)
+        ]
+        if not await self.store.append_entries(entries):
+            return None
+        return await self.read(state.id)
+
+    async def add(
+        self, thread: str, *bodies: AnyThreadBody, by: Actor = SYSTEM
+    ) -> tuple[ThreadState, int]:
+        """Appends entries wherever the thread ends; returns the state and the first number."""
+        while True:
+            before = await self.read(thread)
+            after = await self.append(before, *bodies, by=by)
+            if after is not None:
+                return after, before.last + 1
+
+
+_AT_ONCE: Final = 500
+_SHOWN: Final = 20
+
+
+async def check_threads(store: PlanStore) -> list[Finding]:
+    """Reads all threads, and stores the right headlines instead of wrong ones."""
+    if not isinstance(store, Records):
+        return []
+    threads, count, before = ThreadStore(store), 0, ""
+    findings: list[Finding] = []
+    while page := await threads.threads(before=before, limit=_AT_ONCE):
+        for each in page:
+            findings += await _check(threads, each)
+        count, before = count + len(page), page[-1].thread
+    damaged = [found for found in findings if found.level == "error"]
+    level: Literal["ok", "warning"] = "warning" if findings else "ok"
+    summary = Sentence("{count} threads read, {damaged} damaged", count=count, damaged=len(damaged))
+    return [*findings[:_SHOWN], Finding(level, "threads", summary)] if count else []
+
+
+async def _check(threads: ThreadStore, listed: ThreadHeadline) -> list[Finding]:
+    subject = f"thread {listed.thread}"
+    try:
+        entries = await threads.thread_entries(listed.thread)
+        fold_thread(listed.thread, entries)
+    except JournalDamaged as damage:
+        hint = Sentence("restore the store from a backup; its runs are not affected")
+        return [Finding("error", subject, damage.message, hint)]
+    if not entries or not await threads.put_right(listed.thread, entries):
+        return []
+    return [
+        Finding(
+            "warning",
+            subject,
+            Sentence("its line in lists did not agree with its entries, and was made again"),
+        )
+    ]
