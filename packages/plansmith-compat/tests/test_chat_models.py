@@ -24,7 +24,7 @@ from plansmith.ports import (
 from plansmith.testing import Answer, FakeClock, RecordedModel, RecordingModel, ScriptedModel
 from plansmith.testing.contracts import ChatModelContract
 from plansmith.testing.modelserver import ModelServer, Reply
-from plansmith_compat.openmanus.tokens import CountingModel
+from plansmith_compat.openmanus.llm import CountingModel
 from plansmith_planner.model_calls import Transcript, read_answer
 from plansmith_planner.models.choose import AutoModel, Choice
 from plansmith_planner.models.fact_checked import FactCheckedModel

@@ -1,6 +1,5 @@
 """DeerFlow's interface: its plan, its routers, and research as durable runs."""
 
-from plansmith_compat.deerflow.clarification import needs_clarification
 from plansmith_compat.deerflow.configuration import TURNS, Configuration, get_recursion_limit
 from plansmith_compat.deerflow.flow import TARGETS, DeerFlow, ResearchState, research_team
 from plansmith_compat.deerflow.llms import apply_prompt_template, get_llm_by_type
@@ -10,11 +9,13 @@ from plansmith_compat.deerflow.messages import (
     GraphInterrupt,
     HumanMessage,
     interrupt,
+    needs_clarification,
 )
 from plansmith_compat.deerflow.models import (
     Feedback,
     Goto,
     Plan,
+    Quality,
     Route,
     Step,
     StepType,
@@ -22,6 +23,7 @@ from plansmith_compat.deerflow.models import (
     Word,
     continue_to_running_research_team,
     parse_plan,
+    quality,
     read_feedback,
     route_feedback,
     route_plan,
@@ -43,7 +45,6 @@ from plansmith_compat.deerflow.plan_fixes import (
     sanitize_tool_response,
     validate_and_fix_plan,
 )
-from plansmith_compat.deerflow.quality import Quality, quality
 from plansmith_compat.deerflow.workflow import run_agent_workflow_async
 
 __all__ = [

@@ -42,9 +42,9 @@ from plansmith_compat.deerflow.models import (
     Word,
     read_feedback,
     route_feedback,
+    shares,
 )
 from plansmith_compat.deerflow.plan_fixes import with_search
-from plansmith_compat.deerflow.quality import shares
 from plansmith_compat.turns import answered, changed, planned
 from plansmith_planner.agent_cards import ANALYST as ANALYST_CARD
 from plansmith_planner.make import model_of

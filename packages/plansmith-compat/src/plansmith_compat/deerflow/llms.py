@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -17,12 +14,12 @@ from plansmith.errors import UnreadableText
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.ports import ArgumentsDelta, ChatModel, Message, Prompt, TextDelta
+from plansmith_compat.calling import in_own_loop
 from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.deerflow.messages import AIMessage, get_message_content, role_of, spoken
 from plansmith_planner.make import model_of
 from plansmith_planner.parse.read import read_json
 
-_T = TypeVar("_T")
 _M = TypeVar("_M", bound=BaseModel)
 _NODES: Final = ("coordinator", "planner", "researcher", "coder", "analyst", "reporter")
 AGENT_LLM_MAP: Final[dict[str, str]] = dict.fromkeys(_NODES, "basic")
@@ -70,7 +67,7 @@ class Llm:
 
     def invoke(self, messages: str | Sequence[Any]) -> AIMessage:
         """Returns the model's whole answer; works with and without a running event loop."""
-        return in_thread(self.ainvoke(messages))
+        return in_own_loop(self.ainvoke(messages))
 
     def stream(self, messages: str | Sequence[Any]) -> Iterator[AIMessage]:
         """Yields the answer in one piece."""
@@ -101,7 +98,7 @@ class Structured(Generic[_M]):
 
     def invoke(self, messages: str | Sequence[Any]) -> _M:
         """Returns the answer as an object, or raises if it is none."""
-        return in_thread(self.ainvoke(messages))
+        return in_own_loop(self.ainvoke(messages))
 
     async def ainvoke(self, messages: str | Sequence[Any]) -> _M:
         """Returns the answer as an object, or raises if it is none."""
@@ -129,13 +126,6 @@ def _arguments(text: str) -> dict[str, Json]:
     except UnreadableText:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def in_thread(work: Coroutine[Any, Any, _T]) -> _T:
-    """Runs a coroutine from code that is not async, also inside a running event loop."""
-    context = contextvars.copy_context()
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(context.run, asyncio.run, work).result()
 
 
 def get_llm_by_type(kind: str, config: Mapping[str, Any] | None = None) -> Llm:

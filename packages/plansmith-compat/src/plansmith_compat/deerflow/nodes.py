@@ -14,12 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from plansmith.clock import SystemClock
 from plansmith.ports import ToolSource
-from plansmith_compat.deerflow.clarification import (
-    ROUNDS,
-    build_clarified_topic_from_history,
-    needs_clarification,
-    reconstruct_clarification_history,
-)
+from plansmith_compat.calling import in_own_loop
 from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.deerflow.llms import (
     AGENT_LLM_MAP,
@@ -27,15 +22,18 @@ from plansmith_compat.deerflow.llms import (
     apply_prompt_template,
     configured,
     get_llm_by_type,
-    in_thread,
 )
 from plansmith_compat.deerflow.messages import (
     END,
+    ROUNDS,
     AIMessage,
     HumanMessage,
+    build_clarified_topic_from_history,
     command,
     get_message_content,
     interrupt,
+    needs_clarification,
+    reconstruct_clarification_history,
 )
 from plansmith_compat.deerflow.models import Feedback, Plan, parse_plan, read_feedback, route_plan
 from plansmith_compat.deerflow.plan_fixes import (
@@ -287,7 +285,7 @@ def background_investigation_node(
     query = str(state.get("clarified_research_topic") or state.get("research_topic") or "")
     if not configurable.enable_web_search or not query:
         sources = ()
-    found = [block for source in sources for block in in_thread(_searched(query, source))]
+    found = [block for source in sources for block in in_own_loop(_searched(query, source))]
     return {"background_investigation_results": "\n\n".join(found) or "[]"}
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
 from plansmith.ports import Agent, ChatModel, Message, PlanStore, ToolSource
-from plansmith_compat.deerflow.clarification import ROUNDS
 from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.deerflow.flow import DeerFlow, ResearchState, research_team
-from plansmith_compat.deerflow.messages import AIMessage, GraphMessage, HumanMessage, spoken
+from plansmith_compat.deerflow.messages import ROUNDS, AIMessage, GraphMessage, HumanMessage, spoken
 from plansmith_compat.deerflow.models import Goto
 
 _log: Final = logging.getLogger("plansmith")

@@ -1,12 +1,9 @@
 """OpenManus' interface: the planning tool, the planning flow, and what programs use with them."""
 
-from plansmith_compat.openmanus.agent import BaseAgent
-from plansmith_compat.openmanus.agents import BaseFlow, Worker
-from plansmith_compat.openmanus.flow import PlanningFlow
-from plansmith_compat.openmanus.flow_factory import FlowFactory, FlowType
-from plansmith_compat.openmanus.flow_options import FlowOptions
-from plansmith_compat.openmanus.llm import LLM
-from plansmith_compat.openmanus.rendering import PlanStepStatus
+from plansmith_compat.openmanus.agents import BaseAgent, BaseFlow, Worker
+from plansmith_compat.openmanus.book import PlanStepStatus
+from plansmith_compat.openmanus.flow import FlowFactory, FlowOptions, FlowType, PlanningFlow
+from plansmith_compat.openmanus.llm import LLM, CountingModel, TokenLimitExceeded
 from plansmith_compat.openmanus.schema import (
     ROLE_TYPE,
     ROLE_VALUES,
@@ -20,7 +17,6 @@ from plansmith_compat.openmanus.schema import (
     ToolCall,
     ToolChoice,
 )
-from plansmith_compat.openmanus.tokens import CountingModel, TokenLimitExceeded
 from plansmith_compat.openmanus.tool import PlanningTool
 from plansmith_compat.openmanus.tools import (
     BaseTool,

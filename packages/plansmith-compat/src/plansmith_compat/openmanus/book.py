@@ -1,13 +1,15 @@
-"""Stores plans that an agent marks by itself, each as a paused run."""
+"""The plans of a planning tool: kept in the store, as text, and as dictionaries for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from itertools import count
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
+from plansmith.clock import SystemClock
 from plansmith.engine.journal import Journal, whole_run
 from plansmith.formats.dialect import data_of, in_order
 from plansmith.plan import events as e
@@ -21,7 +23,10 @@ from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.ports import Clock, PlanStore
 from plansmith.runs.journals import Journals
 from plansmith.runs.noted import NotedRuns
+from plansmith.store.urls import open_store
+from plansmith_compat.calling import in_own_loop
 from plansmith_compat.openmanus.dialect import NOT_STARTED, STATUSES, plan_steps, step_text, write
+from plansmith_compat.openmanus.tools import ToolError
 
 ORIGIN: Final = Origin(kind="notes")
 _PREFIX: Final = "openmanus"
@@ -235,3 +240,230 @@ def _matched(before: Mapping[str, str], steps: Sequence[str]) -> dict[str, str]:
             unused.remove(same)
     fresh = (name for place in count(len(before) + 1) if (name := f"s{place}") not in before)
     return {name or next(fresh): text for name, text in zip(found, steps, strict=True)}
+
+
+COMMANDS: Final = ("create", "update", "list", "get", "set_active", "mark_step", "delete")
+_TOLD: Final = ("completed", "in_progress", "blocked", "not_started")
+
+
+class PlanStepStatus(StrEnum):
+    """The status of a step."""
+
+    NOT_STARTED = "not_started"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    BLOCKED = "blocked"
+
+    @classmethod
+    def get_all_statuses(cls) -> list[str]:
+        """Returns all statuses as texts."""
+        return [each.value for each in cls]
+
+    @classmethod
+    def get_active_statuses(cls) -> list[str]:
+        """Returns the statuses of steps that are not finished."""
+        return [cls.NOT_STARTED.value, cls.IN_PROGRESS.value]
+
+    @classmethod
+    def get_status_marks(cls) -> dict[str, str]:
+        """Returns the mark of each status in a plan that is shown."""
+        return dict(zip(cls.get_all_statuses(), ("[ ]", "[→]", "[✓]", "[!]"), strict=True))
+
+
+def parameters() -> dict[str, Any]:
+    """Returns the JSON Schema of the arguments of `execute`."""
+    texts = {
+        "plan_id": "The plan's id. Needed by create, update, set_active and delete; get and "
+        "mark_step take the active plan without it.",
+        "title": "The plan's title. Needed by create; update changes it.",
+        "step_notes": "Notes on the step, for mark_step.",
+    }
+    properties: dict[str, Any] = {
+        "command": {
+            "description": f"What to do: {', '.join(COMMANDS)}.",
+            "enum": [*COMMANDS],
+            "type": "string",
+        },
+        "steps": {
+            "description": "What is to be done, a text for each step. Needed by create; update "
+            "changes them.",
+            "type": "array",
+            "items": {"type": "string"},
+        },
+        "step_index": {
+            "description": "The place of the step, from 0. Needed by mark_step.",
+            "type": "integer",
+        },
+        "step_status": {
+            "description": "The status that mark_step sets.",
+            "enum": PlanStepStatus.get_all_statuses(),
+            "type": "string",
+        },
+    }
+    properties |= {name: {"description": a, "type": "string"} for name, a in texts.items()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": ["command"],
+        "additionalProperties": False,
+    }
+
+
+def plan_row(plan: Kept, active: str | None) -> str:
+    """Returns a plan as a row of a list."""
+    mark = " (active)" if plan.plan_id == active else ""
+    progress = f"{plan.completed}/{len(plan.steps)} steps completed"
+    return f"• {plan.plan_id}{mark}: {plan.title} - {progress}\n"
+
+
+def plan_text(plan: Kept) -> str:
+    """Returns a plan as text for people and agents."""
+    head = f"Plan: {plan.title} (ID: {plan.plan_id})\n"
+    total = len(plan.steps)
+    share = f"{plan.completed / total * 100:.1f}%" if total else "0%"
+    standing = ", ".join(f"{plan.statuses.count(name)} {name.replace('_', ' ')}" for name in _TOLD)
+    lines = [
+        head + "=" * len(head) + "\n",
+        f"Progress: {plan.completed}/{total} steps completed ({share})",
+        f"Status: {standing}\n",
+        "Steps:",
+    ]
+    marks = PlanStepStatus.get_status_marks()
+    for place, step in enumerate(plan.steps):
+        lines.append(f"{place}. {marks[plan.statuses[place]]} {step}")
+        lines += [f"   Notes: {plan.notes[place]}"] if plan.notes[place] else []
+    return "\n".join(lines) + "\n"
+
+
+PlanDict = dict[str, Any]
+
+
+class PlanViews:
+    """Holds one dictionary per plan; says what a program has written into them since.
+
+    The dictionaries stay the same objects, so that a program may hold on to them.
+    """
+
+    def __init__(self) -> None:
+        self.plans: dict[str, PlanDict] = {}
+        self._known: dict[str, Kept] = {}
+
+    def show(self, plan: Kept) -> None:
+        """Brings the dictionary of a plan up to date."""
+        self._known[plan.plan_id] = plan
+        self.plans.setdefault(plan.plan_id, {}).update(dictionary(plan))
+
+    def forget(self, plan_id: str) -> None:
+        """Removes a plan that is no more."""
+        self._known.pop(plan_id, None)
+        self.plans.pop(plan_id, None)
+
+    def show_all(self, plans: Iterable[Kept]) -> None:
+        """Brings all dictionaries up to date."""
+        shown = {plan.plan_id: plan for plan in plans}
+        for plan_id in self.plans.keys() - shown.keys():
+            self.forget(plan_id)
+        for plan in shown.values():
+            self.show(plan)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a program has written into the dictionaries."""
+        if self.plans.keys() != self._known.keys():
+            return True
+        return any(_differs(plan, self._known[name]) for name, plan in self.plans.items())
+
+    async def write_to(self, book: PlanBook) -> None:
+        """Writes what a program has changed into the store."""
+        for plan_id in [each for each in self._known if each not in self.plans]:
+            _need_own(self._known[plan_id])
+            await book.remove(plan_id)
+            self.forget(plan_id)
+        for plan_id, plan in list(self.plans.items()):
+            before = self._known.get(plan_id)
+            if before is None or _differs(plan, before):
+                await _write(book, plan_id, plan, before)
+                kept = await book.find(plan_id)
+                assert kept is not None  # noqa: S101
+                self.show(kept)
+
+
+def dictionary(plan: Kept) -> PlanDict:
+    """Returns a plan as the dictionary that programs of OpenManus read."""
+    return {
+        "plan_id": plan.plan_id,
+        "title": plan.title,
+        "steps": [*plan.steps],
+        "step_statuses": [*plan.statuses],
+        "step_notes": [*plan.notes],
+    }
+
+
+def _differs(plan: Mapping[str, Any], kept: Kept) -> bool:
+    return any(plan.get(name) != value for name, value in dictionary(kept).items())
+
+
+async def _write(book: PlanBook, plan_id: str, plan: PlanDict, before: Kept | None) -> None:
+    steps = plan.get("steps")
+    if not isinstance(steps, list) or not all(
+        isinstance(each, str) for each in cast("list[object]", steps)
+    ):
+        raise ToolError(f"plans[{plan_id!r}]['steps'] must be a list of strings")
+    want = Kept.of(plan_id, plan)
+    unknown = [each for each in want.statuses if each not in STATUSES.values()]
+    if unknown:
+        raise ToolError(f"plans[{plan_id!r}]['step_statuses'] has an unknown status: {unknown[0]}")
+    if before is None:
+        await book.create(plan_id, want.title, want.steps)
+    else:
+        _need_own(before)
+        await book.revise(plan_id, want.title, want.steps)
+    now = await book.find(plan_id)
+    assert now is not None  # noqa: S101
+    for index, (status, note) in enumerate(zip(want.statuses, want.notes, strict=True)):
+        if (status, note) != (now.statuses[index], now.notes[index]):
+            await book.mark(plan_id, index, status, note)
+
+
+def _need_own(plan: Kept) -> None:
+    if not plan.own:
+        raise ToolError(f"Plan '{plan.plan_id}' is run by a flow: only its run changes it.")
+
+
+class Everything(NamedTuple):
+    """All plans of a store, and which is the active one."""
+
+    plans: list[Kept]
+    active: str | None
+
+
+def read_beside(url: str) -> Everything:
+    """Reads a store in a thread of its own, for code that cannot wait."""
+
+    async def read() -> Everything:
+        store = open_store(url)
+        try:
+            return await everything(PlanBook(store, SystemClock()))
+        finally:
+            await store.close()
+
+    return in_own_loop(read())
+
+
+def read_memory(book: PlanBook) -> Everything:
+    """Reads a store in memory, which needs no waiting, save for an event loop with results."""
+    reading = everything(book)
+    try:
+        reading.send(None)
+    except StopIteration as done:
+        return cast("Everything", done.value)
+    except RuntimeError:
+        pass
+    reading.close()
+    # Nobody else uses the store meanwhile: this thread waits.
+    return in_own_loop(everything(book))
+
+
+async def everything(book: PlanBook) -> Everything:
+    """Reads all plans and the active one."""
+    return Everything(await book.all(), await book.active())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -15,16 +14,23 @@ from plansmith.plan.events import Actor
 from plansmith.ports import Clock, PlanStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
-from plansmith_compat.openmanus.book import AGENT, Kept, PlanBook
-from plansmith_compat.openmanus.rendering import COMMANDS, STATUSES, parameters, plan_row, plan_text
-from plansmith_compat.openmanus.tools import BaseTool, ToolError, ToolResult
-from plansmith_compat.openmanus.views import (
+from plansmith_compat.calling import awaited
+from plansmith_compat.openmanus.book import (
+    AGENT,
+    COMMANDS,
+    Kept,
+    PlanBook,
     PlanDict,
+    PlanStepStatus,
     PlanViews,
     dictionary,
+    parameters,
+    plan_row,
+    plan_text,
     read_beside,
     read_memory,
 )
+from plansmith_compat.openmanus.tools import BaseTool, ToolError, ToolResult
 
 _TRIES: Final = 5
 _NO_ACTIVE: Final = "No active plan. Please specify a plan_id or set an active plan."
@@ -217,7 +223,7 @@ class PlanningTool(BaseTool):
             case _:
                 made = self._delete_plan(name)
         # An override may be a plain function, as all of them are in OpenManus.
-        return cast("PlanningResult", await made if inspect.isawaitable(made) else made)
+        return cast("PlanningResult", await awaited(made))
 
     # OpenManus' own steps, which a subclass may override; here they are to be awaited.
 
@@ -286,8 +292,8 @@ class PlanningTool(BaseTool):
         if step_index not in range(len(plan.steps)):
             hint = f"Valid indices range from 0 to {len(plan.steps) - 1}."
             raise ToolError(f"Invalid step_index: {step_index}. {hint}")
-        if step_status and step_status not in STATUSES:
-            hint = f"Valid statuses are: {', '.join(STATUSES)}"
+        if step_status and step_status not in PlanStepStatus.get_all_statuses():
+            hint = f"Valid statuses are: {', '.join(PlanStepStatus)}"
             raise ToolError(f"Invalid step_status: {step_status}. {hint}")
         if run_here:
             self._sinks[plan_id](step_index, step_status, step_notes or None)

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 from plansmith.errors import ModelFailed, PlansmithError
 from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
+from plansmith_compat.calling import awaited, in_own_loop, in_thread
 from plansmith_compat.sage.drafting import coerce_json_array
-from plansmith_compat.sage.own_loop import in_own_loop, in_thread
 from plansmith_planner.model_calls import read_answer
 
 
@@ -53,11 +53,7 @@ def ask(generator: GeneratorLike, data: Sequence[Any]) -> str:
     given: Any = generator
     call = given.execute if callable(getattr(given, "execute", None)) else given
     answer = call(data)
-    return answer_text(in_own_loop(_awaited(answer)) if inspect.isawaitable(answer) else answer)
-
-
-async def _awaited(answer: Any) -> Any:
-    return await answer
+    return answer_text(in_own_loop(awaited(answer)) if inspect.isawaitable(answer) else answer)
 
 
 def answer_text(answer: object) -> str:

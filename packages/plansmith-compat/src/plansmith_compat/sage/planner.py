@@ -16,6 +16,7 @@ from plansmith.plan.planning import Planned, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.sentence import in_language
 from plansmith.ports import ChatModel, ContextBlock, ContextSource, Prompt
+from plansmith_compat.calling import Tell, in_thread, told_by
 from plansmith_compat.sage import drafting
 from plansmith_compat.sage.dialect import write
 from plansmith_compat.sage.drafting import NOTHING, Manifest, PlanStep
@@ -28,7 +29,6 @@ from plansmith_compat.sage.model import (
     need_generator,
 )
 from plansmith_compat.sage.operator import MapFunction, Scoped
-from plansmith_compat.sage.own_loop import Tell, in_thread, told_by
 from plansmith_compat.sage.profile import BaseProfile, briefing_of
 from plansmith_planner.context.fence import fence
 from plansmith_planner.draft_loop import rules_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
@@ -12,8 +11,8 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.capability import ToolSpec, tool_spec
 from plansmith.plan.data import Json
 from plansmith.ports import Call
+from plansmith_compat.calling import awaited, in_thread
 from plansmith_compat.sage.operator import MapFunction
-from plansmith_compat.sage.own_loop import in_thread
 
 
 class Registered(Protocol):
@@ -92,7 +91,7 @@ class RegistryTools:
         if tool not in self._registry.describe():
             raise ToolFailed(f"Tool not found: {tool}")
         made = await in_thread(self._registry.call, tool, dict(arguments))
-        result = await made if inspect.isawaitable(made) else made
+        result = await awaited(made)
         # SAGE's tools return any Python value; a journal holds plain data.
         return cast("Json", from_json(to_json(result, fallback=str, inf_nan_mode="strings")))
 

@@ -18,18 +18,17 @@ from plansmith.plan.run import Run, StepStatus
 from plansmith.ports import ChatModel, PlanStore
 from plansmith.review.policy import acting_steps
 from plansmith.store.memory import MemoryStore
+from plansmith_compat.calling import Tell, in_own_loop, in_thread, told_by, verdict_of
 from plansmith_compat.sage.dialect import write
 from plansmith_compat.sage.drafting import PlanStep
 from plansmith_compat.sage.model import GeneratorLike, need_generator, wording_model
 from plansmith_compat.sage.operator import MapFunction, Scoped
-from plansmith_compat.sage.own_loop import Tell, in_own_loop, in_thread, told_by
 from plansmith_compat.sage.planner import LLMPlanner
 from plansmith_compat.sage.profile import BaseProfile, briefing_of
 from plansmith_compat.sage.registry import RegistryTools, ToolRegistry
 from plansmith_compat.sage.runnable import Runnable, runnable
 from plansmith_compat.sage.step_result import StepResult, result_of
 from plansmith_compat.sage.step_stream import failed_before, tell_steps
-from plansmith_compat.verdict import verdict_of
 from plansmith_planner.make import model_of
 
 Review = Callable[[Run], bool | Awaitable[bool | None] | None]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plansmith.app import Plansmith
     from plansmith.plan.events import Event
     from plansmith.plan.plan import Plan
-    from plansmith_compat.sage.own_loop import Tell
+    from plansmith_compat.calling import Tell
 
 
 class _Teller:

@@ -15,15 +15,15 @@ from plansmith_compat.valuecell.models import (
     TaskStatus,
     UserInput,
     UserInputMetadata,
+    UserInputRegistry,
+    UserInputRequest,
     calculate_next_execution_delay,
 )
 from plansmith_compat.valuecell.orchestrator import AgentOrchestrator
-from plansmith_compat.valuecell.plan_service import PlanService
-from plansmith_compat.valuecell.planner import ExecutionPlanner
+from plansmith_compat.valuecell.planner import ExecutionPlanner, PlanService
 from plansmith_compat.valuecell.planning_agent import PlanningAgent
 from plansmith_compat.valuecell.super_agent import SuperAgent, SuperAgentService
 from plansmith_compat.valuecell.tasks import InMemoryTaskStore, TaskManager, TaskService
-from plansmith_compat.valuecell.user_input import UserInputRegistry, UserInputRequest
 
 __all__ = [
     "AgentOrchestrator",

@@ -23,11 +23,11 @@ from plansmith_compat.valuecell.models import (
     SuperAgentOutcome,
     TaskPattern,
     UserInput,
+    UserInputRequest,
 )
-from plansmith_compat.valuecell.plan_service import PlanService
+from plansmith_compat.valuecell.planner import PlanService
 from plansmith_compat.valuecell.planning_agent import Ask
 from plansmith_compat.valuecell.super_agent import AnySuperAgent, SuperAgent, SuperAgentService
-from plansmith_compat.valuecell.user_input import UserInputRequest
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread

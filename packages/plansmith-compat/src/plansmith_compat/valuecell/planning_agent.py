@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from plansmith.errors import ModelFailed
 from plansmith.formats.dialect import Reading, dialect
-from plansmith_compat.valuecell.models import PlannerInput, PlannerResponse, UserInput
-from plansmith_compat.valuecell.user_input import UserInputRequest
+from plansmith_compat.calling import awaited
+from plansmith_compat.valuecell.models import (
+    PlannerInput,
+    PlannerResponse,
+    UserInput,
+    UserInputRequest,
+)
 
 Ask = Callable[[UserInputRequest], Awaitable[None]]
 UNKNOWN_MODEL = "unknown model/provider"
@@ -36,7 +40,7 @@ async def ask_agent(agent: PlanningAgent, user_input: UserInput, ask: Ask) -> ob
     """Returns what the agent has planned; asks the person for each field it pauses for."""
     wanted = PlannerInput(query=user_input.query, target_agent_name=user_input.target_agent_name)
     meta = user_input.meta
-    response = await _result(
+    response = await awaited(
         agent.run(wanted, session_id=meta.conversation_id, user_id=meta.user_id)
     )
     for _ in range(MOST_QUESTIONS):
@@ -48,14 +52,10 @@ async def ask_agent(agent: PlanningAgent, user_input: UserInput, ask: Ask) -> ob
                 await ask(request)
                 field.value = await request.wait_for_response()
         going_on = agent.continue_run(run_response=response, updated_tools=response.tools)
-        response = await _result(going_on)
+        response = await awaited(going_on)
     if response.is_paused:
         raise ModelFailed(f"it paused more than {MOST_QUESTIONS} times")
     return response.content
-
-
-async def _result(given: Any) -> Any:
-    return await given if inspect.isawaitable(given) else given
 
 
 def read_response(content: object) -> Reading | None:

@@ -1,34 +1,36 @@
-"""Runs async work for callers that are not async, also where a loop is running already."""
+"""Calls between our code, which is async, and programs whose code may be so or not."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
+from plansmith.errors import Misconfigured
+
 _T = TypeVar("_T")
 Tell = Callable[[dict[str, Any]], None]
 
 
-def in_own_loop(work: Coroutine[Any, Any, _T]) -> _T:
-    """Runs a coroutine to its end, in a thread with its own event loop."""
-    ended: queue.SimpleQueue[tuple[_T] | BaseException] = queue.SimpleQueue()
+async def awaited(given: Any) -> Any:
+    """Returns what a program's function gave, also where that has to be awaited."""
+    return await given if inspect.isawaitable(given) else given
 
-    def run() -> None:
-        try:
-            ended.put((asyncio.run(work),))
-        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
-            ended.put(error)
 
-    context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(run,), daemon=True).start()
-    outcome = ended.get()
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome[0]
+async def verdict_of(answer: Any) -> bool | None:
+    """Returns the answer of a review function; only a plain True approves a plan.
+
+    Every coroutine and every text counts as true in Python, also one that says no.
+    """
+    said: object = await awaited(answer)
+    if said is None or isinstance(said, bool):
+        return said
+    hint = "return True to approve the plan, False to reject it"
+    raise Misconfigured(f"the review function returned {type(said).__name__}", hint=hint)
 
 
 async def in_thread(work: Callable[..., _T], *given: Any) -> _T:
@@ -42,6 +44,18 @@ async def in_thread(work: Callable[..., _T], *given: Any) -> _T:
             raise RuntimeError(f"the function raised {raised!r}") from raised
 
     return await asyncio.to_thread(call)
+
+
+def in_own_loop(work: Coroutine[Any, Any, _T]) -> _T:
+    """Runs a coroutine to its end in a thread, also where an event loop is running already."""
+    ended: list[_T] = []
+
+    async def run(_: Tell) -> None:
+        ended.append(await work)
+
+    for _ in told_by(run):
+        pass
+    return ended[0]
 
 
 def told_by(work: Callable[[Tell], Coroutine[Any, Any, None]]) -> Iterator[dict[str, Any]]:
