@@ -123,7 +123,7 @@ def _inline(module: ModuleType, nodes: Iterable[ast.AST]) -> Iterator[Found]:
                     given = eval(source, vars(module))
                 except (NameError, SyntaxError):
                     continue  # made of what is known only when it runs
-                flags = (getattr(re, e.attr, 0) for e in ast.walk(node) if hasattr(e, "attr"))
+                flags = (getattr(re, getattr(e, "attr", ""), 0) for e in ast.walk(node))
                 known = {flag for flag in flags if isinstance(flag, re.RegexFlag)}
                 pattern = re.compile(given, sum(known, re.NOFLAG))
                 yield Found(f"{module.__name__} {source}", pattern, frozenset({method}))

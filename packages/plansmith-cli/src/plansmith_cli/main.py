@@ -22,6 +22,7 @@ from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.width import say_fitted
 
 if TYPE_CHECKING:
+    import argparse
     import difflib
     from importlib import metadata
 
@@ -284,7 +285,15 @@ def load_command(name: str) -> Command:
     return resolve_name(f"plansmith_cli.commands.{place}") if place else _VERBS_ONLY
 
 
-_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
+def _no_options(_: argparse.ArgumentParser) -> None:
+    """Adds no options."""
+
+
+def _wrong_usage(_: argparse.Namespace) -> int:
+    return Exit.USAGE
+
+
+_VERBS_ONLY: Final = Command(_no_options, _wrong_usage)
 
 
 def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int:

@@ -279,7 +279,11 @@ def session_command(
     only_reads: bool = False,
 ) -> Command:
     """Makes a command whose work is done in a session."""
-    return Command(configure, lambda args: in_session(args, work, only_reads=only_reads))
+
+    def main(args: argparse.Namespace) -> int:
+        return in_session(args, work, only_reads=only_reads)
+
+    return Command(configure, main)
 
 
 def exit_of(run: Run) -> Exit:

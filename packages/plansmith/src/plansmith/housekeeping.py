@@ -84,7 +84,9 @@ async def find_old(
     `needed` finds those that are still needed, such as by a conversation that goes on.
     """
     found = await _store_of(smith).over_before(before)
-    kept = await needed(smith.store, found.keys(), before) if needed is not None else set()
+    kept: set[str] = set()
+    if needed is not None:
+        kept |= await needed(smith.store, found.keys(), before)
     if statuses:
         kept |= found.keys() - await _with_status(smith, statuses)
     return Old(

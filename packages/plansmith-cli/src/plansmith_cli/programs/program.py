@@ -229,7 +229,7 @@ def _parts() -> tuple[str, str]:
             names = {alias.name for alias in each.names}
             if isinstance(each, ast.Import):
                 whole |= names
-            elif not (each.module or "").startswith(("__future__", __package__)):
+            elif not (each.module or "").startswith(("__future__", "plansmith_cli.programs")):
                 single.setdefault(each.module or "", set()).update(names)
     lines = [f"import {name}" for name in sorted(whole)]
     lines += [f"from {name} import {', '.join(sorted(single[name]))}" for name in sorted(single)]

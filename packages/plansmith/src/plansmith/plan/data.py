@@ -257,10 +257,11 @@ def _is_plain(value: object) -> bool:
             if type(node) is str:
                 texts.append(node)
             elif type(node) is dict:
-                texts.extend(node)
-                stack.append((node.values(), depth + 1))
+                table = cast("dict[Any, Any]", node)
+                texts.extend(table)
+                stack.append((table.values(), depth + 1))
             elif type(node) is list:
-                stack.append((node, depth + 1))
+                stack.append((cast("list[Any]", node), depth + 1))
             elif _scalar_flaw(node, ()):
                 return False
     return _are_texts(texts)

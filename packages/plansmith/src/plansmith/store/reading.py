@@ -84,7 +84,7 @@ class ValueCache:
         missing = [*dict.fromkeys(each for each in digests if each not in self._texts)]
         # Taken before others can push them out.
         cached = {each: self._texts[each] for each in digests if each in self._texts}
-        found = await self._read(missing) if missing else {}
+        found: Mapping[str, object] = await self._read(missing) if missing else {}
         return [
             parse_json(cached[each]) if each in cached else _value(each, found) for each in digests
         ]
