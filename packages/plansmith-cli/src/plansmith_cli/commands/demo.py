@@ -146,7 +146,7 @@ class DemoJob:
         self.run_id = run.id
         if run.plan is None or len(run.plan.steps) != len(_STEPS):
             raise PlansmithError(
-                self.own_text("the tour could not go on: {why}", why=run.reason or run.status)
+                Sentence("the tour could not go on: {why}", why=run.reason or run.status)
             )
         return run
 
@@ -158,7 +158,7 @@ class DemoJob:
         run = await session.smith.run(self.run_id)
         if not run.questions:
             raise PlansmithError(
-                self.own_text("the tour could not go on: {why}", why=run.reason or run.status)
+                Sentence("the tour could not go on: {why}", why=run.reason or run.status)
             )
         return run, next(iter(run.questions.values()))
 
@@ -176,7 +176,7 @@ class DemoJob:
         if not waiting.done():
             waiting.cancel()
             why = _output(process).strip()
-            raise PlansmithError(self.own_text("the tour could not go on: {why}", why=why))
+            raise PlansmithError(Sentence("the tour could not go on: {why}", why=why))
         # What is done is printed a moment after it is written down: the tour shows it.
         told = list[str]()
         with suppress(TimeoutError):
@@ -188,7 +188,7 @@ class DemoJob:
     async def resumed(self) -> str:
         """Resumes the run in another process; returns what that printed."""
         (self.folder / "receipt.txt").write_text(
-            self.own_text("received, thank you"), encoding="utf-8"
+            in_language(Sentence("received, thank you"), self._locale), encoding="utf-8"
         )
         process = self._started()
         await asyncio.to_thread(process.wait)
@@ -228,18 +228,14 @@ class DemoJob:
 
     def _when(self, event: Event | None, crash: int, *, cut: bool) -> str:
         if event is None:
-            return self.own_text("failed")
+            return Sentence("failed")
         if event.number <= crash:
-            return self.own_text("done before the crash, not repeated")
-        return self.own_text(
+            return Sentence("done before the crash, not repeated")
+        return Sentence(
             "cut off by the crash; it only reads, so it was made again"
             if cut
             else "done after the crash"
         )
-
-    def own_text(self, text: str, /, **fields: Any) -> str:
-        """Returns a sentence in the language of the tour."""
-        return in_language(Sentence(text, **fields), self._locale)
 
     def outbox(self) -> Sequence[str]:
         """Returns the mails that were sent."""
@@ -435,19 +431,13 @@ class _Tour:
             Sentence("The journal tells what happened to each step, before and after the crash:")
         )
         for name, when in await job.story(session, crash):
-            print_lines([f"  {name:<8}  {when}"])
-        mails = job.outbox()
-        print_lines(
-            [
-                "",
-                *wrapped(
-                    self.own_text(
-                        "outbox.txt has {count} mail. Had the crash hit the sending itself, you "
-                        "would have been asked: nobody could know.",
-                        count=len(mails),
-                    )
-                ),
-            ]
+            print_lines([f"  {name:<8}  {in_language(when, self.locale)}"])
+        self._prose(
+            Sentence(
+                "outbox.txt has {count} mail. Had the crash hit the sending itself, you "
+                "would have been asked: nobody could know.",
+                count=len(job.outbox()),
+            )
         )
 
     def end(self) -> None:
