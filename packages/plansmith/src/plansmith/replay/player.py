@@ -232,7 +232,7 @@ class _Player:
         """
         asked = [body for body in self._bodies(event.number) if isinstance(body, e.ReviewAsked)]
         reasons = [reason for body in asked for reason in body.reasons]
-        found = (each for each in reasons if getattr(each, "code", "") == "review.values_changed")
+        found = (each for each in reasons if getattr(each, "key", "") == "review.values_changed")
         return next(found, "")
 
     def _given(self, number: int, body: e.QuestionAnswered) -> Json:

@@ -241,7 +241,7 @@ def estimate_lines(estimate: Estimate, locale: str = "en") -> Iterator[str]:
 
 def _basis(text: str) -> str:
     """Returns what an estimate is based on; simpler where all or no steps were measured."""
-    if getattr(text, "code", "") != "estimate.measured":
+    if getattr(text, "key", "") != "estimate.measured":
         return text
     fields = cast("Sentence", text).fields
     if fields["count"] == fields["total"]:
