@@ -257,11 +257,12 @@ def _is_plain(value: object) -> bool:
             if type(node) is str:
                 texts.append(node)
             elif type(node) is dict:
-                table = cast("dict[Any, Any]", node)
+                table: dict[Any, Any] = node
                 texts.extend(table)
                 stack.append((table.values(), depth + 1))
             elif type(node) is list:
-                stack.append((cast("list[Any]", node), depth + 1))
+                items: list[Any] = node
+                stack.append((items, depth + 1))
             elif _scalar_flaw(node, ()):
                 return False
     return _are_texts(texts)
