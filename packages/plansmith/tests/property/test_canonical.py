@@ -164,7 +164,7 @@ def test_a_field_that_equals_its_default_is_never_stored(kind: Any, locale: str,
 def test_sentences_are_stored_by_code_and_shown_as_text_at_every_depth() -> None:
     inner = Sentence("end.failed", steps=["a", "b"])
     body = e.RunFinished(status="failed", reason=Sentence("text.both", first=inner, then="x"))
-    assert json.loads(body.canonical())["reason"]["fields"]["first"]["code"] == "end.failed"
+    assert json.loads(body.canonical())["reason"]["fields"]["first"]["text"] == "end.failed"
     assert e.RunFinished.from_json(body.to_json()) == body
     assert body.shown_json("en")["reason"] == str(body.reason)
     assert body.shown_json("zh")["reason"] != body.shown_json("en")["reason"]

@@ -10,7 +10,7 @@ from plansmith import Plansmith, plugins, read_plan, tool
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.run import Run
 
-INSTALL = "pip install packages/plansmith packages/plansmith-planner"
+INSTALL = "pip install packages/* 'plansmith[planner]'"
 paid: list[str] = []
 
 

@@ -131,7 +131,7 @@ def test_check_without_a_list_of_tools_knows_those_of_the_folder(
     assert capsys.readouterr().out == "no problems (checked against the tools of this folder)\n"
     for step, code, ends in (
         (known | {"tool": "files.reed"}, "PS101", 3),
-        (known | {"inputs": {"path": "a.txt", "colour": "red"}}, "PS203", 0),
+        (known | {"inputs": {"path": "a.txt", "colour": "red"}}, "PS203", 3),
         (known | {"inputs": {}}, "PS202", 3),
         (known | {"toll": "files.read"}, "PS003", 3),
         ({"id": "m", "over": [1], "each": {"id": "e", "tool": "nothing"}}, "PS101", 3),

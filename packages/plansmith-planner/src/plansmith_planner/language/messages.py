@@ -32,9 +32,16 @@ _QUESTION: Final = lazy_pattern(
     r"[?？]\s*$|^(?:what|when|where|who|which|whose|how|is|are|was|were|does|do|did|can|could"
     r"|would|will|should)\b|[吗呢么]\s*[?？。]?$|^(?:什么|谁|哪|多少|几|如何|怎么)"
 )
+_CHANGE_VERBS: Final = {
+    "add",
+    "append",
+    "put",
+    "replace",
+    "use",
+}  # of a plan, no new task
 _ORDER: Final = lazy_pattern(
     r"^(?:please |now |then |also |next |instead |actually |ok(?:ay)?[, ]+|and )*"
-    rf"(?:{'|'.join(sorted(ORDERS))}|(?:do )?(?:the )?same)\b"
+    rf"(?:{'|'.join(sorted(ORDERS - _CHANGE_VERBS))}|(?:do )?(?:the )?same)\b"
     rf"|^(?:请|再|然后|现在|接着|帮我|给我|麻烦)*(?:{ORDERS_ZH})"
 )
 _CHANGE: Final = lazy_pattern(

@@ -77,7 +77,8 @@ class ThreadStore:
         head = await self._headline(found) if found else None
         if entries[0].number != (head.last if head else 0) + 1:
             return False
-        runs = dict.fromkeys(filter(None, map(runs_named, entries)))
+        named = [run for run in map(runs_named, entries) if run]
+        runs: list[str] = list(dict.fromkeys(named))
         return await self._records.put_records(
             [
                 *(_entry_record(each) for each in entries),
