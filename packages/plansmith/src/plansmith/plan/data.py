@@ -248,7 +248,7 @@ def is_deep(value: object) -> bool:
 def _is_plain(value: object) -> bool:
     """Whether a value surely has no flaw; quick, since it keeps no paths."""
     texts: list[Any] = []
-    stack: list[tuple[Iterable[Any], int]] = [((value,), 0)]
+    stack: list[tuple[Iterable[object], int]] = [((value,), 0)]
     while stack:
         nodes, depth = stack.pop()
         if depth > MAX_DEPTH:
@@ -257,12 +257,11 @@ def _is_plain(value: object) -> bool:
             if type(node) is str:
                 texts.append(node)
             elif type(node) is dict:
-                table: dict[Any, Any] = node
+                table = cast("dict[object, object]", node)
                 texts.extend(table)
                 stack.append((table.values(), depth + 1))
             elif type(node) is list:
-                items: list[Any] = node
-                stack.append((items, depth + 1))
+                stack.append((cast("list[object]", node), depth + 1))
             elif _scalar_flaw(node, ()):
                 return False
     return _are_texts(texts)
