@@ -1,1 +1,1 @@
-"""Plansmith connect."""
+"""Tools and agents of other people: MCP servers and A2A agents."""

@@ -1,1 +1,1 @@
-"""Sources of tools behind the ToolSource port."""
+"""What works offline: the embedded model, built-in tools and local agents."""

@@ -15,7 +15,7 @@ from plansmith.testing.contracts import PlanStoreContract
 from plansmith_postgres.connection import Connection
 from plansmith_postgres.store import PostgresStore
 
-# A wait that is given up while it connects leaves its connection to the garbage collector.
+# A test leaves a connection open, perhaps a wait that is given up while it connects: to be found.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 _numbers = itertools.count(1)

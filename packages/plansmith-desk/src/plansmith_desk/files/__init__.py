@@ -1,1 +1,1 @@
-"""Files."""
+"""Tools that read, write and move files, and what a call would do to them."""

@@ -1,1 +1,1 @@
-"""Context sources behind the ContextSource port: documents, business terms, database schemas."""
+"""What a planner reads before it plans: context sources, and how they are gathered."""

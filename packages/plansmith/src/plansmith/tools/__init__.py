@@ -1,1 +1,1 @@
-"""Tools."""
+"""Python functions as tools, and sets of tools."""
