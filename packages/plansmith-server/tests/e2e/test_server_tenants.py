@@ -65,7 +65,8 @@ async def fill(client: Client) -> dict[str, str]:
     done = await client.begin(look("a"), mode="read_only")
     await client.until(done["id"], "done")
     said = {"request": "mark-of-acme: which files?", "conversation": "mark-of-acme-talk"}
-    await client.call("POST", "/v1/runs", said, 202)
+    asked = await client.call("POST", "/v1/runs", said, 202)
+    await client.until(asked["id"], "reviewing")
     template = {"name": "mark-of-acme", "plan": SOME_PLAN}
     await client.call("POST", "/v1/templates", template, 201)
     timing = {"daily_at": "08:00", "timezone": "UTC"}
