@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from plansmith import Plan, Plansmith, RunStatus
-from plansmith.engine.values import load_results
+from plansmith.engine.journal import load_results
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run, StepStatus

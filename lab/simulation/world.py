@@ -18,11 +18,11 @@ from lab.simulation.timeline import Timeline, TimelineClock
 from lab.simulation.twists import again, no_question, other_payee, unguarded
 from plansmith import Plan, Plansmith, Run
 from plansmith.engine.budget import BudgetLimits
-from plansmith.engine.claim_store import Claim
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.fold import RunFold
 from plansmith.ports import Call
+from plansmith.store_ports import Claim
 from plansmith.templates.book import TemplateBook
 
 _PARAMETERS = {"type": "object", "properties": {"tag": {"type": "string"}}}

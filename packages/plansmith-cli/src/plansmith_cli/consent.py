@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from plansmith.engine.given_values import allow_seen
-from plansmith.engine.provenance import ALLOW
+from plansmith.engine.provenance import ALLOW, allow_seen
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan.data import Json, content_hash, need_plain, same
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.changed_values import changed_values, consent_values, may_change_values
+from plansmith.runs.answering import changed_values, consent_values, may_change_values
 from plansmith.runs.files import Preview
 from plansmith.text import safe
 from plansmith_cli.editor import editor_of, open_in_editor

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plansmith import PlanInvalid, Plansmith, read_plan, tool
-from plansmith.engine.values import results_left
+from plansmith.engine.journal import results_left
 from plansmith.formats.native import schema, try_read_plan
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.postgres import Server
 
-from plansmith.engine.values import ManyValuesStore, load_results
+from plansmith.engine.journal import ManyValuesStore, load_results
 from plansmith.errors import JournalDamaged, JournalError
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.run import Run, StepState, StepStatus

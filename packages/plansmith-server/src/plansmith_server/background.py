@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from plansmith.app import Plansmith
-from plansmith.engine.claim_store import Claim
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.errors import (
     EventMisfit,
@@ -25,6 +24,7 @@ from plansmith.errors import (
 from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
+from plansmith.store_ports import Claim
 from plansmith_server.carrier import RunCarrier
 from plansmith_server.drafts import Drafts
 from plansmith_server.ops.logs import Log

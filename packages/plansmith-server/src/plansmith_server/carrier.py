@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from plansmith.engine.ownership import Owners
-from plansmith.engine.process_kind import read_kind
+from plansmith.engine.processes import read_kind
 from plansmith.engine.run_queue import QueueLimits, RunQueue
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.sentence import Sentence

@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import Final, cast
 
 from plansmith.app import Plansmith
-from plansmith.engine.undoing import can_be_undone
-from plansmith.engine.values import load_results
+from plansmith.engine.journal import load_results
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect, ToolSpec
@@ -29,7 +28,8 @@ from plansmith.plan.summary import RunSummary
 from plansmith.plan.times import times_of
 from plansmith.ports import Records
 from plansmith.review.policy import active_steps, effects
-from plansmith.runs.rerun import carried_over, everything_done
+from plansmith.runs.carry_over import carried_over, everything_done
+from plansmith.runs.undoing import can_be_undone
 from plansmith_planner.threads.store import ThreadStore
 from plansmith_server.errors import not_found, problem_json
 from plansmith_server.provenance import run_origins

@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from plansmith.clock import SystemClock
-from plansmith.engine.process_kind import ProcessKind
+from plansmith.engine.processes import ProcessKind
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import protect

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from plansmith.app import Plansmith
 from plansmith.engine.journal import Journal
-from plansmith.engine.process_kind import ProcessKind
+from plansmith.engine.processes import ProcessKind
 from plansmith.errors import NotFound, OtherTeam, PlansmithError
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json

@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from plansmith.engine.lease import LEASE_S
-from plansmith.engine.process_kind import read_kind
-from plansmith.engine.processes import this_process
+from plansmith.engine.processes import read_kind, this_process
 from plansmith.errors import PlansmithError
 from plansmith.housekeeping import prune, read_age
 from plansmith.plan import events as e

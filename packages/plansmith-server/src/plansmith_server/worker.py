@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from plansmith.engine.journal import SYSTEM
-from plansmith.engine.process_kind import read_kind
-from plansmith.engine.processes import this_process
+from plansmith.engine.processes import read_kind, this_process
 from plansmith.engine.run_queue import QueueLimits
 from plansmith.errors import PlansmithError
 from plansmith.plan.next_move import goes_on

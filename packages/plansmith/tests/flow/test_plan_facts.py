@@ -15,7 +15,7 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call
 from plansmith.review.settings import ReviewPolicy
-from plansmith.runs.plan_facts import PLANS_KEPT
+from plansmith.runs.intake import PLANS_KEPT
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
 TEXT = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Awaitable, Callable, Sequence
 
-from plansmith.engine.process_kind import read_kind
+from plansmith.engine.processes import read_kind
 from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused
 from plansmith.plan.events import Event, PlanProposed

@@ -21,7 +21,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language, language_of
 from plansmith.plan.step_events import StepDone, StepStarted
 from plansmith.review.render import plan_lines
-from plansmith.runs.changed_values import consent_values
+from plansmith.runs.answering import consent_values
 from plansmith.testing.scripted import ScriptedModel
 from plansmith.text import safe
 from plansmith_cli.command_table import Command

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 from plansmith.check.check_plan import check_plan
-from plansmith.engine.values import load_values
+from plansmith.engine.journal import load_values
 from plansmith.errors import PlanInvalid, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

@@ -15,8 +15,7 @@ from typing import Any, Final
 from plansmith.app import Plansmith
 from plansmith.clock import SystemClock
 from plansmith.engine.ownership import LiveProcess, Owners
-from plansmith.engine.process_kind import read_kind
-from plansmith.engine.processes import described
+from plansmith.engine.processes import described, read_kind
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StoreAway
 from plansmith.housekeeping import Old, find_old, hold_restored, prune, read_age, read_statuses
 from plansmith.plan.data import Json

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from plansmith.engine.answers import is_used, permits
-from plansmith.engine.plan_levels import Known
+from plansmith.engine.units import Known
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan

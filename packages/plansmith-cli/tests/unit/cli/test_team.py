@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.unit.cli.conftest import Cli
 
-from plansmith.engine.running import RunningCalls
+from plansmith.engine.progress import RunningCalls
 from plansmith.store.urls import open_store
 from plansmith.testing.modelserver import ModelServer, Refusal, Reply, Request
 

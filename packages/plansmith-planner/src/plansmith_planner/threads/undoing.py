@@ -9,7 +9,7 @@ from plansmith.plan import events as e
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.review.policy import active_steps
-from plansmith.runs.undo import versions
+from plansmith.runs.editing import versions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from plansmith.engine.answers import answerable
-from plansmith.engine.process_kind import read_kind
+from plansmith.engine.processes import read_kind
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json

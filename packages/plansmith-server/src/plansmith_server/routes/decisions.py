@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
-from plansmith.engine.given_values import allow_seen
-from plansmith.engine.provenance import ALLOW
+from plansmith.engine.provenance import ALLOW, allow_seen
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
@@ -15,8 +14,12 @@ from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Records
-from plansmith.runs.answering import open_question
-from plansmith.runs.changed_values import changed_values, consent_values, may_change_values
+from plansmith.runs.answering import (
+    changed_values,
+    consent_values,
+    may_change_values,
+    open_question,
+)
 from plansmith.runs.stopping import stale_hash
 from plansmith_server.errors import not_found
 from plansmith_server.openapi import Answer, Ask, Nothing

@@ -15,7 +15,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.changed_values import changed_values
+from plansmith.runs.answering import changed_values
 from plansmith.runs.files import (
     UNKNOWN,
     ChangeKind,

@@ -7,8 +7,7 @@ import io
 from collections.abc import Awaitable, Sequence
 
 from plansmith.engine.ownership import Owners
-from plansmith.engine.process_kind import ProcessKind, read_kind
-from plansmith.engine.processes import this_process
+from plansmith.engine.processes import ProcessKind, read_kind, this_process
 from plansmith.engine.run_queue import QueueLimits, RunTaker, Taken
 from plansmith.errors import StoreAway
 from plansmith.store.memory import MemoryStore

@@ -11,10 +11,16 @@ import jsonschema_rs
 from plansmith import plugins
 from plansmith.check.schemas import BadSchema, validator
 from plansmith.engine.budget import settle_limit
-from plansmith.engine.given_values import allow_seen, allowed_values, given_values, seen_of
-from plansmith.engine.plan_levels import Known, levels
-from plansmith.engine.provenance import is_allowed, settle_data
-from plansmith.engine.unknown_calls import Settled, settle_unknown
+from plansmith.engine.provenance import (
+    allow_seen,
+    allowed_values,
+    given_values,
+    is_allowed,
+    seen_of,
+    settle_data,
+)
+from plansmith.engine.recover import Settled, settle_unknown
+from plansmith.engine.units import Known, levels
 from plansmith.errors import Refused
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json, content_hash, content_of
@@ -45,10 +51,12 @@ NOT_BEGUN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
 
 def answerable(run: Run, known: Known) -> dict[str, QuestionAsked]:
     """Returns the open questions that a program may answer, by name."""
-    return {name: each for name, each in run.questions.items() if not why_not(run, each, known)}
+    return {
+        name: each for name, each in run.questions.items() if not why_only_persons(run, each, known)
+    }
 
 
-def why_not(run: Run, asked: QuestionAsked, known: Known) -> str:
+def why_only_persons(run: Run, asked: QuestionAsked, known: Known) -> str:
     """Says why a program may not answer a question; empty if it may."""
     if asked.kind not in FOR_PROGRAMS:
         return Sentence(
@@ -196,7 +204,7 @@ def _settled(asked: QuestionAsked, value: Json, run: Run, known: Known) -> list[
     value = value if values is None else allow_seen(seen_of(value))
     if asked.kind == "consent" and is_allowed(value):
         return settle_data(asked, value)
-    _check(asked, value)
+    _check_answer(asked, value)
     if asked.kind == "consent":
         return settle_data(asked, value)
     if asked.state:
@@ -227,7 +235,7 @@ def _settle_no(run: Run, step: str, value: Json) -> list[AnyBody]:
     return [*left, *(StepSkipped(step=name, reason=denied) for name in behind(run, step))]
 
 
-def _check(asked: QuestionAsked, value: Json) -> None:
+def _check_answer(asked: QuestionAsked, value: Json) -> None:
     if asked.answer_schema is not None:
         try:
             validator(asked.answer_schema).validate(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, Refused
@@ -16,6 +16,10 @@ from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore, Usage
+
+if TYPE_CHECKING:
+    from plansmith.plan.run import Run
+
 
 STOP: Final = "stop"
 OPTIONS: Final = (GO_ON, STOP)
@@ -274,3 +278,32 @@ class Spending:
             return self._spent.get(run_id, _Spent())
         run: Run = journal.run
         return _Spent(run.calls, run.tokens, run.money, run.grants.get("shared_budget", 0))
+
+
+class RunBudgets:
+    """Returns the budget of each run, and counts what all runs of the store have spent."""
+
+    def __init__(
+        self,
+        store: PlanStore,
+        clock: Clock,
+        *,
+        price_per_million: Decimal | None = None,
+        limits: BudgetLimits | None = None,
+        shared: BudgetLimits | None = None,
+    ) -> None:
+        self.limits = limits or BudgetLimits()
+        self._price = price_per_million
+        self._shared = Budget(shared or BudgetLimits())
+        self._has_shared = self._shared.limits != BudgetLimits()
+        self._spending = Spending(store, clock, self._shared)
+
+    async def count(self) -> None:
+        """Updates the shared budget from the store."""
+        if self._has_shared:
+            await self._spending.count()
+
+    def of(self, run: Run) -> Budget:
+        """Returns the budget of a run: by its own limits if it has some, else by the default."""
+        limits = run.options.budget or self.limits
+        return Budget.of_run(limits, run, parent=self._shared, price_per_million=self._price)

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 import jsonschema_rs
 
 from plansmith.check.schemas import validator
+from plansmith.engine.forms import is_plain
 from plansmith.engine.outcome import (
     Asks,
     Done,
@@ -20,8 +21,7 @@ from plansmith.engine.outcome import (
     named,
     question_flaw,
 )
-from plansmith.engine.plain import is_plain
-from plansmith.engine.plan_forms import PlanForms
+from plansmith.engine.ready import PlanForms
 from plansmith.engine.units import Unit, cited, resolved
 from plansmith.errors import (
     InputNeeded,

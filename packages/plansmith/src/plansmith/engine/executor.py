@@ -10,19 +10,28 @@ from functools import partial
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
-from plansmith.engine.given_values import as_allowed
+from plansmith.engine.forms import own_inputs
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.outcome import Done
 from plansmith.engine.pacing import Pacing
-from plansmith.engine.plain import own_inputs
-from plansmith.engine.progress import Batch, ProgressBuffer, Ready, Wakeups
-from plansmith.engine.provenance import Consent, seen_files
+from plansmith.engine.progress import (
+    Batch,
+    ProgressBuffer,
+    Ready,
+    RunningCalls,
+    StepTimers,
+    Wakeups,
+)
+from plansmith.engine.provenance import Consent, as_allowed, seen_files
 from plansmith.engine.recover import left_open
-from plansmith.engine.retries import SHORT_PAUSE_S, Outcomes
-from plansmith.engine.running import RunningCalls
-from plansmith.engine.skipping import settle_by_rules, starts_after, told_without
+from plansmith.engine.skipping import (
+    SHORT_PAUSE_S,
+    Outcomes,
+    settle_by_rules,
+    starts_after,
+    told_without,
+)
 from plansmith.engine.state import State, is_instruction
-from plansmith.engine.timers import StepTimers
 from plansmith.engine.units import Unit, resolved
 from plansmith.errors import ReferenceFailed, StaleWriter
 from plansmith.plan import events as e

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, cast
+from typing import Final, TypeGuard, cast
 
-from plansmith.plan.data import Json, map_leaves
+from plansmith.plan.data import Content, Json, map_leaves
 from plansmith.plan.refs import (
     FIRST,
     FROM,
@@ -170,3 +170,51 @@ def _fill_object(forms: dict[str, _Form], values: Values) -> dict[str, Json]:
     return {
         name: constant if make is None else make(values) for name, (constant, make) in forms.items()
     }
+
+
+_UNCHANGING: Final = frozenset({str, int, float, bool, type(None)})
+_FAR: Final = 2**63
+
+
+def is_plain(value: object) -> TypeGuard[str | int | float | bool | None]:
+    """Tells whether a value is surely fit for JSON as it is; false if it must be looked at."""
+    if type(value) is str:
+        return value.isascii() or _is_text(value)
+    if type(value) is int:
+        return -_FAR < value < _FAR
+    if type(value) is float:
+        return value - value == 0.0  # neither infinite nor NaN
+    return value is None or type(value) is bool
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, as undecodable file names bring it
+        return False
+    return True
+
+
+def own_value(value: Json, content: Content) -> Json:
+    """Returns a value for one user alone: itself if it cannot be changed, else a new copy."""
+    if type(value) in _UNCHANGING:
+        return value
+    # Reading the text again would take much longer for the usual list of texts or numbers.
+    return [*value] if _is_flat(value) else content.value()
+
+
+def _is_flat(value: Json) -> TypeGuard[list[Json]]:
+    return type(value) is list and _UNCHANGING.issuperset(map(type, value))
+
+
+def own_inputs(inputs: dict[str, Json], content: Content) -> dict[str, Json]:
+    """Returns these inputs, which nobody else may use, or a copy: the callee may change them."""
+    for name, value in inputs.items():
+        if type(value) in _UNCHANGING:
+            continue
+        if type(value) is not list or not _UNCHANGING.issuperset(map(type, value)):
+            copy = content.value()
+            assert isinstance(copy, dict)  # noqa: S101
+            return copy
+        inputs[name] = [*value]
+    return inputs

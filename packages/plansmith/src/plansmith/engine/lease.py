@@ -7,16 +7,18 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
-from plansmith.engine.claim_store import Beat, OwnerStore, ProcessStore
 from plansmith.engine.processes import this_process
 from plansmith.errors import PlansmithError, RunTakenOver
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
+from plansmith.store_ports import Beat, OwnerStore, ProcessStore
 
 if TYPE_CHECKING:
     from importlib import metadata
+
 else:
     lazy_modules(globals(), metadata="importlib.metadata")
+
 
 LEASE_S: Final = 20.0
 # How often a lease is renewed before it would be over.

@@ -16,6 +16,7 @@ from plansmith.plan.steps import ReplyStep
 if TYPE_CHECKING:
     from plansmith.engine.state import State
 
+
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})
 
 

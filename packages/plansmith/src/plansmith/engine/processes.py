@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from plansmith.plan.sentence import Sentence
 
@@ -138,3 +138,35 @@ class ThisMachine:
     is_elsewhere = staticmethod(is_elsewhere)
     lives_here = staticmethod(lives_here)
     died_here = staticmethod(died_here)
+
+
+class ProcessKind(NamedTuple):
+    """A server or a worker: since when, how many runs it takes at once, whether it takes no more.
+
+    Servers that execute what they create tell only their kind, and where their page is (`at`).
+    """
+
+    kind: str
+    since: datetime | None = None
+    runs: int = 0
+    draining: bool = False
+    at: str = ""
+
+    def __str__(self) -> str:
+        kind = f"{self.kind} at={self.at}" if self.at else self.kind
+        if self.since is None:
+            return kind
+        since = self.since.astimezone(UTC).isoformat(timespec="seconds")
+        draining = " draining" if self.draining else ""
+        return f"{kind} since={since} runs={self.runs}{draining}"
+
+
+def read_kind(text: str) -> ProcessKind:
+    """Reads what a process told about itself."""
+    kind, *rest = text.split() or ["program"]
+    told = {name: value for name, _, value in (word.partition("=") for word in rest)}
+    try:
+        since, runs = datetime.fromisoformat(told["since"]), int(told["runs"])
+    except (KeyError, ValueError):
+        return ProcessKind(kind, at=told.get("at", ""))
+    return ProcessKind(kind, since, runs, "draining" in told, told.get("at", ""))

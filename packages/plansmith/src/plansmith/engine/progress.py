@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from contextvars import Context, copy_context
 from datetime import datetime, timedelta
 from typing import Final, TypedDict, get_args
@@ -11,7 +11,8 @@ from typing import Final, TypedDict, get_args
 import msgspec
 
 from plansmith.engine.budget import NOTHING_USED
-from plansmith.engine.outcome import Outcome, kept_text
+from plansmith.engine.call import Callees
+from plansmith.engine.outcome import Outcome, kept_text, named
 from plansmith.engine.units import Unit
 from plansmith.errors import InputNeeded, PlansmithError
 from plansmith.plan.data import Content, Json, content_of
@@ -22,9 +23,11 @@ from plansmith.plan.events import (
     StepDone,
     StepProgressed,
     StepStarted,
+    StepWaits,
 )
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import LONGEST_TIMEOUT_S, AskStep
-from plansmith.ports import Advice, Clock, Usage
+from plansmith.ports import Advice, Call, Clock, Usage
 
 
 class Ready(msgspec.Struct, eq=False, gc=False):
@@ -321,3 +324,96 @@ class ProgressBuffer:
         events: list[StepProgressed | StepAdvised] = [*advice]
         events += [StepProgressed(step=name, text=text) for name, text in progress.items()]
         return [each for each in events if each.step in running]
+
+
+class RunningCalls:
+    """Makes calls; `ended` gets the outcome of each, unless it is cancelled."""
+
+    def __init__(
+        self,
+        callees: Callees,
+        results: Mapping[str, Json],
+        *,
+        call_of: Callable[[Ready], Call],
+        ended: Callable[[str, Outcome], None],
+    ) -> None:
+        self._callees = callees
+        self._ended = ended
+        self._results = results
+        self._call_of = call_of
+        self._is_cancelled = False
+        self.running: dict[str, asyncio.Task[None]] = {}
+
+    def launch(self, started: Iterable[Ready]) -> None:
+        """Makes calls whose starts are written."""
+        for ready in started:
+            name = ready.unit.name
+            self.running[name] = asyncio.create_task(self._work(ready), name=name)
+
+    async def _work(self, ready: Ready) -> None:
+        unit, call = ready.unit, self._call_of(ready)
+        try:
+            outcome = await self._callees.call(unit, ready.inputs, call, self._results)
+        except asyncio.CancelledError:
+            if self._is_cancelled:
+                raise
+            # The callee cancelled itself: record an end, since the run waits for one.
+            within = Sentence("the call was cancelled from within")
+            outcome = self._callees.lost(unit, within, again=True)
+        except Exception as error:  # noqa: BLE001 - the run would wait for the end for ever
+            outcome = self._callees.lost(unit, named(error), again=True)
+        self._ended(unit.name, outcome)
+
+    async def cancel(self, grace_s: float) -> None:
+        """Cancels all calls, and waits for them a little; functions in threads are given up."""
+        self._is_cancelled = True
+        for task in self.running.values():
+            task.cancel()
+        if self.running:
+            await asyncio.wait(self.running.values(), timeout=grace_s)
+
+
+class StepTimers:
+    """Knows until when steps wait, by name: `times` is empty in most runs."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.times: dict[str, datetime] = {}
+        # The steps whose wait is in the journal, whether or not it is over.
+        self.written: set[str] = set()
+
+    def know(self, name: str, until: datetime) -> None:
+        """Takes a time from the journal."""
+        self.times[name] = until
+        self.written.add(name)
+
+    def wait(self, name: str, seconds: float, batch: Batch) -> None:
+        """Lets a step wait from now on, and writes that."""
+        self.know(name, self._clock.now() + timedelta(seconds=seconds))
+        batch.bodies.append(StepWaits(step=name, seconds=seconds))
+
+    def forget_past(self) -> None:
+        """Forgets the times that are over.
+
+        A step whose time is over may have to wait for something else, which wakes the executor.
+        """
+        now = self._clock.now()
+        self.times = {name: until for name, until in self.times.items() if until > now}
+
+    def forget(self, ended: Container[str]) -> None:
+        """Forgets the times of steps that have ended: a person may have skipped a waiting one."""
+        self.times = {name: until for name, until in self.times.items() if name not in ended}
+
+    def holds(self, name: str) -> bool:
+        """Tells whether a step still has to wait."""
+        return name in self.times
+
+    @property
+    def next(self) -> datetime | None:
+        """The earliest time for which a step waits."""
+        return min(self.times.values(), default=None)
+
+    @property
+    def seconds_left(self) -> float:
+        """How long it is until the earliest of them."""
+        return max(0.0, (min(self.times.values()) - self._clock.now()).total_seconds())

@@ -6,15 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
 from plansmith.engine.budget import CallReservations
-from plansmith.engine.failing import instead_of_result, on_error
-from plansmith.engine.outcome import FailureKind
-from plansmith.engine.parts import PartsMaker
-from plansmith.engine.plain import own_value
-from plansmith.engine.plan_forms import PlanForm
-from plansmith.engine.progress import Batch, spending
-from plansmith.engine.ready import ReadyGraph, ReadyQueue
-from plansmith.engine.rounds import RoundGroup
-from plansmith.engine.timers import StepTimers
+from plansmith.engine.forms import own_value
+from plansmith.engine.groups import PartsMaker, RoundGroup
+from plansmith.engine.outcome import instead_of_result, on_error
+from plansmith.engine.progress import Batch, StepTimers, spending
+from plansmith.engine.ready import PlanForm, ReadyGraph, ReadyQueue
 from plansmith.engine.units import Group, Unit
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
@@ -24,7 +20,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.run_parts import Made
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_events import SkipRule
+from plansmith.plan.step_events import FailureKind, SkipRule
 from plansmith.plan.step_rules import Instead
 from plansmith.plan.steps import MAX_NESTING
 from plansmith.ports import Reply

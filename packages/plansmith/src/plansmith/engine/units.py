@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple, TypedDict
 
 from plansmith.engine.forms import StepForm
 from plansmith.errors import ReferenceFailed
+from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
@@ -402,3 +403,39 @@ class Group:
         if isinstance(self.unit.step, MapStep):
             return [results[name] for name in found]
         return {part.step.id: results[name] for name, part in found.items()}
+
+
+class Known(TypedDict):
+    """The tools and agents that steps can call, and the templates that they run."""
+
+    tools: Mapping[str, ToolSpec]
+    agents: Mapping[str, AgentSpec]
+    templates: Mapping[str, Plan]
+
+
+class Level(NamedTuple):
+    """A plan around a step, and the step of that plan that contains it."""
+
+    plan: Plan
+    part: str
+    scope: str
+
+
+def levels(plan: Plan, step: str, known: Known) -> Iterator[Level | None]:
+    """Yields every plan around a step, the outermost first; None for a plan that is not known."""
+    scope, parts = "", step.split("/")
+    while parts:
+        part = parts.pop(0)
+        if part not in plan.by_id:
+            yield None
+            return
+        yield Level(plan, part, scope)
+        scope, inner = f"{scope}{part}/", plan.by_id[part]
+        while parts and (inner.repeat is not None or isinstance(inner, MapStep)):
+            scope = f"{scope}{parts.pop(0)}/"
+            if inner.repeat is not None:
+                inner = round_step(inner)
+            elif isinstance(inner, MapStep):
+                inner = inner.each
+        template = inner.template if isinstance(inner, PlanStep) else ""
+        plan = known["templates"].get(template, Plan())

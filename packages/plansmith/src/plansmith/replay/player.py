@@ -17,8 +17,8 @@ from plansmith.plan.run import StepState, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.replay.replayed_runs import taped_runs
 from plansmith.replay.tape import Ended, Tape, outcome_of, spend
+from plansmith.runs.editing import versions
 from plansmith.runs.service import RunService
-from plansmith.runs.undo import versions
 
 _QUIET: Final = 20  # turns of the event loop without activity: then everything waits for the tape
 _CREATED: Final = ("request", "locale", "options", "origin", "folder")

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from plansmith.engine.journal import whole_run
-from plansmith.engine.values import load_results, results_left
+from plansmith.engine.journal import load_results, results_left, whole_run
 from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.chain import moment

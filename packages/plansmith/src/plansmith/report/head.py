@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from plansmith.engine.failing import was_refused
+from plansmith.engine.outcome import was_refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run, RunStatus, StepState, StepStatus

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
-from plansmith.engine.given_values import CHANGE
-from plansmith.engine.provenance import ALLOW
+from plansmith.engine.provenance import ALLOW, CHANGE
 from plansmith.plan import events as e
 from plansmith.plan.citations import CITATION
 from plansmith.plan.data import Json

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
-from plansmith.engine.answers import ONLY_PERSONS, settle, why_not
-from plansmith.engine.given_values import CHANGE, given_values
-from plansmith.engine.plan_levels import Known
-from plansmith.engine.provenance import ALLOW, is_allowed
+from plansmith.engine.answers import ONLY_PERSONS, settle, why_only_persons
+from plansmith.engine.provenance import ALLOW, CHANGE, given_values, is_allowed
+from plansmith.engine.units import Known, named_unit
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.data import content_hash, content_of, need_plain
 from plansmith.plan.run import Run
+from plansmith.plan.run_options import NO_OPTIONS
+from plansmith.plan.second_person import grants, stricter, why_not
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import AgentStep, ToolStep
 from plansmith.review.settings import ReviewPolicy
-from plansmith.runs.approvers import need_second_person
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Journal
     from plansmith.plan.data import Json
+    from plansmith.plan.events import Actor, QuestionAsked
+    from plansmith.plan.run import Run
+    from plansmith.plan.run_options import RunOptions, SecondPerson
+    from plansmith.ports import PlanStore
+    from plansmith.review.settings import ReviewPolicy
 
 
 async def take_answer(
@@ -33,7 +40,7 @@ async def take_answer(
 ) -> e.QuestionAsked:
     """Writes the answer to an open question, which it returns; a second answer is refused."""
     asked = open_question(journal.run, question, of)
-    why = why_not(journal.run, asked, known) if e.actor(by).kind != "person" else ""
+    why = why_only_persons(journal.run, asked, known) if e.actor(by).kind != "person" else ""
     if why:
         told = f"{asked.question!r} is not for programs to answer: {why}"
         raise Refused(told, hint=ONLY_PERSONS)
@@ -94,3 +101,64 @@ def _said(asked: e.QuestionAsked, value: Json) -> Json:
         return value
     values = given_values(value)
     return ALLOW if values is None or content_hash(values) == asked.state else CHANGE
+
+
+def with_rule(options: RunOptions | None, policy: ReviewPolicy) -> RunOptions:
+    """Returns the options of a new run with the rule, so that its journal itself keeps it."""
+    given = options or NO_OPTIONS
+    return given.replace(second_person=stricter(given.second_person, policy.second_person))
+
+
+def need_second_person(
+    run: Run,
+    who: Actor,
+    policy: ReviewPolicy,
+    asked: QuestionAsked | None = None,
+    answer: Json = None,
+) -> None:
+    """Refuses an approval, or such an answer, by who asked for the run or changed its plan last."""
+    if asked is not None and not grants(asked, answer):
+        return
+    if why := why_not(run, who, policy.second_person):
+        raise Refused(why, hint=Sentence("Ask somebody with the role approver or admin"))
+    rule = stricter(run.options.second_person, policy.second_person)
+    if given_values(answer) is not None and rule != "never":
+        raise Refused(
+            Sentence(
+                "Another user has to agree to values of your own, so they have to stand in the plan"
+            ),
+            hint=Sentence("refuse, or change the plan"),
+        )
+
+
+def may_change_values(run: Run, asked: QuestionAsked, rule: SecondPerson = "never") -> bool:
+    """Tells whether a person may give other values instead of those that consent is asked for.
+
+    Not where somebody else has to agree to them; nor for a list: the plan has a place for it.
+    """
+    if asked.kind != "consent" or run.plan is None:
+        return False
+    unit = named_unit(run.plan, asked.step or "", run.templates)
+    is_call = unit is not None and isinstance(unit.step, ToolStep | AgentStep)
+    return is_call and stricter(run.options.second_person, rule) == "never"
+
+
+async def changed_values(
+    store: PlanStore, asked: QuestionAsked, changes: Mapping[str, Json]
+) -> dict[str, Json]:
+    """Returns the values a person saw, with those that the person changed."""
+    if asked.kind != "consent":
+        raise Refused(
+            Sentence("these values cannot be changed here, only in the plan"),
+            hint=Sentence("refuse, or change the plan"),
+        )
+    shown = await store.get(asked.values)
+    return {**cast("dict[str, Json]", shown), **changes}
+
+
+async def consent_values(store: PlanStore, asked: QuestionAsked) -> dict[str, Json] | None:
+    """Returns the values of the call that a question asks consent for; None for other ones."""
+    if asked.kind != "consent" or not asked.values:
+        return None
+    values = await store.get(asked.values)
+    return values if isinstance(values, dict) else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
-from plansmith.engine.failing import was_refused
 from plansmith.engine.journal import Journal
+from plansmith.engine.outcome import was_refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.run import Run, RunStatus, StepStatus

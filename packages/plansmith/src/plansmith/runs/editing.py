@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from plansmith.engine.budget import limit_question
 from plansmith.errors import Refused, StaleDecision, StaleWriter
 from plansmith.plan import events as e
+from plansmith.plan.events import Event, PlanProposed
+from plansmith.plan.plan import Plan
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.rerun import check_unknown, events_to_repeat
-from plansmith.runs.undo import versions
+from plansmith.runs.carry_over import check_unknown, events_to_repeat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,3 +147,44 @@ class PlanEditing:
             await journal.append(e.ChangesAsked(text=text), by=e.actor(by))
             await self._reviser.change(journal)
         return await self._journals.whole(journal)
+
+
+class Version(NamedTuple):
+    """A plan of a run, and the number of the event that proposed it."""
+
+    number: int
+    plan: Plan
+
+
+class Versions(NamedTuple):
+    """The plans that undo and redo lead to, if any; `current` is the event of the one now."""
+
+    before: Version | None
+    after: Version | None
+    current: int = 0
+
+
+def versions(events: Iterable[Event]) -> Versions:
+    """Returns the plans that undo and redo lead to; after a new plan there is nothing to redo."""
+    plans: dict[int, Plan] = {}
+    before: dict[int, int] = {}
+    current, undone = 0, list[int]()
+    for event in events:
+        body = event.body
+        if not isinstance(body, PlanProposed):
+            continue
+        if not body.restores:
+            plans[event.number], before[event.number] = body.plan, current
+            current, undone = event.number, []
+            continue
+        if body.restores == before.get(current):
+            undone.append(current)
+        elif undone:
+            undone.pop()
+        current = body.restores
+    back, forth = before.get(current), undone[-1] if undone else None
+    return Versions(_at(plans, back), _at(plans, forth), current)
+
+
+def _at(plans: dict[int, Plan], number: int | None) -> Version | None:
+    return Version(number, plans[number]) if number in plans and number else None

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from plansmith.engine.executor import Executor
-from plansmith.engine.journal import Journal
+from plansmith.engine.journal import Journal, load_replies, load_values
 from plansmith.engine.store_outage import WaitingStore
 from plansmith.engine.units import named_unit
-from plansmith.engine.values import load_replies, load_values
 from plansmith.errors import RunTakenOver, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
@@ -24,9 +23,9 @@ from plansmith.runs.conclude import conclude
 from plansmith.templates.template import runs_templates
 
 if TYPE_CHECKING:
+    from plansmith.engine.budget import RunBudgets
     from plansmith.engine.lease import Fence
     from plansmith.engine.pacing import Pacing
-    from plansmith.runs.budgets import RunBudgets
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
     from plansmith.runs.planning import RunPlanning

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from plansmith.check.check_plan import check_plan
 from plansmith.check.earlier import used_results
@@ -14,12 +15,14 @@ from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.engine.call import Callees, secret_problems, secret_uses
 from plansmith.engine.journal import SYSTEM, Entry, Journal
-from plansmith.engine.plan_levels import Known
 from plansmith.engine.timings import RUNS, CallTimings
+from plansmith.engine.units import Known
 from plansmith.errors import JournalDamaged, Misconfigured, PlanInvalid
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
-from plansmith.plan.earlier import EarlierResult, UsableResults, pinned_results
+from plansmith.plan.capability import AgentSpec
+from plansmith.plan.earlier import EarlierResult, UsableResults, pinned_results, uses_of
+from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
@@ -29,7 +32,6 @@ from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import definitions
 from plansmith.review.policy import acting_steps, reasons_to_ask
 from plansmith.review.settings import ReviewPolicy
-from plansmith.runs.plan_facts import PlanFacts, PlansKnown
 from plansmith.templates.book import every_template, usable_templates
 from plansmith.templates.pinning import contents, pinned
 from plansmith.templates.template import (
@@ -390,3 +392,62 @@ class PlanIntake:
         """Returns the present hash of each tool and agent that a plan calls."""
         # Of the present content, not kept: a source may change its specs in place.
         return definitions(plan, **await self.known(plan, templates))
+
+
+PLANS_KEPT: Final = 256
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class PlanFacts:
+    """What was computed about one plan; each function is called once, with the same plan."""
+
+    def __init__(self, *, runs_templates: bool, uses: Sequence[str]) -> None:
+        self.runs_templates = runs_templates
+        # The results of earlier runs that the plan refers to.
+        self.uses = uses
+        self._known: dict[Callable[..., Any], Any] = {}
+
+    def once(self, make: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
+        """Returns what a function makes of the plan; calls it only the first time."""
+        if make not in self._known:
+            self._known[make] = make(*args, **named)
+        known: _T = self._known[make]
+        return known
+
+
+class PlansKnown:
+    """The facts of the plans seen last, by their whole content.
+
+    None outlives a change of a tool, an agent or the policy. Facts of a plan that runs templates,
+    uses results of earlier runs or has a schedule are not kept: they also depend on the store, the
+    conversation and the machine.
+    """
+
+    def __init__(self) -> None:
+        self._callees: Callees | None = None
+        self._policy: ReviewPolicy | None = None
+        self._agents: Sequence[AgentSpec] = ()
+        self._facts: OrderedDict[bytes, PlanFacts] = OrderedDict()
+
+    def of(
+        self, plan: Plan, *, callees: Callees, agents: Sequence[AgentSpec], policy: ReviewPolicy
+    ) -> PlanFacts:
+        """Returns the facts of a plan with these tools and agents, and under this policy."""
+        same = self._callees is callees and self._policy is policy and self._agents == agents
+        if not same:
+            self._facts.clear()
+            self._callees, self._policy, self._agents = callees, policy, agents
+        mark = plan.fingerprint
+        found = self._facts.get(mark) if mark is not None else None
+        if found is not None and mark is not None:
+            self._facts.move_to_end(mark)
+            return found
+        facts = PlanFacts(runs_templates=runs_templates(plan), uses=uses_of(plan))
+        others = facts.runs_templates or plan.schedule or plan.schedules or facts.uses
+        if mark is None or others:
+            return facts
+        self._facts[mark] = facts
+        if len(self._facts) > PLANS_KEPT:
+            self._facts.popitem(last=False)
+        return facts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from plansmith.engine.journal import Journal, whole_run
 from plansmith.engine.lease import LEASE_S
 from plansmith.engine.ownership import Owners
-from plansmith.engine.repair import repair
+from plansmith.engine.recover import repair
 from plansmith.engine.store_outage import StoreOutage
 from plansmith.errors import (
     JournalDamaged,

@@ -18,22 +18,18 @@ from plansmith.plan.data import Json, content_of
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Planned, PlanRequest, Tell, only_stands_in
+from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.problem import Severity
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Available, Message, Planner, ReplyWriter
-from plansmith.runs.planning_record import (
-    clarifications_in,
-    failure,
-    no_plan,
-    recorded_exchanges,
-)
 from plansmith.templates.template import plan_steps, runs_templates, template_problems
 
 if TYPE_CHECKING:
     from plansmith.engine import prefetch
     from plansmith.engine.call import Callees
-    from plansmith.plan.planning import OnStep
+    from plansmith.plan.planning import OnStep, Planned
     from plansmith.plan.steps import AnyStep
     from plansmith.runs import replies
     from plansmith.runs.intake import PlanIntake
@@ -44,6 +40,7 @@ else:
         prefetch="plansmith.engine.prefetch",
         replies="plansmith.runs.replies",
     )
+
 
 CLARIFICATIONS: Final = 2
 READ_RESULTS: Final = Sentence("review.read_results")
@@ -324,3 +321,51 @@ def _shows_results(run: Run) -> bool:
 def _has_read(request: PlanRequest) -> bool:
     """Tells whether a planner read words of tools or models in the thread of a request."""
     return bool(request.thread) and any(each.role == "assistant" for each in request.history)
+
+
+def recorded_exchanges(planned: Planned) -> list[Json]:
+    """Returns the model calls of planning as values to store, at most one."""
+    return [[*planned.exchanges]] if planned.exchanges else []
+
+
+def failure(planned: Planned) -> PlanningFailed:
+    """Returns the event of planning that failed, with its reason and cost."""
+    record = content_of([*planned.exchanges]).digest if planned.exchanges else ""
+    return PlanningFailed(
+        reason=why_none(planned),
+        problems=tuple(planned.problems),
+        record=record,
+        **spending(planned.metrics.usage),
+    )
+
+
+def why_none(planned: Planned) -> str:
+    """Says why there is no plan, for a person."""
+    if planned.plan is not None and planned.plan.degraded:
+        return planned.plan.degraded
+    worst = sorted(planned.problems, key=lambda each: each.severity is not Severity.ERROR)
+    return worst[0].message if worst else planned.reason or Sentence("the model gave none")
+
+
+def no_plan(planned: Planned) -> e.RunFinished:
+    """Returns the end of a run that got no plan."""
+    reason = Sentence("end.no_plan", reason=why_none(planned))
+    return e.RunFinished(status="failed", reason=reason)
+
+
+def changes_asked(events: Sequence[e.Event]) -> list[str]:
+    """Returns what persons asked to change about the plan of a run, in order."""
+    return [event.body.text for event in events if isinstance(event.body, e.ChangesAsked)]
+
+
+def clarifications_in(events: Sequence[e.Event]) -> list[str]:
+    """Returns the questions about the request that were answered, each with its answer."""
+    asked: dict[str, str] = {}
+    clarifications: list[str] = []
+    for event in events:
+        body = event.body
+        if isinstance(body, e.QuestionAsked) and body.kind == "request":
+            asked[body.question] = body.text
+        elif isinstance(body, e.QuestionAnswered) and body.question in asked:
+            clarifications.append(f"{asked[body.question]}\n{body.answer}")
+    return clarifications

@@ -11,9 +11,9 @@ from plansmith.plan.fold import fold
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.origin import Origin
 from plansmith.plan.sentence import Sentence
+from plansmith.runs.carry_over import carried_over, everything_done
 from plansmith.runs.intake import review_on_request
 from plansmith.runs.planning import READ_RESULTS
-from plansmith.runs.rerun import carried_over, everything_done
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Entry, Journal

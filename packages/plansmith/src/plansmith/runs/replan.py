@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from plansmith.engine.budget import limit_question
-from plansmith.engine.failing import was_refused
+from plansmith.engine.outcome import was_refused
 from plansmith.engine.units import named_unit, plan_units, resolved
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
@@ -18,13 +18,29 @@ from plansmith.plan.data import Json, call_mark
 from plansmith.plan.events import AnyBody, LimitName, QuestionAsked, StepReset, StepWaits
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.limits import Limits
+from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.rename import rename_steps
-from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, ToolStep
-from plansmith.runs.rerun import changed_steps, events_to_withdraw, unknown_steps
+from plansmith.ports import ContextBlock
+from plansmith.runs.carry_over import (
+    SKIPPED_BY_PERSON,
+    changed_steps,
+    events_to_withdraw,
+    is_in_doubt,
+    unknown_steps,
+)
+from plansmith.text import clip
+
+if TYPE_CHECKING:
+    from plansmith.plan.data import Json
+    from plansmith.plan.limits import Limits
+    from plansmith.plan.plan import Plan
+    from plansmith.review.settings import ReviewPolicy
+
 
 _WHY = {
     "tool": "the tool failed",
@@ -36,7 +52,6 @@ _WHY = {
     "": "it did not finish",
 }
 _RETRIED = frozenset({StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED})
-SKIPPED_BY_PERSON = (StepStatus.SKIPPED, "person")
 
 
 class Cause(NamedTuple):
@@ -154,12 +169,6 @@ def _outcome_line(name: str, run: Run, specs: Mapping[str, ToolSpec]) -> dict[st
         fields = cast("Mapping[str, Json]", spec.output_schema.get("properties") or {})
         line["gives"] = [*sorted(fields)]
     return line
-
-
-def is_in_doubt(state: StepState) -> bool:
-    """Tells whether a call is running, or nobody knows whether it took effect."""
-    in_flight = state.status is StepStatus.RUNNING and bool(state.inputs)
-    return in_flight or state.status is StepStatus.UNKNOWN
 
 
 def kept_steps(run: Run) -> list[AnyStep]:
@@ -289,3 +298,116 @@ def _outcomes(
                 outcome = body.result if isinstance(body, e.StepDone) else body.error
                 tried.setdefault(call, Counter())[outcome] += 1
     return tried
+
+
+WORK: Final = frozenset({"tool", "agent", "map", "plan"})
+_OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY})
+
+
+class Rethinking(NamedTuple):
+    """Where a run stands whose plan is thought over after each step.
+
+    `ended` are the steps that ended since the last time. `left` is false once `max_replans`
+    answers have changed the plan: then nobody thinks it over any more.
+    """
+
+    left: bool = False
+    ended: tuple[str, ...] = ()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the plan is thought over before another step starts."""
+        return self.left and bool(self.ended)
+
+
+_NOT_AT_ALL: Final = Rethinking()
+
+
+def rethinking(run: Run, limits: Limits, events: Sequence[e.Event]) -> Rethinking:
+    """Returns where a run stands; a run of a schedule keeps the plan that was approved for it."""
+    when = run.options.replan or limits.replan
+    if when != "after_each" or run.plan is None or run.origin.kind == "schedule" or run.closing:
+        return _NOT_AT_ALL
+    names = {step.id for step in run.plan.steps if step.kind in WORK}
+    ended: list[str] = []
+    changes, thinking = 0, False
+    for event in events:
+        body = event.body
+        if isinstance(body, e.ReplanStarted):
+            # One that a crash interrupted is still due: what has ended is not forgotten here.
+            thinking = body.kind == "rethink"
+        elif isinstance(body, (e.PlanProposed, e.RunStarted)):
+            changes += thinking and isinstance(body, e.PlanProposed)
+            ended, thinking = [], False
+        elif isinstance(body, (e.StepDone, e.StepReused)) and body.step in names:
+            ended.append(body.step)
+    left = changes < limits.max_replans + run.grants.get("replans", 0)
+    return Rethinking(left, tuple(ended) if _is_open(run) else ())
+
+
+def _is_open(run: Run) -> bool:
+    """Tells whether a step has not ended: else there is nothing to think over."""
+    steps = run.plan.steps if run.plan else ()
+    return any(run.steps[step.id].status in _OPEN for step in steps)
+
+
+def is_same(before: Plan, after: Plan) -> bool:
+    """Tells whether two plans run the same steps, in whatever order they are listed."""
+    if before.by_id.keys() != after.by_id.keys():
+        return False
+    ordered = after.replace(steps=tuple(after.by_id[name] for name in before.by_id))
+    # Goal and times are the person's: a new plan does not change them.
+    own = {"goal": before.goal, "schedule": before.schedule, "schedules": before.schedules}
+    return ordered.replace(**own).hash == before.hash
+
+
+ERRORS: Final = "errors of failed steps"
+RESULTS: Final = "results of finished steps"
+_MOST: Final = 20
+_LONGEST_ERROR: Final = 2_000
+_LONGEST_RESULT: Final = 4_000
+_DIGEST: Final = 16
+
+
+def may_read_texts(run: Run, limits: Limits, policy: ReviewPolicy) -> bool:
+    """Tells whether a planner that plans again may read what tools said."""
+    return limits.tool_texts != "reviewed" or sees_first(run) or policy.ask == "always"
+
+
+def texts_of(
+    run: Run, templates: Mapping[str, Plan], results: Mapping[str, Json]
+) -> tuple[ContextBlock, ...]:
+    """Returns the errors of failed steps and some results, as data for the planner.
+
+    Secrets are hidden in what a journal stores, and so in these texts.
+    """
+    errors = "\n".join(_errors(run, templates))
+    found = {name: each for name, each in results.items() if name in run.steps and "/" not in name}
+    lines = [
+        json.dumps({"step": name, "result": _short(value)}, ensure_ascii=False)
+        for name, value in list(found.items())[-_MOST:]
+    ]
+    blocks = (ContextBlock(ERRORS, errors), ContextBlock(RESULTS, "\n".join(lines)))
+    return tuple(block for block in blocks if block.text)
+
+
+def _errors(run: Run, templates: Mapping[str, Plan]) -> Iterator[str]:
+    failed = [name for name, step in run.steps.items() if step.status is StepStatus.FAILED]
+    for name in failed[:_MOST]:
+        state = run.steps[name]
+        unit = named_unit(run.plan, name, templates) if run.plan else None
+        line: dict[str, Json] = {
+            "step": name,
+            "calls": state.callee or (unit.callee if unit else ""),
+            "arguments": state.call[:_DIGEST],
+            "tries": state.attempts,
+            "error": clip(str(state.error), _LONGEST_ERROR),
+        }
+        yield json.dumps(line, ensure_ascii=False)
+    if len(failed) > _MOST:
+        yield json.dumps({"more": len(failed) - _MOST})
+
+
+def _short(value: Json) -> Json:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= _LONGEST_RESULT else clip(text, _LONGEST_RESULT)

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.budget import CallReservations
-from plansmith.engine.journal import Entry, Journal
+from plansmith.engine.journal import Entry, Journal, load_results, load_values
 from plansmith.engine.pacing import Pacing, last_replies, open_replies
-from plansmith.engine.values import load_results, load_values
 from plansmith.plan import events as e
 from plansmith.plan.diff import diff_plans, merge_plans
 from plansmith.plan.limits import Limits
@@ -18,9 +17,8 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus, StepStatus
 from plansmith.plan.sentence import Sentence, in_language, joined
 from plansmith.review.coverage import Coverage, coverage
-from plansmith.runs.made_calls import calls_left_out, repeated_calls
-from plansmith.runs.planning import RunPlanning
-from plansmith.runs.planning_record import changes_asked, failure, recorded_exchanges
+from plansmith.runs.carry_over import calls_left_out, carried_over, done_again, repeated_calls
+from plansmith.runs.planning import RunPlanning, changes_asked, failure, recorded_exchanges
 from plansmith.runs.replan import (
     Cause,
     Rounds,
@@ -28,20 +26,21 @@ from plansmith.runs.replan import (
     cause_to_revise,
     describe_outcomes,
     failed_steps,
+    is_same,
     keep_finished,
     kept_steps,
     loop_in,
     may_iterate,
+    may_read_texts,
     resets,
+    rethinking,
+    texts_of,
 )
-from plansmith.runs.rerun import carried_over, done_again
-from plansmith.runs.rethink import is_same, rethinking
-from plansmith.runs.tool_texts import may_read_texts, texts_of
 
 if TYPE_CHECKING:
+    from plansmith.engine.budget import RunBudgets
     from plansmith.plan.plan import Plan
     from plansmith.ports import ContextBlock
-    from plansmith.runs.budgets import RunBudgets
     from plansmith.runs.intake import PlanIntake
     from plansmith.runs.journals import Journals
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS, expired
+from plansmith.engine.budget import RunBudgets
 from plansmith.engine.journal import Entry, Journal
 from plansmith.errors import (
     JournalDamaged,
@@ -25,14 +26,11 @@ from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.answering import take_answer
-from plansmith.runs.approvers import need_second_person, with_rule
-from plansmith.runs.budgets import RunBudgets
+from plansmith.runs.answering import need_second_person, take_answer, with_rule
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.journals import Journals, run_created, submitted
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanning
-from plansmith.runs.resuming import started
 from plansmith.runs.revising import PlanReviser
 from plansmith.runs.stopping import RunStopping, append_decision, plan_to_decide
 
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from plansmith.plan.origin import Origin
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
+    from plansmith.plan.run import Run
     from plansmith.plan.run_options import RunOptions
     from plansmith.ports import Clock, PlanStore
     from plansmith.runs import editing, repeating, undoing
@@ -54,6 +53,7 @@ else:
         repeating="plansmith.runs.repeating",
         undoing="plansmith.runs.undoing",
     )
+
 
 _BATCH_SIZE: Final = 100
 
@@ -81,7 +81,13 @@ class RunService:
         self.lists = RunLists(journals)
         self.intake = intake
         self.planning = planning
-        self.budgets = RunBudgets(intake, limits=budget, shared=shared_budget)
+        self.budgets = RunBudgets(
+            journals.store,
+            journals.clock,
+            price_per_million=intake.price_per_million,
+            limits=budget,
+            shared=shared_budget,
+        )
         self.reviser = PlanReviser(
             journals=journals,
             intake=intake,
@@ -390,3 +396,17 @@ class RunService:
                 return await self.execution.begin(journal)
             case _:
                 return None
+
+
+def started(
+    begun: Sequence[asyncio.Future[Run] | BaseException | None], busy: Callable[[RunBusy], None]
+) -> Iterator[asyncio.Future[Run]]:
+    """Yields the runs that this process executes; raises errors other than damage and busy."""
+    for each in begun:
+        if isinstance(each, RunBusy):
+            busy(each)
+        elif isinstance(each, BaseException):
+            if not isinstance(each, JournalDamaged):
+                raise each
+        elif each is not None:
+            yield each

@@ -10,7 +10,7 @@ from plansmith.plan import events as e
 from plansmith.plan.second_person import applies, same_user
 from plansmith.plan.sentence import Sentence
 from plansmith.review.coverage import redefined
-from plansmith.runs.approvers import need_second_person
+from plansmith.runs.answering import need_second_person
 from plansmith.schedules.store import ScheduleStore
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.lazy import lazy_modules
 from plansmith.ports import News, Record, Sound
+from plansmith.store_ports import Claim
 
 if TYPE_CHECKING:
-    from plansmith.engine import claim_store
-    from plansmith.engine.claim_store import Claim
     from plansmith.plan import data, sentence
     from plansmith.plan import summary as summaries
     from plansmith.plan.data import Content, Json
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 else:
     lazy_modules(
         globals(),
-        claim_store="plansmith.engine.claim_store",
         data="plansmith.plan.data",
         sentence="plansmith.plan.sentence",
         summaries="plansmith.plan.summary",
@@ -250,14 +248,14 @@ class MemoryStore:
         found = self._claims.get(run)
         if found is None or not found.owner or found.term == instead_of:
             self._terms += 1
-            found = self._claims[run] = claim_store.Claim(owner, self._terms)
+            found = self._claims[run] = Claim(owner, self._terms)
         return found
 
     async def release(self, run: str, term: int, *, unfinished: bool = False) -> None:
         """Ends the claim with a term, if it still holds; an `unfinished` run keeps its row."""
         if run in self._claims and self._claims[run].term == term:
             if unfinished:
-                self._claims[run] = claim_store.Claim("", term)
+                self._claims[run] = Claim("", term)
             else:
                 del self._claims[run]
 

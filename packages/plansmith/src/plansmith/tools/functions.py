@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
-from plansmith.engine.plain import is_plain
+from plansmith.engine.forms import is_plain
 from plansmith.engine.threads import Threads
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
