@@ -79,10 +79,12 @@ def _every_fire_won() -> Planted:
 
 
 def _forgotten_needs() -> Planted:
-    def forget(self: ReadyQueue, node: str, *_: Any) -> None:
-        self._missing[node] = 0
+    add = ReadyQueue.add
 
-    return ReadyQueue, "_wait_for", forget
+    def forget(self: ReadyQueue, needs: Any, durations: Any, done: Any = ()) -> None:
+        add(self, dict.fromkeys(needs, frozenset()), durations, done)
+
+    return ReadyQueue, "add", forget
 
 
 def _whoever_lives() -> Planted:

@@ -16,7 +16,6 @@ import pytest
 from tests.waiting import until
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
-from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
@@ -162,43 +161,6 @@ async def test_a_function_in_a_thread_is_given_up_when_its_run_is_cancelled() ->
         assert ended.steps["b"].attempts == 0
         assert (await run_of(app, same(20, "echo"))).status is RunStatus.DONE
         assert (await app.get(run.id)).steps["a"].result is None
-
-
-async def test_a_function_that_waits_for_a_thread_is_not_called_after_it_was_given_up() -> None:
-    go_on, called = threading.Event(), list[int]()
-
-    @tool(effect="read")
-    def block() -> None:
-        """Occupy a thread."""
-        go_on.wait(100)
-
-    @tool(effect="write")
-    def act() -> None:
-        """Change something."""
-        called.append(1)
-
-    source = FunctionTools([block, act])
-    blocked = [asyncio.ensure_future(source.call("block", {}, Call(key="b"))) for _ in range(16)]
-    await asyncio.sleep(0)
-    late = asyncio.ensure_future(source.call("act", {}, Call(key="a")))
-    await asyncio.sleep(0)
-    late.cancel()
-    await asyncio.gather(late, return_exceptions=True)
-    go_on.set()
-    await asyncio.gather(*blocked)
-    assert await asyncio.gather(*(source.call("block", {}, Call(key="b")) for _ in range(16)))
-    assert not called
-
-
-ODD: dict[str, BaseException] = {
-    "RuntimeError: the function raised StopIteration(1)": StopIteration(1),
-    "SystemExit: 3": SystemExit(3),
-    "GeneratorExit: ": GeneratorExit(),
-    "the call was cancelled from within": asyncio.CancelledError(),
-    "no result after 300 s": TimeoutError("mine"),
-    "plain words": ToolFailed("plain words"),
-    "ValueError: no": ValueError("no"),
-}
 
 
 @pytest.mark.parametrize("text", ODD)

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 import jsonschema_rs
 
 from plansmith.check.schemas import validator
-from plansmith.engine.forms import is_plain
 from plansmith.engine.outcome import (
     Asks,
     Done,
@@ -21,7 +20,6 @@ from plansmith.engine.outcome import (
     named,
     question_flaw,
 )
-from plansmith.engine.ready import PlanForms
 from plansmith.engine.units import Unit, cited, resolved
 from plansmith.errors import (
     InputNeeded,
@@ -155,7 +153,6 @@ class Callees:
     compose: MakeComposer | None = None
     early: Prefetched | None = None
     secrets: Secrets | None = None
-    forms: PlanForms = field(default_factory=PlanForms, repr=False)
     _validators: dict[str, jsonschema_rs.Validator | None] = field(
         default_factory=dict[str, "jsonschema_rs.Validator | None"], repr=False
     )
@@ -305,7 +302,7 @@ class Callees:
 
     def _flaw(self, unit: Unit, value: Json) -> str:
         """Says why a result is not usable; empty if it is."""
-        broken = None if is_plain(value) else next(flaws(value), None)
+        broken = next(flaws(value), None)
         if broken is not None:
             return Sentence("the result is not JSON: {reason}", reason=broken.message)
         if unit.step.kind != "tool":

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from typing import cast
 
 from plansmith.engine.budget import Budget, CallReservations
 from plansmith.engine.call import Callees
-from plansmith.engine.forms import own_inputs
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.engine.outcome import Done
 from plansmith.engine.pacing import Pacing
@@ -127,7 +127,7 @@ class Executor:
             else:
                 run = await self._opened(run)
             if run.plan is not None:
-                self._state.enter(run, self._callees.forms.of(run.plan, self._journal.plan_hash))
+                self._state.enter(run)
             if self._pacing is not None:
                 self._pacing.enter(self._state)
             for digest in self._state.made_results():
@@ -341,7 +341,7 @@ class Executor:
         content = content_of(dict(sorted(inputs.items())))
         early = self._callees.prefetched(unit, inputs)
         # The callee gets the recorded inputs for itself alone, and may change them.
-        ready = Ready(unit, own_inputs(inputs, content), key, attempt, early)
+        ready = Ready(unit, cast("dict[str, Json]", content.value()), key, attempt, early)
         batch.start(ready, content)
         attempts[unit.name] = attempt
         self._busy += 1

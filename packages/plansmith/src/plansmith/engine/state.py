@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
 from plansmith.engine.budget import CallReservations
-from plansmith.engine.forms import own_value
 from plansmith.engine.groups import PartsMaker, RoundGroup
 from plansmith.engine.outcome import instead_of_result, on_error
 from plansmith.engine.progress import Batch, StepTimers, spending
-from plansmith.engine.ready import PlanForm, ReadyGraph, ReadyQueue
-from plansmith.engine.units import Group, Unit
+from plansmith.engine.ready import ReadyQueue
+from plansmith.engine.units import Group, Unit, plan_units
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
@@ -75,8 +74,8 @@ class State:
         self._items: dict[str, dict[str, str]] = {}
         self.has_new_end = False
 
-    def enter(self, run: Run, form: PlanForm) -> None:
-        """Loads the plan, in the form to execute, and the state of its steps."""
+    def enter(self, run: Run) -> None:
+        """Loads the plan and the state of its steps."""
         if run.plan is None:
             return
         for name, state in run.steps.items():
@@ -84,7 +83,7 @@ class State:
                 self.attempts[name] = 0  # no call for each step of a new run
             else:
                 self._enter_step(name, state)
-        self._add(form.units_of(run.plan), form.graph)
+        self._add(plan_units(run.plan))
 
     def _enter_step(self, name: str, state: StepState) -> None:
         if state.permit is not None:
@@ -110,29 +109,12 @@ class State:
         if not state.result_hash:
             self.passed[name] = rule
 
-    def _add(self, units: Mapping[str, Unit], graph: ReadyGraph | None = None) -> None:
-        if not units:
-            return
+    def _add(self, units: Mapping[str, Unit]) -> None:
         self.units |= units
-        done: set[str] = set()
-        if self.ended:
-            done = {name for name in units if self.status(name) is StepStatus.DONE}
-        if graph is None or self.ended:
-            waits = {name: unit.needs() for name, unit in units.items()}
-            if graph is None and self._are_ready(waits):
-                for name, unit in units.items():
-                    self.schedule.add_ready(name, self._durations.get(unit.callee, 1.0))
-                return
-            callees = {name: unit.callee for name, unit in units.items()}
-            graph = ReadyGraph(self._waits(waits), callees)
-        self.schedule.add(graph, durations=self._durations, done=done)
-
-    def _are_ready(self, waits: Mapping[str, frozenset[str]]) -> bool:
-        """Tells whether new units wait for nothing, as the items of a map usually do."""
-        for name, before in waits.items():
-            if name in self.ended or not self.schedule.are_done(before):
-                return False
-        return True
+        done = {name for name in units if self.status(name) is StepStatus.DONE}
+        waits = self._waits({name: unit.needs() for name, unit in units.items()})
+        lengths = {name: self._durations.get(each.callee, 1.0) for name, each in units.items()}
+        self.schedule.add(waits, lengths, done=done)
 
     def _waits(self, graph: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
         """Returns what each unit waits for.
@@ -221,7 +203,7 @@ class State:
         content = content_of(value)
         batch.done(unit, content, self.run_budget.settle(unit.name))
         # Later steps get the recorded value, even if the callee changes its own.
-        self._done(unit.name, own_value(value, content), batch)
+        self._done(unit.name, content.value(), batch)
 
     def skip(self, unit: Unit, reason: str, rule: SkipRule, batch: Batch) -> None:
         """Records that the plan itself skips a unit, with what stands in for its result."""
@@ -237,7 +219,7 @@ class State:
         if instead is None:
             return body
         content = content_of(instead.value)
-        self.results[unit.name] = own_value(instead.value, content)
+        self.results[unit.name] = content.value()
         batch.values.append(content)
         return body.replace(result=content.digest)
 

@@ -9,16 +9,15 @@ from itertools import count
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypedDict
 
-from plansmith.engine.forms import StepForm
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import ITEM, PARAMS, RESERVED, lookup
+from plansmith.plan.refs import ITEM, PARAMS, RESERVED, fill, fill_text, lookup
 from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AnyStep, MapStep, PlanStep
+from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
 
 _UNBOUND: Final[Mapping[str, Json]] = MappingProxyType({})
 _NONE_OFF: Final[Mapping[str, frozenset[str]]] = MappingProxyType({})
@@ -27,16 +26,14 @@ _NONE_OFF: Final[Mapping[str, frozenset[str]]] = MappingProxyType({})
 class Unit:
     """A step or part to execute: its name in the journal, its scope, and its bound values.
 
-    `form` is the step's inputs in the form to fill; all items of a map share one. `is_round`: it is
-    one round of a repeated step.
+    `is_round`: it is one round of a repeated step.
     """
 
     __slots__ = (
-        *("bound", "callee", "depth", "form", "is_round", "name", "off", "parent", "scope"),
-        "step",
+        *("bound", "callee", "depth", "is_round", "name", "off", "parent", "scope", "step"),
     )
 
-    def __init__(  # noqa: PLR0913 - all but the first two by name
+    def __init__(
         self,
         name: str,
         step: AnyStep,
@@ -46,7 +43,6 @@ class Unit:
         parent: str | None = None,
         depth: int = 0,
         off: Mapping[str, frozenset[str]] = _NONE_OFF,
-        form: StepForm | None = None,
         is_round: bool = False,
     ) -> None:
         self.name = name
@@ -56,7 +52,6 @@ class Unit:
         self.parent = parent
         self.depth = depth
         self.off = off
-        self.form = form
         self.is_round = is_round
         # The tool or agent that it calls, else its kind.
         self.callee = (
@@ -131,8 +126,18 @@ class Values(Mapping[str, Json]):
 
 def resolved(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
     """Returns the unit's inputs with every reference filled; may raise `ReferenceFailed`."""
-    form = unit.form or StepForm(unit.step)
-    return form.fill(Values(results, unit) if unit.bound or unit.scope else results)
+    values = Values(results, unit) if unit.bound or unit.scope else results
+    match unit.step:
+        case ToolStep(inputs=inputs) | PlanStep(inputs=inputs):
+            return {name: fill(each, values) for name, each in inputs.items()}
+        case AgentStep(task=task, inputs=inputs):
+            return {"task": fill_text(task, values), "inputs": fill(inputs, values)}
+        case MapStep(over=over):
+            return {"over": fill(over, values)}
+        case ReplyStep(instruction=text):
+            return {"instruction": fill_text(text, values)}
+        case AskStep(question=text):
+            return {"question": fill_text(text, values)}
 
 
 def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
@@ -141,15 +146,10 @@ def cited(unit: Unit, results: Mapping[str, Json]) -> dict[str, Json]:
     return {str(ref): lookup(ref, values) for ref in unit.step.refs()}
 
 
-def plan_units(plan: Plan, forms: Mapping[str, StepForm] | None = None) -> dict[str, Unit]:
+def plan_units(plan: Plan) -> dict[str, Unit]:
     """Returns the units of a plan: its steps that are not disabled."""
     off = _disabled_steps(plan)
-    known = forms or {}
-    return {
-        step.id: Unit(step.id, step, off=off, form=known[step.id] if known else None)
-        for step in plan.steps
-        if not step.disabled
-    }
+    return {step.id: Unit(step.id, step, off=off) for step in plan.steps if not step.disabled}
 
 
 def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Unit]:
@@ -164,7 +164,6 @@ def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Un
         raise ReferenceFailed(
             Sentence("{step} goes over a list, and this is a {kind}", step=unit.name, kind=kind)
         )
-    form = StepForm(step.each)
     return {
         name: Unit(
             name,
@@ -174,7 +173,6 @@ def map_units(unit: Unit, items: Json, known: Mapping[str, str]) -> dict[str, Un
             parent=unit.name,
             depth=unit.depth + 1,
             off=unit.off,
-            form=form,
         )
         for name, item in zip(_names(unit.name, items, known), items, strict=True)
     }
@@ -236,7 +234,6 @@ def template_units(unit: Unit, plan: Plan, parameters: Mapping[str, Json]) -> di
             parent=unit.name,
             depth=unit.depth + 1,
             off=off,
-            form=StepForm(step),
         )
         for step in plan.steps
         if not step.disabled
@@ -253,7 +250,6 @@ def round_unit(unit: Unit, number: int) -> Unit:
         parent=unit.name,
         depth=unit.depth + 1,
         off=unit.off,
-        form=unit.form,
         is_round=True,
     )
 

@@ -184,6 +184,8 @@ def fill(template: Json, values: Mapping[str, Json]) -> Json:
     A text that is one reference and nothing else becomes the value itself.
     """
     if isinstance(template, str):
+        if "{{" not in template:
+            return template
         parts = pieces(template)
         only = parts[0]
         if len(parts) == 1 and isinstance(only, Ref):

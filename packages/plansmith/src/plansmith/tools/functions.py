@@ -20,7 +20,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
-from plansmith.engine.forms import is_plain
 from plansmith.engine.threads import Threads
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -30,6 +29,7 @@ from plansmith.plan.value_types import adapter_of, output_schema
 from plansmith.ports import Call
 
 EffectName = Literal["read", "write", "final"]
+_AS_IT_IS: Final = frozenset({str, int, float, bool, type(None)})
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -76,7 +76,9 @@ class FunctionTool(Generic[P, R]):
 
     def to_json(self, result: object) -> Json:
         """Converts the result of a plan's call to JSON."""
-        return result if is_plain(result) else _to_json(result, self._returns)
+        if type(result) in _AS_IT_IS:
+            return cast("Json", result)
+        return _to_json(result, self._returns)
 
 
 @overload
