@@ -163,6 +163,17 @@ async def test_a_function_in_a_thread_is_given_up_when_its_run_is_cancelled() ->
         assert (await app.get(run.id)).steps["a"].result is None
 
 
+ODD: dict[str, BaseException] = {
+    "RuntimeError: the function raised StopIteration(1)": StopIteration(1),
+    "SystemExit: 3": SystemExit(3),
+    "GeneratorExit: ": GeneratorExit(),
+    "the call was cancelled from within": asyncio.CancelledError(),
+    "no result after 300 s": TimeoutError("mine"),
+    "plain words": ToolFailed("plain words"),
+    "ValueError: no": ValueError("no"),
+}
+
+
 @pytest.mark.parametrize("text", ODD)
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_whatever_a_function_raises_is_the_end_of_its_step_alone(
