@@ -16,6 +16,7 @@ import pytest
 from tests.waiting import until
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
+from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
