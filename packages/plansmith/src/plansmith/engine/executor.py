@@ -55,6 +55,7 @@ class Executor:
     _cancelled: tuple[e.Actor, str] | None = None
     _paused: tuple[e.Actor, str] | None = None
     _armed: datetime | None = None  # the time for which it is to be woken, if one is set
+    _request = ""
 
     def __init__(  # noqa: PLR0913 - all but the first by name
         self,
@@ -122,6 +123,7 @@ class Executor:
         self.is_executing = True
         try:
             run = self._journal.run
+            self._request = run.request
             if run.cancel_asked:
                 self._cancelled = SYSTEM, ""  # asked for before, in a process that died
             else:
@@ -358,7 +360,7 @@ class Executor:
             advise=partial(self._progress.advise, name),
             reply=self._state.replies.get(name),
             seen=seen_files(ready.unit, self._state),
-            request=self._journal.run.request,
+            request=self._request,
             is_stopped=lambda: self._cancelled is not None,
         )
 
