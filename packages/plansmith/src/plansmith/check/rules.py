@@ -13,6 +13,7 @@ from plansmith.plan.conditions import (
     ORDER,
     condition_flaws,
     condition_text,
+    has_rules,
     kind_of_value,
     operand_text,
     refs_alone,
@@ -21,10 +22,8 @@ from plansmith.plan.data import Json, Path
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import LITERAL, find
-from plansmith.plan.rule_text import has_rules
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.step_rules import Instead, Undo
-from plansmith.plan.steps import AnyStep, MapStep, ToolStep
+from plansmith.plan.steps import AnyStep, Instead, MapStep, ToolStep, Undo
 
 # The kinds of steps that may have a rule; the others may be on any step.
 _ALLOWED: Final = {

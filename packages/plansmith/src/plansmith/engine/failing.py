@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.step_events import FailureKind
-from plansmith.plan.step_rules import Instead, OnError
-from plansmith.plan.steps import AnyStep
+from plansmith.plan.steps import AnyStep, Instead, OnError
 
 
 def on_error(step: AnyStep, whole: AnyStep | None) -> OnError:

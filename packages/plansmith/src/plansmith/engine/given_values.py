@@ -17,8 +17,7 @@ from plansmith.plan.events import QuestionAsked, StepReplied
 from plansmith.plan.refs import escape_text, fill, find, literal, secret_names
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_rules import Undo
-from plansmith.plan.steps import AgentStep, AnyStep, ToolStep
+from plansmith.plan.steps import AgentStep, AnyStep, ToolStep, Undo
 
 CHANGE: Final = "change"  # how the journal calls an answer that allows a call with other values
 _OF_AGENTS: Final[dict[str, Any]] = {

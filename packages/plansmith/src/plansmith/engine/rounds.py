@@ -10,7 +10,7 @@ from plansmith.plan.conditions import condition_text, holds
 from plansmith.plan.data import Json
 from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_rules import Repeat
+from plansmith.plan.steps import Repeat
 
 
 class RoundGroup(Group):

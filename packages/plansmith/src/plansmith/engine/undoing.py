@@ -17,7 +17,7 @@ from plansmith.plan.fold import fold
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import SECRET_MARK, fill, literal
 from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.step_rules import Undo
+from plansmith.plan.steps import Undo
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 

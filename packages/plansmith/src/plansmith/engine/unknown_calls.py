@@ -17,8 +17,7 @@ from plansmith.plan.events import AnyBody, StepDone, StepFailed, StepReset
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_rules import OnError
-from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
+from plansmith.plan.steps import AnyStep, OnError, ReplyStep, ToolStep
 
 _DONE: Final = "done"
 

@@ -11,7 +11,16 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast
 
 import msgspec
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, JsonValue, Strict
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    Strict,
+)
 
 from plansmith.plan.sentence import Sentence
 
@@ -337,3 +346,21 @@ def _are_texts(values: list[object]) -> bool:
     except (TypeError, UnicodeEncodeError):
         return False
     return True
+
+
+def _plain(value: object) -> object:
+    """Refuses values that JSON cannot hold, before pydantic converts them."""
+    need_plain(value)
+    return value
+
+
+def _text(value: str) -> str:
+    if not value.isascii():
+        need_plain(value)
+    return value
+
+
+Text = Annotated[str, AfterValidator(_text)]
+Filled = Annotated[str, AfterValidator(_text), Field(min_length=1)]
+Value = Annotated[Json, BeforeValidator(_plain)]
+Inputs = Annotated[dict[str, Json], BeforeValidator(_plain)]

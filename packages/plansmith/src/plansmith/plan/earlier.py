@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from plansmith.plan.data import Json
+from plansmith.plan.diff import point_elsewhere
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import (
@@ -18,7 +19,6 @@ from plansmith.plan.refs import (
     is_earlier,
     value_text,
 )
-from plansmith.plan.rename import point_elsewhere
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import StepFields

@@ -16,14 +16,13 @@ from plansmith.plan.data import (
     Flag,
     Json,
     Record,
+    Text,
     Whole,
     canonical_json,
     content_hash,
     stored_json,
 )
-from plansmith.plan.field_types import Text
-from plansmith.plan.step_rules import RULES
-from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields
+from plansmith.plan.steps import RULES, STEP_TYPES, AnyStep, MapStep, Step, StepFields
 from plansmith.plan.timing import Timing
 
 if TYPE_CHECKING:

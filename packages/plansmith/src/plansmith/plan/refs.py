@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from plansmith.errors import ReferenceFailed
+from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json, Path, json_text, leaves, map_leaves
 from plansmith.plan.sentence import Sentence
 
@@ -437,3 +438,13 @@ def with_words(instruction: str, words: Mapping[str, str]) -> str:
         else escape_text(piece)
         for piece in pieces(instruction)
     )
+
+
+_MARK: Final = "[step:"
+CITATION: Final = lazy_pattern(r"\[step:([^\[\]\n]{1,400})\]")
+_WITH_SPACE: Final = lazy_pattern(r"(?<![ \t])[ \t]*+\[step:[^\[\]\n]{1,400}\]")
+
+
+def without_citations(text: str) -> str:
+    """Returns a reply as a person or another step uses it: without the marks of its sources."""
+    return _WITH_SPACE.sub("", text) if _MARK in text else text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from plansmith.engine.progress import spending
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
-from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.events import PlanningFailed
 from plansmith.plan.problem import Severity
 from plansmith.plan.sentence import Sentence
 

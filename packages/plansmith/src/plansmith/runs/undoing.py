@@ -10,10 +10,9 @@ from plansmith.engine.values import load_values
 from plansmith.errors import Refused, StaleWriter
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
-from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.run_options import RunOptions
+from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, in_language
 
 if TYPE_CHECKING:
