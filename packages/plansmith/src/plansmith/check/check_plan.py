@@ -35,7 +35,6 @@ from plansmith.plan.schedules import apart
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     LONGEST_TIMEOUT_S,
-    MAY_BE_OWN,
     AgentStep,
     AnyStep,
     MapStep,
@@ -210,7 +209,7 @@ def _check_references(
     steps = plan.by_id
     for found in step.references:
         name = found.ref.step if found.ref else ""
-        if found.where[0] in MAY_BE_OWN and step.is_own(found):
+        if step.is_own(found):
             continue
         if name not in steps and is_earlier(name):
             yield from _check_earlier(step, name, found.where, earlier)

@@ -12,7 +12,7 @@ from plansmith.check.names import Catalogue, reads, states_effect
 from plansmith.check.schemas import Shape
 from plansmith.errors import PlanInvalid, ReferenceFailed
 from plansmith.plan.capability import Effect, Tools
-from plansmith.plan.conditions import LISTS, condition_flaws, condition_text, has_rules, holds
+from plansmith.plan.conditions import LISTS, condition_flaws, condition_text, holds
 from plansmith.plan.data import Json, Path, canonical_json
 from plansmith.plan.graph import dependents, order, upstream
 from plansmith.plan.plan import Plan
@@ -27,6 +27,7 @@ from plansmith.plan.steps import (
     ReplyStep,
     StepFields,
     ToolStep,
+    has_rules,
 )
 
 _OUT: Final = Sentence("leave it out")

@@ -27,7 +27,16 @@ from plansmith.plan.refs import (
     ref_of,
 )
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.steps import Instead, MapStep, Repeat, Retry, StepFields, ToolStep, Undo
+from plansmith.plan.steps import (
+    Instead,
+    MapStep,
+    Repeat,
+    Retry,
+    StepFields,
+    ToolStep,
+    Undo,
+    has_rules,
+)
 from plansmith.text import clip, safe
 
 MAX_DEPTH: Final = 8
@@ -318,18 +327,6 @@ def rule_text(name: str, value: Json) -> str:
     except ValidationError:
         return _literal_text(value)
     return joined(rule_sentences(step)) if has_rules(step) else _literal_text(value)
-
-
-def has_rules(step: StepFields) -> bool:
-    """Tells whether a step has any rule, without looking at the inner step of a map."""
-    return bool(
-        step.when is not None
-        or step.otherwise
-        or step.repeat
-        or step.on_error != "fail"
-        or step.retry
-        or step.undo_with
-    )
 
 
 def _rules(step: StepFields) -> Iterator[Sentence]:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-from plansmith.plan.conditions import has_rules, rule_sentences
+from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.graph import needs, order
 from plansmith.plan.plan import Plan
@@ -27,6 +27,7 @@ from plansmith.plan.steps import (
     ReplyStep,
     StepFields,
     ToolStep,
+    has_rules,
 )
 from plansmith.review.policy import effects
 from plansmith.review.render import value_line
