@@ -13,11 +13,10 @@ from plansmith.plan.conditions import (
     ORDER,
     condition_flaws,
     condition_text,
-    kind_of_value,
     operand_text,
     refs_alone,
 )
-from plansmith.plan.data import Json, Path
+from plansmith.plan.data import Json, Path, kind_of_value
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import LITERAL, find
