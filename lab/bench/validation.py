@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import jsonschema_rs
 
-from plansmith.check.certain_errors import certain_errors
+from plansmith.check.arguments import certain_errors
 from plansmith.check.placeholders import Placeholders
 from plansmith.check.schemas import Unusable
 

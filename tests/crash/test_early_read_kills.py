@@ -13,7 +13,7 @@ from tests import forked
 
 from plansmith import Plansmith, RunStatus
 from plansmith.plan import events as e
-from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
+from plansmith.plan.events import PrefetchEnded, PrefetchStarted
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 from plansmith_planner.settings import PlannerSettings

@@ -17,15 +17,15 @@ from plansmith import Plan, Plansmith
 from plansmith.errors import InputNeeded, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect
-from plansmith.plan.chain import moment
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
+from plansmith.plan.event_body import moment
+from plansmith.plan.events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.fold import fold
 from plansmith.plan.limits import Limits
-from plansmith.plan.origin import Origin
-from plansmith.plan.planning_events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.problem import problem
 from plansmith.plan.run import Run, StepState
+from plansmith.plan.run_options import Origin
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
 
 CASES = Path(__file__).parent / "cases"

@@ -20,7 +20,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AgentStep, MapStep, ToolStep
-from plansmith.review.value_lines import BAR, named_lines, table_lines, text_lines, value_cell
+from plansmith.review.render import BAR, named_lines, table_lines, text_lines, value_cell
 from plansmith.text import clip, safe
 from plansmith_cli.session import Session
 from plansmith_cli.ui.width import fitted_to

@@ -20,16 +20,16 @@ from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.errors import ModelRefused, OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.events import Actor, PlanOrigin
+from plansmith.plan.events import Actor
 from plansmith.plan.limits import Limits
+from plansmith.plan.planning import PlanOrigin
 from plansmith.plan.steps import ToolStep
-from plansmith.plan.times import Times
+from plansmith.plan.summary import Times
 from plansmith.ports import Call, Delta, ModelDone, TextDelta, Usage
 from plansmith.report.build import load_report
-from plansmith.report.data import Report
+from plansmith.report.data import Report, words_for
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
-from plansmith.report.words import words_for
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, ScriptedModel
 from plansmith_planner.settings import PlannerSettings
 

@@ -9,8 +9,8 @@ from plansmith.plan.thread import Reading, ThreadMessage
 if TYPE_CHECKING:
     from plansmith.app import Plansmith
     from plansmith.plan.data import Json
-    from plansmith.plan.origin import Origin
     from plansmith.plan.run import Run
+    from plansmith.plan.run_options import Origin
     from plansmith_planner.threads.thread import Thread
     from plansmith_planner.threads.turn import Turn
 

@@ -28,7 +28,7 @@ from tests.valuecell.test_planner import (
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus, tool
 from plansmith.errors import InputNeeded, ModelRefused
 from plansmith.plan.data import Json
-from plansmith.plan.planning_events import PlanProposed
+from plansmith.plan.events import PlanProposed
 from plansmith.ports import Call
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply, Request

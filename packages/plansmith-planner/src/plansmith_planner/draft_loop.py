@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from plansmith.check.autofix import autofix
-from plansmith.check.check_plan import check_plan
+from plansmith.check.check_plan import check_plan, used_results
 from plansmith.check.constraints import Constraint, constraint_problems, step_limit
-from plansmith.check.earlier import used_results
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue
 from plansmith.check.rehearsal import rehearsal_problems, to_repair, to_show
@@ -18,8 +17,7 @@ from plansmith.formats.dialect import dialect
 from plansmith.plan.briefs import total
 from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Decision, OnStep, Planned, PlanRequest
-from plansmith.plan.planning_events import PlanningFigures
+from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
 from plansmith.plan.problem import Problem, Severity, has_errors, problem
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AnyStep, MapStep

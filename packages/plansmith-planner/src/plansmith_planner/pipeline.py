@@ -9,8 +9,15 @@ from plansmith.check.check_plan import check_plan
 from plansmith.formats.dialect import dialect
 from plansmith.plan.briefs import total
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Decision, OnStep, Planned, PlanRequest, Tell
-from plansmith.plan.planning_events import PickedTool, PlanningFigures
+from plansmith.plan.planning import (
+    Decision,
+    OnStep,
+    PickedTool,
+    Planned,
+    PlanningFigures,
+    PlanRequest,
+    Tell,
+)
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import ContextBlock, Usage

@@ -27,7 +27,7 @@ from plansmith.plan.events import (
     StepProgressed,
 )
 from plansmith.plan.limits import Limits
-from plansmith.plan.origin import Origin
+from plansmith.plan.run_options import Origin
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.review.edits import change_step, remove_step
 from plansmith.store.sqlite import SqliteStore

@@ -15,9 +15,8 @@ from plansmith import Effect, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.errors import ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.events import verify_chain
+from plansmith.plan.events import PrefetchEnded, PrefetchStarted, verify_chain
 from plansmith.plan.limits import Limits
-from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report

@@ -9,7 +9,7 @@ import pytest
 
 from plansmith import Plan, Plansmith, tool
 from plansmith.errors import ToolFailed
-from plansmith.plan.times import Times, times_of
+from plansmith.plan.summary import Times, times_of
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import answer_markdown, to_markdown

@@ -12,8 +12,8 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured, ModelFailed, ToolFailed
 from plansmith.plan import events as e
+from plansmith.plan.events import PlanningFailed
 from plansmith.plan.limits import Limits
-from plansmith.plan.planning_events import PlanningFailed
 from plansmith.ports import Delta, Prompt, TextDelta
 from plansmith.replay.player import replay
 from plansmith.secrets import SecretBox

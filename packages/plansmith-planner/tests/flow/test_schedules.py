@@ -16,7 +16,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import Misconfigured, NotFound, PlanInvalid, Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
-from plansmith.plan.origin import Origin
+from plansmith.plan.run_options import Origin
 from plansmith.plan.schedules import Fire, FireState, Schedule
 from plansmith.plan.timing import Timing, make_timing
 from plansmith.ports import Agent, Call

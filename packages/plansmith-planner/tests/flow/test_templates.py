@@ -10,7 +10,7 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured, PlanInvalid, Refused, ToolFailed
 from plansmith.plan.data import Json
-from plansmith.plan.origin import Origin
+from plansmith.plan.run_options import Origin
 from plansmith.templates.book import TemplateBook, every_template, exported
 from plansmith.templates.pinning import pinned
 from plansmith.templates.template import Template, template_problems

@@ -8,7 +8,7 @@ import pytest
 
 from plansmith import Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured
-from plansmith.plan.origin import Origin
+from plansmith.plan.run_options import Origin
 from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_planner.settings import PlannerSettings
 

@@ -14,7 +14,7 @@ from tests.postgres import Server
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.plan.events import next_event
-from plansmith.plan.planning_events import PlanningFigures
+from plansmith.plan.planning import PlanningFigures
 from plansmith.plan.run import Run
 from plansmith.plan.summary import ModelUse, RunSummary
 from plansmith.ports import Call, Usage

@@ -12,9 +12,9 @@ from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, same
-from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, find
+from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import AnyStep, MapStep, ToolStep
 from plansmith.ports import Records
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from plansmith.formats.native import read_plan, try_read_plan
     from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
     from plansmith.plan.diff import apply_diff, diff_plans
+    from plansmith.plan.events import QuestionAsked
     from plansmith.plan.limits import BudgetLimits, Limits
     from plansmith.plan.plan import Plan, plan_hash
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run, RunStatus, StepStatus
-    from plansmith.plan.run_events import QuestionAsked
     from plansmith.ports import Call
     from plansmith.tools.functions import tool
 
@@ -77,7 +77,7 @@ _HOMES = {
     "Plansmith": "app",
     "PlansmithError": "errors",
     "Problem": "plan.problem",
-    "QuestionAsked": "plan.run_events",
+    "QuestionAsked": "plan.events",
     "Refused": "errors",
     "Run": "plan.run",
     "RunStatus": "plan.run",

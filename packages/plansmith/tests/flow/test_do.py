@@ -22,8 +22,7 @@ from plansmith import (
     tool,
 )
 from plansmith.errors import Misconfigured, ToolFailed
-from plansmith.plan.events import Actor, PlanApproved
-from plansmith.plan.run_events import QuestionAsked
+from plansmith.plan.events import Actor, PlanApproved, QuestionAsked
 from plansmith.testing import ScriptedModel
 
 SENT: list[str] = []

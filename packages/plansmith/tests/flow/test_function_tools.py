@@ -18,9 +18,9 @@ from tests.waiting import until
 from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
+from plansmith.plan.events import StepStarted
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
-from plansmith.plan.step_events import StepStarted
 from plansmith.ports import Call, Usage
 from plansmith.tools.functions import FunctionTools
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.property.strategies import JSON, TEXT, plan_values, plans
 
 from plansmith import Plan, Problem, try_read_plan
-from plansmith.check.arguments import argument_problems
+from plansmith.check.arguments import argument_problems, certain_errors
 from plansmith.check.autofix import autofix
-from plansmith.check.certain_errors import certain_errors
 from plansmith.check.check_plan import check_plan
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue

@@ -16,8 +16,7 @@ from plansmith.plan.data import Content, Json
 from plansmith.plan.events import Event
 from plansmith.plan.fold import fold
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.summary import Headline
-from plansmith.plan.times import times_of
+from plansmith.plan.summary import Headline, times_of
 from plansmith.ports import JournalStore
 from plansmith.store.sqlite import SqliteStore
 

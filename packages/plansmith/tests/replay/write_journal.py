@@ -17,19 +17,19 @@ from typing import Any
 
 from plansmith import Plan
 from plansmith.plan import events as e
-from plansmith.plan.estimate import Estimate, Measured
-from plansmith.plan.events import Actor, AnyBody, Event, next_event
-from plansmith.plan.limits import BudgetLimits
-from plansmith.plan.origin import Origin
-from plansmith.plan.planning_events import (
-    PickedTool,
+from plansmith.plan.events import (
+    Actor,
+    AnyBody,
+    Event,
     PlanningFailed,
-    PlanningFigures,
     PrefetchEnded,
     PrefetchStarted,
+    next_event,
 )
+from plansmith.plan.limits import BudgetLimits
+from plansmith.plan.planning import Estimate, Measured, PickedTool, PlanningFigures
 from plansmith.plan.problem import problem
-from plansmith.plan.run_options import EarlierMessage, Profile, RunOptions, Team
+from plansmith.plan.run_options import EarlierMessage, Origin, Profile, RunOptions, Team
 
 START = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 ADA, SYSTEM = Actor(kind="person", name="ada"), Actor(kind="system")

@@ -159,12 +159,12 @@ def test_a_part_that_could_not_be_made_is_made_at_the_next_use() -> None:
 
 def test_a_lazy_module_is_loaded_by_its_first_attribute_and_replaces_its_stand_in() -> None:
     user: dict[str, Any] = {}
-    lazy_modules(user, words="plansmith.report.words")
+    lazy_modules(user, words="plansmith.report.prose")
     stand_in = user["words"]
     assert not hasattr(stand_in, "__path__")  # what inspection asks of a module loads nothing
     assert user["words"] is stand_in
-    assert callable(stand_in.words_for)
-    assert user["words"] is sys.modules["plansmith.report.words"]
+    assert callable(stand_in.read_prose)
+    assert user["words"] is sys.modules["plansmith.report.prose"]
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = stand_in.no_such_name
 

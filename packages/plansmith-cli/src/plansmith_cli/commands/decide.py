@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from plansmith.engine.processes import read_kind
 from plansmith.engine.provenance import ALLOW
 from plansmith.errors import Refused
-from plansmith.plan.events import Event, PlanProposed
+from plansmith.plan.events import Event, PlanningFailed, PlanProposed
 from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import ToolStep

@@ -16,10 +16,9 @@ from typing import Any, Final
 from plansmith.engine.provenance import ALLOW
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
-from plansmith.plan.events import Event, QuestionAsked, ReviewAsked
+from plansmith.plan.events import Event, QuestionAsked, ReviewAsked, StepDone, StepStarted
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language, language_of
-from plansmith.plan.step_events import StepDone, StepStarted
 from plansmith.review.render import plan_lines
 from plansmith.runs.answering import consent_values
 from plansmith.testing.scripted import ScriptedModel

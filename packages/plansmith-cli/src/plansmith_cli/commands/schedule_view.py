@@ -10,9 +10,8 @@ from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.plan.schedules import Fire, Schedule
+from plansmith.plan.schedules import Fire, Part, Schedule, parts
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.step_schedules import Part, parts
 from plansmith.plan.timing import Timing, check_timing, next_fires, zone_of
 from plansmith.review.render import plan_lines
 from plansmith.text import clip, padded, safe, text_width

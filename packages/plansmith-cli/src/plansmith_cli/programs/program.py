@@ -12,9 +12,9 @@ from plansmith.engine.answers import is_used, permits
 from plansmith.engine.units import Known
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.events import QuestionAsked
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.plan.run_events import QuestionAsked
 from plansmith.plan.sentence import Sentence, language_of, template
 from plansmith.plan.steps import AskStep, MapStep, PlanStep
 from plansmith.text import clip, safe

@@ -11,11 +11,11 @@ from plansmith.plan.conditions import condition_text
 from plansmith.plan.graph import upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FIRST, RESERVED, Ref, pieces
-from plansmith.plan.step_rules import Instead
 from plansmith.plan.steps import (
     AgentStep,
     AnyStep,
     AskStep,
+    Instead,
     MapStep,
     PlanStep,
     ReplyStep,

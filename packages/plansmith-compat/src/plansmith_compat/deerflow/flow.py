@@ -13,6 +13,7 @@ from plansmith.arguments import ToolLike
 from plansmith.check.check_plan import Way, way_on
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
+from plansmith.plan.diff import rename_steps
 from plansmith.plan.events import Actor
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import (
@@ -26,7 +27,6 @@ from plansmith.plan.next_move import (
     next_move,
 )
 from plansmith.plan.plan import Plan as CorePlan
-from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStep

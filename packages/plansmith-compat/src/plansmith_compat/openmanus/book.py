@@ -14,10 +14,9 @@ from plansmith.engine.journal import Journal, whole_run
 from plansmith.formats.dialect import data_of, in_order
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
-from plansmith.plan.run_options import RunOptions
+from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.ports import Clock, PlanStore

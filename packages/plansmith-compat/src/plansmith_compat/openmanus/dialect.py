@@ -25,15 +25,23 @@ from plansmith.formats.dialect import (
     plan_schema,
     reference_losses,
 )
+from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.refs import LITERAL, escape_text, find, value_text
-from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_rules import RULES
-from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
+from plansmith.plan.steps import (
+    RULES,
+    AgentStep,
+    AnyStep,
+    AskStep,
+    MapStep,
+    PlanStep,
+    ReplyStep,
+    ToolStep,
+)
 from plansmith.text import clip
 from plansmith_planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
 

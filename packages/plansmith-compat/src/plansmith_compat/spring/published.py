@@ -15,8 +15,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.ids import uuid7
-from plansmith.plan.origin import Origin
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import LONGEST_TIMEOUT_S
 from plansmith.ports import Call
 from plansmith.review.policy import active_steps, effects

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from plansmith.app import Plansmith
 from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitAnswer, next_move
-from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import AskStep
 from plansmith.plan.thread import Reading
 from plansmith.ports import Message

@@ -21,8 +21,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepState, StepStatus
+from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_schedules import timing_of
 from plansmith.plan.steps import AgentStep, AskStep
 from plansmith_planner.parse.habits import (
     Ids,

@@ -8,13 +8,13 @@ from uuid import uuid4
 
 from plansmith.errors import PlansmithError, Refused, UnreadableText
 from plansmith.plan.capability import AgentSpec
-from plansmith.plan.origin import Origin
+from plansmith.plan.events import PlanningFailed
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus, StepState
-from plansmith.plan.step_schedules import parts, timing_of
+from plansmith.plan.run_options import Origin
+from plansmith.plan.schedules import parts, timing_of
 from plansmith.plan.steps import AgentStep
 from plansmith_compat.turns import answered
 from plansmith_compat.valuecell.connections import (

@@ -10,8 +10,8 @@ from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
+from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_schedules import timing_of
 from plansmith.plan.steps import AgentStep, AnyStep
 from plansmith.plan.timing import Timing, check_timing
 from plansmith.text import READ_BY_RULES

@@ -14,8 +14,16 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, LITERAL, PATH, STEP_ID, Ref, pieces
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_rules import RULES
-from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, AgentStep, AnyStep, ReplyStyle, kind_of
+from plansmith.plan.steps import (
+    KINDS,
+    RULES,
+    SAY,
+    STEP_TYPES,
+    AgentStep,
+    AnyStep,
+    ReplyStyle,
+    kind_of,
+)
 from plansmith_planner.parse.habits import decides
 from plansmith_planner.parse.rules import RULE_ALIASES, as_rule, rule_as_meant
 

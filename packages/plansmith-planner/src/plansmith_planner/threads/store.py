@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import JournalDamaged, Misconfigured, StaleWriter
-from plansmith.plan.chain import moment
+from plansmith.plan.event_body import moment
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import (
     AnyThreadBody,

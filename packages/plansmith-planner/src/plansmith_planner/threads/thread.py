@@ -34,8 +34,8 @@ from plansmith_planner.threads.undoing import change_asked, undo
 from plansmith_planner.threads.why import why
 
 if TYPE_CHECKING:
-    from plansmith.plan.origin import Origin
     from plansmith.plan.run import Run
+    from plansmith.plan.run_options import Origin
     from plansmith.ports import Message
     from plansmith_planner.threads.backend import ThreadBackend
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from plansmith.errors import Refused
 from plansmith.lazy import lazy_pattern
-from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.planning import PlanRequest
-from plansmith.plan.run_options import NO_OPTIONS
+from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import (
     AnyThreadBody,

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import stands_in
-from plansmith.plan.planning_events import PlanningFigures
+from plansmith.plan.planning import PlanningFigures, stands_in
 from plansmith_planner.fallback import fallback
 from plansmith_planner.settings import Fallback
 

@@ -20,7 +20,7 @@ from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
 from plansmith.plan.ids import Ids
-from plansmith.plan.origin import Origin
+from plansmith.plan.run_options import Origin
 from plansmith_planner.threads.turn import Turn
 from plansmith_server.conversations import ANSWERED
 from plansmith_server.protocols.programs import ProgramAccess, program

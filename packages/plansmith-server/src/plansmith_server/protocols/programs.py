@@ -13,12 +13,11 @@ from plansmith.engine.processes import read_kind
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.problem import Problem
 from plansmith.plan.run import Run
-from plansmith.plan.run_options import RunOptions
+from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, language_of
 from plansmith_planner.threads.thread import Thread
 from plansmith_planner.threads.turn import Turn

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from plansmith.plan.data import Json
 from plansmith.plan.events import QuestionKind
-from plansmith.plan.origin import OriginKind
+from plansmith.plan.run_options import OriginKind
 from plansmith.plan.thread import Judge, MessageKind
 from plansmith_server.schemas.requests import DialectName
 

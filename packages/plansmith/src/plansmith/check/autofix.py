@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from plansmith.check.arguments import short_json
-from plansmith.check.certain_errors import CertainError, certain_errors, under
+from plansmith.check.arguments import CertainError, certain_errors, short_json, under
 from plansmith.check.check_plan import agent_names
 from plansmith.check.names import Catalogue, Names
 from plansmith.check.placeholders import Placeholders, at, put

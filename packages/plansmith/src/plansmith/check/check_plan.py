@@ -13,10 +13,10 @@ from plansmith.check.flow import Flow
 from plansmith.check.names import Catalogue, Names
 from plansmith.check.placeholders import Placeholders
 from plansmith.check.rules import rule_problems
-from plansmith.errors import Misconfigured
+from plansmith.errors import JournalDamaged, Misconfigured
 from plansmith.plan.capability import AgentSpec, Tools
 from plansmith.plan.data import Json, Path
-from plansmith.plan.earlier import NOTHING_EARLIER, Earlier
+from plansmith.plan.earlier import NOTHING_EARLIER, Earlier, UsableResults, uses_of
 from plansmith.plan.graph import cycle_problems
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -31,9 +31,8 @@ from plansmith.plan.refs import (
     is_earlier,
     pieces,
 )
+from plansmith.plan.schedules import apart
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_rules import MAY_BE_OWN
-from plansmith.plan.step_schedules import apart
 from plansmith.plan.steps import (
     LONGEST_TIMEOUT_S,
     AgentStep,
@@ -97,6 +96,20 @@ def _check_steps(
         if step.references or inner is not step:
             problems += flow.problems(step, given)
     return [*problems, *rule_problems(plan, flow, partial(_check_call, names, arguments))]
+
+
+async def used_results(plan: Plan, usable: UsableResults) -> Earlier:
+    """Returns the results that a plan may use, with the values of those that it uses."""
+    values: dict[str, Json] = {}
+    for ref in uses_of(plan):
+        known = usable.results.get(ref)
+        if known is None:
+            continue
+        try:
+            values[ref] = await usable.load(known.hash)
+        except JournalDamaged:
+            continue  # the check says that it is gone
+    return Earlier(usable.results, values)
 
 
 class Way(StrEnum):
@@ -196,7 +209,7 @@ def _check_references(
     steps = plan.by_id
     for found in step.references:
         name = found.ref.step if found.ref else ""
-        if found.where[0] in MAY_BE_OWN and step.is_own(found):
+        if step.is_own(found):
             continue
         if name not in steps and is_earlier(name):
             yield from _check_earlier(step, name, found.where, earlier)

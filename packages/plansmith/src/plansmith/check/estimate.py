@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-from plansmith.plan.estimate import Cost, Estimate, Measured
 from plansmith.plan.graph import critical_path
 from plansmith.plan.plan import Plan
+from plansmith.plan.planning import Cost, Estimate, Measured
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
 

@@ -13,18 +13,15 @@ from plansmith.plan.conditions import (
     ORDER,
     condition_flaws,
     condition_text,
-    kind_of_value,
     operand_text,
     refs_alone,
 )
-from plansmith.plan.data import Json, Path
+from plansmith.plan.data import Json, Path, kind_of_value
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import LITERAL, find
-from plansmith.plan.rule_text import has_rules
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.step_rules import Instead, Undo
-from plansmith.plan.steps import AnyStep, MapStep, ToolStep
+from plansmith.plan.steps import AnyStep, Instead, MapStep, ToolStep, Undo, has_rules
 
 # The kinds of steps that may have a rule; the others may be on any step.
 _ALLOWED: Final = {
@@ -45,19 +42,7 @@ def rule_problems(plan: Plan, flow: Flow, check_call: CheckCall) -> list[Problem
     """Returns the problems of the steps' rules; `check_call` checks the call of a tool."""
     if plan.features.isdisjoint(("rules", "map")):
         return []
-    # Without a call for each step: most have none, and plans are checked at every submission.
-    ruled = [
-        step
-        for step in plan.steps
-        if step.kind == "map"
-        or step.when is not None
-        or step.otherwise is not None
-        or step.repeat is not None
-        or step.on_error != "fail"
-        or step.retry is not None
-        or step.undo_with is not None
-    ]
-    return [each for step in ruled for each in _of_step(step, flow, check_call)]
+    return [each for step in plan.steps for each in _of_step(step, flow, check_call)]
 
 
 def _of_step(step: AnyStep, flow: Flow, check_call: CheckCall) -> list[Problem]:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 import jsonschema_rs
 
 from plansmith.check.placeholders import at
-from plansmith.plan.data import Json, Path
+from plansmith.plan.data import Json, Path, kind_of_value
 
 _ALL_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 _TABLES: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -313,21 +313,9 @@ def values_of(form: Schema) -> list[Json] | None:
 
 def kinds_of(value: Json) -> tuple[str, ...]:
     """Returns the JSON types of a value; a whole number is also an integer."""
-    match value:
-        case None:
-            return ("null",)
-        case bool():
-            return ("boolean",)
-        case int():
-            return ("integer", "number")
-        case float():
-            return ("integer", "number") if value.is_integer() else ("number",)
-        case str():
-            return ("string",)
-        case list():
-            return ("array",)
-        case dict():
-            return ("object",)
+    kind = kind_of_value(value)
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return ("integer", "number") if kind == "number" and whole else (kind,)
 
 
 def inside(place: Shape, path: Path) -> Shape:

@@ -11,8 +11,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_rules import Repeat
-from plansmith.plan.steps import PlanStep
+from plansmith.plan.steps import PlanStep, Repeat
 
 
 class PartsMaker:

@@ -33,9 +33,8 @@ from plansmith.plan.events import (
     next_events,
 )
 from plansmith.plan.fold import RunFold
-from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.run import ReportText, Run, StepStatus
 from plansmith.plan.run_options import Team
-from plansmith.plan.run_parts import ReportText
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import Clock, JournalStore, RepairStore, Reply

@@ -13,8 +13,7 @@ from plansmith.plan.data import Json, flaws
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.step_events import FailureKind
-from plansmith.plan.step_rules import Instead, OnError
-from plansmith.plan.steps import AnyStep
+from plansmith.plan.steps import AnyStep, Instead, OnError
 
 LONGEST_ERROR: Final = 10_000
 

@@ -17,13 +17,12 @@ from plansmith.engine.units import Unit
 from plansmith.errors import JournalError
 from plansmith.plan.capability import Effect
 from plansmith.plan.data import Content, Json, content_hash, content_of
+from plansmith.plan.events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PrefetchEnded, PrefetchStarted
 from plansmith.plan.refs import secret_names
-from plansmith.plan.rule_text import has_rules
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AnyStep, ToolStep
+from plansmith.plan.steps import AnyStep, ToolStep, has_rules
 from plansmith.ports import Call, Usage
 from plansmith.review.render import value_line
 

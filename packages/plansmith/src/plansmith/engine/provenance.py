@@ -37,8 +37,7 @@ from plansmith.plan.refs import (
 )
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_rules import Undo
-from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, ToolStep
+from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, ToolStep, Undo
 from plansmith.review.policy import active_steps
 from plansmith.review.render import value_line
 

@@ -26,8 +26,7 @@ from plansmith.plan.events import (
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.step_rules import OnError
-from plansmith.plan.steps import AnyStep, ReplyStep, ToolStep
+from plansmith.plan.steps import AnyStep, OnError, ReplyStep, ToolStep
 from plansmith.ports import PlanStore, RepairStore
 
 UNKNOWN_OPTIONS: Final = ("done", "not_done", "retry")

@@ -16,12 +16,10 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
 from plansmith.plan.graph import order
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, StepState, StepStatus
-from plansmith.plan.run_parts import Made
+from plansmith.plan.run import Made, Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.step_events import FailureKind, SkipRule
-from plansmith.plan.step_rules import Instead
-from plansmith.plan.steps import MAX_NESTING
+from plansmith.plan.steps import MAX_NESTING, Instead
 from plansmith.ports import Reply
 
 _OPEN: Final = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.RUNNING})

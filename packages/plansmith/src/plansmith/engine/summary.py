@@ -12,10 +12,9 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json, content_of
 from plansmith.plan.fold import RunFold
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PlanningFigures
+from plansmith.plan.planning import PlanningFigures
 from plansmith.plan.run import RunStatus, StepState, StepStatus, open_calls, status_of
-from plansmith.plan.summary import ModelUse, RunSummary, StepCounts
-from plansmith.plan.times import RunClock
+from plansmith.plan.summary import ModelUse, RunClock, RunSummary, StepCounts
 
 Get = Callable[[str], Awaitable[Json]]
 

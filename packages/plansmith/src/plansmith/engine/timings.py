@@ -9,7 +9,7 @@ from typing import Final
 
 from plansmith.check.estimate import median_cost
 from plansmith.engine.units import named_unit
-from plansmith.plan.estimate import Cost, Measured
+from plansmith.plan.planning import Cost, Measured
 from plansmith.plan.run import Run, StepState, StepStatus
 
 KEPT: Final = 50

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Final, cast
 
 from plansmith import plugins
 from plansmith.errors import Misconfigured, PlanInvalid
+from plansmith.plan.conditions import rule_text
 from plansmith.plan.data import MAX_DEPTH, Json, Path, is_deep
+from plansmith.plan.diff import rename_steps
 from plansmith.plan.graph import needs, order, upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import escape_text, fill, find, literal, pieces
-from plansmith.plan.rename import rename_steps
-from plansmith.plan.rule_text import rule_text
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_rules import RULES
-from plansmith.plan.steps import AnyStep, StepFields
+from plansmith.plan.steps import RULES, AnyStep, StepFields
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

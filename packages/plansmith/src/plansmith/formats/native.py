@@ -17,8 +17,7 @@ from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import FROM, PATH
 from plansmith.plan.sentence import Sentence, did_you_mean
-from plansmith.plan.step_rules import Instead
-from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, MapStep, StepFields
+from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, Instead, MapStep, StepFields
 from plansmith.plan.timing import Timing
 
 _FLAW_CODES: Final = {"deep": "PS007", "text": "PS008", "number": "PS009", "kind": "PS005"}

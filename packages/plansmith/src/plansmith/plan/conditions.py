@@ -7,22 +7,40 @@ literal, a reference, a `$first` or `{"length": reference}`; an object as such i
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
+
+from pydantic import ValidationError
 
 from plansmith.errors import ReferenceFailed
-from plansmith.plan.data import Json, Path, same
-from plansmith.plan.refs import FIRST, FROM, LITERAL, Ref, fill, first_refs, pieces, ref_of
+from plansmith.plan.data import Json, Path, kind_of_value, same
+from plansmith.plan.refs import (
+    FIRST,
+    FROM,
+    ITEM,
+    LITERAL,
+    RESERVED,
+    Ref,
+    fill,
+    first_refs,
+    whole_ref,
+)
 from plansmith.plan.sentence import Sentence, joined
+from plansmith.plan.steps import (
+    Instead,
+    MapStep,
+    StepFields,
+    ToolStep,
+    Undo,
+    has_rules,
+)
 from plansmith.text import clip, safe
 
 MAX_DEPTH: Final = 8
 MAX_SIZE: Final = 64
 LENGTH: Final = "length"
-ORDER: Final = frozenset({"below", "at_most", "above", "at_least"})
-PAIRS: Final = ORDER | {"equals", "not_equals", "in", "contains"}
 LISTS: Final = frozenset({"all", "any"})
-OPERATORS: Final = (*sorted(PAIRS), "empty", *sorted(LISTS), "not")
 _SHOWN: Final = 60
 Values = Mapping[str, Json]
 
@@ -38,69 +56,59 @@ def condition_flaws(condition: Json) -> list[ConditionFlaw]:
     """Returns what is wrong with the form of a condition; its references are not looked at."""
     found = [*_flaws(condition, (), 1)]
     if not found and _size(condition) > MAX_SIZE:
-        return [
-            ConditionFlaw((), Sentence("a condition has more than {most} parts", most=MAX_SIZE))
-        ]
+        why = Sentence("a condition has more than {most} parts", most=MAX_SIZE)
+        return [ConditionFlaw((), why)]
     return found
 
 
 def _flaws(condition: Json, where: Path, depth: int) -> Iterator[ConditionFlaw]:
-    if depth > MAX_DEPTH:
-        yield ConditionFlaw(
-            where, Sentence("conditions are nested deeper than {most} levels", most=MAX_DEPTH)
-        )
-        return
     name, given = _operation(condition)
-    here = (*where, name)
-    if name == "not":
+    here, items = (*where, name), given if isinstance(given, list) else []
+    if depth > MAX_DEPTH:
+        why = Sentence("conditions are nested deeper than {most} levels", most=MAX_DEPTH)
+        yield ConditionFlaw(where, why)
+    elif name == "not":
         yield from _flaws(given, here, depth + 1)
     elif name == "empty":
         yield from _operand_flaws(given, here)
-    elif name in LISTS and isinstance(given, list) and given:
-        for place, each in enumerate(given):
-            yield from _flaws(each, (*here, place), depth + 1)
     elif name in LISTS:
-        yield ConditionFlaw(
-            here, Sentence("'{name}' takes a list of conditions, at least one", name=name)
-        )
+        for place, each in enumerate(items):
+            yield from _flaws(each, (*here, place), depth + 1)
+        if not items:
+            why = Sentence("'{name}' takes a list of conditions, at least one", name=name)
+            yield ConditionFlaw(here, why)
     elif name not in PAIRS:
-        yield ConditionFlaw(
-            where,
-            Sentence("a condition is an object with one of the keys {names}", names=[*OPERATORS]),
-        )
+        why = Sentence("a condition is an object with one of the keys {names}", names=[*OPERATORS])
+        yield ConditionFlaw(where, why)
     else:
-        yield from _pair_flaws(name, given, here)
+        yield from _pair_flaws(name, items, here)
 
 
-def _pair_flaws(name: str, given: Json, here: Path) -> Iterator[ConditionFlaw]:
-    if not isinstance(given, list) or len(given) != 2:
-        yield ConditionFlaw(
-            here, Sentence("'{name}' takes a list of two values to compare", name=name)
-        )
-    else:
-        for place, each in enumerate(given):
-            yield from _operand_flaws(each, (*here, place))
+def _pair_flaws(name: str, items: list[Json], here: Path) -> Iterator[ConditionFlaw]:
+    if len(items) != 2:
+        why = Sentence("'{name}' takes a list of two values to compare", name=name)
+        yield ConditionFlaw(here, why)
+        return
+    for place, each in enumerate(items):
+        yield from _operand_flaws(each, (*here, place))
 
 
 def _operand_flaws(operand: Json, where: Path) -> Iterator[ConditionFlaw]:
     if isinstance(operand, dict) and operand.keys() == {LENGTH}:
-        operand, where = operand[LENGTH], (*where, LENGTH)
-        if not refs_alone(operand):
-            yield ConditionFlaw(where, Sentence("'length' takes a reference"))
+        if not refs_alone(operand[LENGTH]):
+            yield ConditionFlaw((*where, LENGTH), Sentence("'length' takes a reference"))
     elif isinstance(operand, dict) and not operand.keys() & {FROM, FIRST, LITERAL}:
-        yield ConditionFlaw(
-            where,
-            Sentence("an object to compare with is written {example}", example='{"$literal": {…}}'),
-        )
+        example = '{"$literal": {…}}'
+        why = Sentence("an object to compare with is written {example}", example=example)
+        yield ConditionFlaw(where, why)
 
 
 def refs_alone(operand: Json) -> list[Ref]:
     """Returns the reference that an operand is, or those of its `$first`; none for a literal."""
-    if isinstance(operand, dict):
-        ref = ref_of(operand) if FROM in operand else None
-        return first_refs(operand) if ref is None else [ref]
-    parts = pieces(operand) if isinstance(operand, str) else []
-    return [parts[0]] if len(parts) == 1 and isinstance(parts[0], Ref) else []
+    if isinstance(operand, dict) and FIRST in operand:
+        return first_refs(operand)
+    ref = whole_ref(operand)
+    return [] if ref is None else [ref]
 
 
 def _operation(condition: Json) -> tuple[str, Json]:
@@ -139,7 +147,20 @@ def _holds(condition: Json, values: Values) -> bool:
             return value is None or _length(value, given) == 0
         case _:
             left, right = (_value(each, values) for each in items)
-            return _compared(name, left, right, condition)
+            outcome = _compared(name, left, right)
+            if outcome is None:
+                raise ReferenceFailed(_incomparable(condition, left, right))
+            return outcome
+
+
+def _incomparable(condition: Json, left: Json, right: Json) -> Sentence:
+    first, second = (Sentence(f"type.{kind_of_value(each)}") for each in (left, right))
+    return Sentence(
+        "it cannot be said whether {condition}: {left} and {right} are not compared that way",
+        condition=condition_text(condition),
+        left=first,
+        right=second,
+    )
 
 
 def _value(operand: Json, values: Values) -> Json:
@@ -157,50 +178,36 @@ def _length(value: Json, operand: Json) -> int:
     )
 
 
-_ORDERS: Final[Mapping[str, Callable[[int], bool]]] = {
-    "below": lambda sign: sign < 0,
-    "at_most": lambda sign: sign <= 0,
-    "above": lambda sign: sign > 0,
-    "at_least": lambda sign: sign >= 0,
+_ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "below": operator.lt,
+    "at_most": operator.le,
+    "above": operator.gt,
+    "at_least": operator.ge,
 }
+ORDER: Final = frozenset(_ORDERS)
+PAIRS: Final = ORDER | {"equals", "not_equals", "in", "contains"}
+OPERATORS: Final = (*sorted(PAIRS), "empty", *sorted(LISTS), "not")
 
 
-def _compared(name: str, left: Json, right: Json, condition: Json) -> bool:
-    outcome: bool | None
-    if name in ORDER:
-        sign = _sign(left, right)
-        outcome = None if sign is None else _ORDERS[name](sign)
-    elif name == "in":
-        outcome = _is_member(left, right) if isinstance(right, list) else None
-    elif name == "contains":
-        outcome = _contains(left, right)
-    else:
-        equal = _are_equal(left, right)
-        outcome = None if equal is None else equal == (name == "equals")
-    if outcome is None:
-        kinds = (Sentence(f"type.{kind_of_value(each)}") for each in (left, right))
-        first, second = kinds
-        text = condition_text(condition)
-        raise ReferenceFailed(
-            Sentence(
-                "it cannot be said whether {condition}: {left} and {right} "
-                "are not compared that way",
-                condition=text,
-                left=first,
-                right=second,
-            )
-        )
-    return outcome
-
-
-def _sign(left: Json, right: Json) -> int | None:
-    """Returns how two numbers or two texts are ordered; None for other values."""
-    if isinstance(left, str) and isinstance(right, str):
-        return (left > right) - (left < right)
-    numbers = kind_of_value(left) == kind_of_value(right) == "number"
-    if numbers and isinstance(left, (int, float)) and isinstance(right, (int, float)):
-        return (left > right) - (left < right)
-    return None
+def _compared(name: str, left: Json, right: Json) -> bool | None:
+    """Compares two values; None if values of these types are not compared that way."""
+    match name:
+        case "equals":
+            return _are_equal(left, right)
+        case "not_equals":
+            equal = _are_equal(left, right)
+            return None if equal is None else not equal
+        case "in":
+            return _is_member(left, right) if isinstance(right, list) else None
+        case "contains" if isinstance(left, list):
+            return _is_member(right, left)
+        case "contains":
+            texts = isinstance(left, (str, dict)) and isinstance(right, str)
+            return cast("str", right) in cast("str", left) if texts else None
+        case _:
+            kind = kind_of_value(left)
+            ordered = kind in ("number", "string") and kind == kind_of_value(right)
+            return _ORDERS[name](left, right) if ordered else None
 
 
 def _are_equal(left: Json, right: Json) -> bool | None:
@@ -217,29 +224,6 @@ def _is_member(value: Json, items: list[Json]) -> bool | None:
     """Tells whether a value is in a list; None if nothing in the list is like it."""
     found = [_are_equal(value, each) for each in items]
     return None if found and set(found) == {None} else True in found
-
-
-def _contains(whole: Json, part: Json) -> bool | None:
-    if isinstance(whole, list):
-        return _is_member(part, whole)
-    return part in whole if isinstance(whole, (str, dict)) and isinstance(part, str) else None
-
-
-def kind_of_value(value: Json) -> str:
-    """Returns the JSON type of a value."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case dict():
-            return "object"
 
 
 def condition_text(condition: Json) -> str:
@@ -290,3 +274,72 @@ def _literal_text(value: Json) -> str:
 
 def _clipped(text: str) -> str:
     return clip(safe(text), _SHOWN)
+
+
+def rule_text(name: str, value: Json) -> str:
+    """Says one rule of a step by its JSON form; one that cannot be read as its JSON."""
+    try:
+        step = ToolStep.model_validate({"id": "step", "tool": "tool", name: value})
+    except ValidationError:
+        return _literal_text(value)
+    return joined(rule_sentences(step)) if has_rules(step) else _literal_text(value)
+
+
+def rule_sentences(step: StepFields) -> list[Sentence]:
+    """Returns the rules of a step, without those of the inner step of a map."""
+    return [*_rules(step)]
+
+
+def _rules(step: StepFields) -> Iterator[Sentence]:
+    if step.when is not None:
+        yield when_sentence(step.when)
+    if step.otherwise is not None:
+        yield Sentence("rule.otherwise", value=_literal_text(step.otherwise.value))
+    if (repeat := step.repeat) is not None:
+        every = {"seconds": f"{repeat.every:g}"} if repeat.every else {}
+        code = "rule.repeat_every" if every else "rule.repeat"
+        until = condition_text(repeat.until)
+        yield Sentence(code, condition=until, most=repeat.at_most, **every)
+    if (retry := step.retry) is not None:
+        every = {"seconds": f"{retry.every:g}"} if retry.every else {}
+        yield Sentence("rule.retry_every" if every else "rule.retry", most=retry.at_most, **every)
+    if isinstance(step.on_error, Instead):
+        yield Sentence("rule.error_value", value=_literal_text(step.on_error.value))
+    elif step.on_error != "fail":
+        items = step.on_error == "collect" and isinstance(step, MapStep)
+        yield Sentence("rule.collect_items" if items else f"rule.error_{step.on_error}")
+    if step.undo_with is not None:
+        yield Sentence("rule.undo_with", call=_undo_call(step, step.undo_with))
+
+
+def _undo_call(step: StepFields, undo: Undo) -> str:
+    given = [
+        Sentence("rule.argument", name=safe(name), value=_argument(value, step))
+        for name, value in undo.inputs.items()
+    ]
+    arguments = joined(given, "rule.arguments")
+    return Sentence("rule.call", tool=safe(undo.tool), arguments=arguments)
+
+
+def _argument(value: Json, step: StepFields) -> str:
+    """Says an argument of the call that undoes a step; of a reference, whose result it is."""
+    refs = refs_alone(value)
+    if len(refs) != 1:
+        return _literal_text(value)
+    [ref] = refs
+    path = clip(safe(str(Ref("", ref.path))[2:-2].lstrip(".")), 60)
+    whole = _whose(ref.step, step)
+    return Sentence("rule.part_of", path=path, whole=whole) if path else whole
+
+
+def _whose(name: str, step: StepFields) -> Sentence:
+    if name == step.id:
+        return Sentence("rule.own_result")
+    if name in RESERVED:
+        return Sentence("rule.the_item" if name == ITEM else "rule.the_parameters")
+    return Sentence("rule.result_of", step=clip(safe(name), 60))
+
+
+def when_sentence(condition: Json) -> Sentence:
+    """Says under which condition a step runs."""
+    return Sentence("rule.when", condition=condition_text(condition))

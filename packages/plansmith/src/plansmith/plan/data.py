@@ -11,7 +11,16 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast
 
 import msgspec
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, JsonValue, Strict
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    Strict,
+)
 
 from plansmith.plan.sentence import Sentence
 
@@ -81,9 +90,8 @@ class Record(BaseModel):
 
     def forget(self) -> None:
         """Drops what was computed from the fields and kept."""
-        values = vars(self)
-        for name in values.keys() - type(self).model_fields.keys():
-            del values[name]
+        for name in vars(self).keys() - type(self).model_fields.keys():
+            del vars(self)[name]
 
     # pydantic treats True, 1 and 1.0 as equal; tools do not.
     def __eq__(self, other: object) -> bool:
@@ -203,6 +211,23 @@ def same(left: Json, right: Json) -> bool:
     return canonical_json(left) == canonical_json(right)
 
 
+def kind_of_value(value: Json) -> str:
+    """Returns the JSON type of a value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+
+
 def leaves(value: Json) -> Iterator[Json]:
     """Yields every text, number, boolean and null in a value, in order."""
     if isinstance(value, (dict, list)):
@@ -309,25 +334,18 @@ def _key_flaw(key: object, path: Path) -> Flaw | None:
 
 
 def _scalar_flaw(node: object, path: Path) -> Flaw | None:
-    if node is None or isinstance(node, bool):
-        return None
-    if isinstance(node, str):
-        return (
-            None
-            if _are_texts([node])
-            else Flaw("text", path, Sentence("the text has a lone surrogate"))
-        )
-    if isinstance(node, int):
-        fits = node.bit_length() <= MAX_INTEGER_BITS
-        return None if fits else Flaw("number", path, Sentence("the number has too many digits"))
-    if isinstance(node, float):
-        finite = math.isfinite(node)
-        return (
-            None
-            if finite
-            else Flaw("number", path, Sentence("{number} is not a JSON number", number=str(node)))
-        )
-    return Flaw("kind", path, Sentence("a {kind} is not a JSON value", kind=type(node).__name__))
+    match node:
+        case str() if not _are_texts([node]):
+            return Flaw("text", path, Sentence("the text has a lone surrogate"))
+        case int() if node.bit_length() > MAX_INTEGER_BITS:
+            return Flaw("number", path, Sentence("the number has too many digits"))
+        case float() if not math.isfinite(node):
+            return Flaw("number", path, Sentence("{number} is not a JSON number", number=str(node)))
+        case None | str() | int() | float():  # a boolean is an int
+            return None
+        case _:
+            what = Sentence("a {kind} is not a JSON value", kind=type(node).__name__)
+            return Flaw("kind", path, what)
 
 
 def _are_texts(values: list[object]) -> bool:
@@ -337,3 +355,21 @@ def _are_texts(values: list[object]) -> bool:
     except (TypeError, UnicodeEncodeError):
         return False
     return True
+
+
+def _plain(value: object) -> object:
+    """Refuses values that JSON cannot hold, before pydantic converts them."""
+    need_plain(value)
+    return value
+
+
+def _text(value: str) -> str:
+    if not value.isascii():
+        need_plain(value)
+    return value
+
+
+Text = Annotated[str, AfterValidator(_text)]
+Filled = Annotated[str, AfterValidator(_text), Field(min_length=1)]
+Value = Annotated[Json, BeforeValidator(_plain)]
+Inputs = Annotated[dict[str, Json], BeforeValidator(_plain)]

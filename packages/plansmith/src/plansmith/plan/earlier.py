@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, kind_of_value
+from plansmith.plan.diff import point_elsewhere
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import (
@@ -18,7 +19,6 @@ from plansmith.plan.refs import (
     is_earlier,
     value_text,
 )
-from plansmith.plan.rename import point_elsewhere
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import StepFields
@@ -98,20 +98,12 @@ def kind_of(value: Json) -> str:
     return f"object of {len(value)} keys" if isinstance(value, dict) else _type_name(value)
 
 
+_TYPE_NAMES: Final = {"null": "nothing", "boolean": "yes or no", "string": "text", "array": "list"}
+
+
 def _type_name(value: Json) -> str:
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return "yes or no"
-        case str():
-            return "text"
-        case list():
-            return "list"
-        case dict():
-            return "object"
-        case _:
-            return "number"
+    kind = kind_of_value(value)
+    return _TYPE_NAMES.get(kind, kind)
 
 
 def first_lines(value: Json) -> str:

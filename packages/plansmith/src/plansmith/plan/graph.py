@@ -7,8 +7,9 @@ makes it. Nothing here recurses, so a chain of 10,000 steps is no problem.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from heapq import heapify, heappop, heappush
+from collections.abc import Collection, Iterable, Mapping
+from heapq import heappop, heappush
+from typing import Final
 
 from plansmith.errors import PlanInvalid
 from plansmith.plan.plan import Plan
@@ -16,6 +17,7 @@ from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
 
 Needs = Mapping[str, frozenset[str]]
+_MOST_CYCLES: Final = 20
 
 
 def needs(plan: Plan) -> dict[str, frozenset[str]]:
@@ -42,21 +44,11 @@ def order(graph: Needs) -> list[str]:
 
 def _sequence(graph: Needs) -> list[str]:
     """Returns the nodes in order, without those in a cycle and behind it."""
-    seen: set[str] = set()
-    for node, before in graph.items():
-        if not before <= seen:
-            return _sorted(graph)
-        seen |= {node}
-    return list(graph)  # most plans are written in order
-
-
-def _sorted(graph: Needs) -> list[str]:
     position = {node: index for index, node in enumerate(graph)}
     names = list(graph)
     waiting = {node: len(before) for node, before in graph.items()}
     reverse = dependents(graph)
     heap = [position[node] for node, count in waiting.items() if not count]
-    heapify(heap)
     result: list[str] = []
     while heap:
         node = names[heappop(heap)]
@@ -69,98 +61,44 @@ def _sorted(graph: Needs) -> list[str]:
 
 
 def cycles(graph: Needs) -> list[list[str]]:
-    """Returns one cycle for each group of nodes that wait for each other or for themselves."""
+    """Returns a cycle for each group of nodes that wait for each other or for themselves.
+
+    At most 20, so that a large graph full of cycles takes no long time.
+    """
+    reverse = dependents(graph)
+    followers = {node: frozenset(each) for node, each in reverse.items()}
+    # What is neither before nor behind all cycles.
+    left = graph.keys() - {*_sequence(graph), *_sequence(followers)}
     rings: list[list[str]] = []
-    for group in _knots(graph):
-        members = set(group)
-        start = next(node for node in graph if node in members)
-        rings.append(_ring(graph, start, members))
+    for node in graph:
+        if (
+            node in left
+            and len(rings) < _MOST_CYCLES
+            and node in (above := upstream(graph, [node]))
+        ):
+            group = above & _reach(reverse, [node])
+            rings.append(_ring(graph, node, group))
+            left -= group
     return rings
 
 
 def cycle_problems(graph: Needs) -> list[Problem]:
     """Returns the cycles of a graph as problems."""
-    if len(_sequence(graph)) == len(graph):
-        return []
     return [_cycle_problem(ring) for ring in cycles(graph)]
 
 
 def _cycle_problem(ring: list[str]) -> Problem:
     if len(ring) == 1:
         message = Sentence("step '{step}' waits for itself", step=ring[0])
-        return problem(
-            "PS305",
-            message,
-            hint=Sentence("remove the id from its own inputs and from its own `after`"),
-            step=ring[0],
-        )
-    shown = ring if len(ring) <= 8 else [*ring[:7], "…"]
-    return problem(
-        "PS301",
-        Sentence(
-            "{count} steps wait for each other: {ring}",
-            count=len(ring),
-            ring=" -> ".join([*shown, ring[0]]),
-        ),
-        hint=Sentence("remove one of these needs, from `after` or from a reference"),
-        step=ring[0],
-    )
+        hint = Sentence("remove the id from its own inputs and from its own `after`")
+        return problem("PS305", message, hint=hint, step=ring[0])
+    shown = " -> ".join([*(ring if len(ring) <= 8 else [*ring[:7], "…"]), ring[0]])
+    message = Sentence("{count} steps wait for each other: {ring}", count=len(ring), ring=shown)
+    hint = Sentence("remove one of these needs, from `after` or from a reference")
+    return problem("PS301", message, hint=hint, step=ring[0])
 
 
-def _knots(graph: Needs) -> list[list[str]]:
-    """Groups of nodes that can reach each other."""
-    search = _Tarjan(graph)
-    for root in graph:
-        if root not in search.number:
-            search.explore(root)
-    return search.knots
-
-
-class _Tarjan:
-    """Tarjan's search for strongly connected groups, with a stack of its own."""
-
-    def __init__(self, graph: Needs) -> None:
-        self.graph = graph
-        self.number: dict[str, int] = {}
-        self.low: dict[str, int] = {}
-        self.path: list[str] = []
-        self.on_path: set[str] = set()
-        self.work: list[tuple[str, Iterator[str]]] = []
-        self.knots: list[list[str]] = []
-
-    def explore(self, root: str) -> None:
-        self._enter(root)
-        while self.work:
-            node, rest = self.work[-1]
-            follower = next(rest, None)
-            if follower is None:
-                self._leave(node)
-            elif follower not in self.number:
-                self._enter(follower)
-            elif follower in self.on_path:
-                self.low[node] = min(self.low[node], self.number[follower])
-
-    def _enter(self, node: str) -> None:
-        self.number[node] = self.low[node] = len(self.number)
-        self.path.append(node)
-        self.on_path.add(node)
-        self.work.append((node, iter(self.graph[node])))
-
-    def _leave(self, node: str) -> None:
-        self.work.pop()
-        if self.work:
-            parent = self.work[-1][0]
-            self.low[parent] = min(self.low[parent], self.low[node])
-        if self.low[node] == self.number[node]:
-            group = [self.path.pop()]
-            while group[-1] != node:
-                group.append(self.path.pop())
-            self.on_path.difference_update(group)
-            if len(group) > 1 or node in self.graph[node]:
-                self.knots.append(group)
-
-
-def _ring(graph: Needs, start: str, members: set[str]) -> list[str]:
+def _ring(graph: Needs, start: str, members: frozenset[str]) -> list[str]:
     """Returns the shortest path from a node along its needs back to itself."""
     came_from: dict[str, str] = {}
     queue = deque([start])
@@ -213,20 +151,12 @@ def levels(graph: Needs) -> list[list[str]]:
 
 def tails(graph: Needs, durations: Mapping[str, float]) -> dict[str, float]:
     """Returns for each node how long the longest path from its start to the end takes."""
-    return _tails(graph, durations, dependents(graph))
-
-
-def _tails(
-    graph: Needs, durations: Mapping[str, float], reverse: Mapping[str, list[str]]
-) -> dict[str, float]:
     tail: dict[str, float] = {}
-    lengths = {**dict.fromkeys(graph, 1.0), **durations}
+    reverse = dependents(graph)
     for node in reversed(order(graph)):
-        behind = 0.0
-        for follower in reverse[node]:
-            if tail[follower] > behind:  # noqa: PLR1730 - a call for every edge
-                behind = tail[follower]
-        tail[node] = lengths[node] + behind
+        tail[node] = durations.get(node, 1.0) + max(
+            (tail[each] for each in reverse[node]), default=0.0
+        )
     return tail
 
 
@@ -234,13 +164,8 @@ def critical_path(graph: Needs, durations: Mapping[str, float]) -> tuple[list[st
     """Returns the longest path through the graph and its length; default duration is 1."""
     if not graph:
         return [], 0.0
-    reverse = dependents(graph)
-    tail = _tails(graph, durations, reverse)
-    node = max((each for each in graph if not graph[each]), key=tail.__getitem__)
-    total, path = tail[node], [node]
-    while followers := reverse[node]:
-        node, *others = followers
-        if others:
-            node = max(followers, key=tail.__getitem__)
-        path.append(node)
-    return path, total
+    reverse, tail = dependents(graph), tails(graph, durations)
+    path = [max((each for each in graph if not graph[each]), key=tail.__getitem__)]
+    while followers := reverse[path[-1]]:
+        path.append(max(followers, key=tail.__getitem__))
+    return path, tail[path[0]]

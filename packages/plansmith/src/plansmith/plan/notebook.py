@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
+from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json
 from plansmith.plan.refs import value_text
-from plansmith.plan.rule_text import has_rules, rule_sentences
 from plansmith.plan.sentence import joined
-from plansmith.plan.steps import AnyStep
+from plansmith.plan.steps import AnyStep, has_rules
 from plansmith.text import safe
 
 _LONGEST: Final = 60

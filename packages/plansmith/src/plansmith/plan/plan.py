@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from hashlib import sha256
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 from pydantic import Field
@@ -16,14 +17,13 @@ from plansmith.plan.data import (
     Flag,
     Json,
     Record,
+    Text,
     Whole,
     canonical_json,
     content_hash,
     stored_json,
 )
-from plansmith.plan.field_types import Text
-from plansmith.plan.step_rules import RULES
-from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields
+from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields, has_rules
 from plansmith.plan.timing import Timing
 
 if TYPE_CHECKING:
@@ -33,16 +33,12 @@ else:
 
 SCHEMA_VERSION: Final = 1
 MAX_STEPS: Final = 10_000
-PROSE: Final = frozenset({"title", "why"})
-_NOT_HASHED: Final = PROSE | {"after"}
+_T = TypeVar("_T")
+_NOT_HASHED: Final = frozenset({"title", "why", "after"})
 # The inner step of a map step is added by itself.
 _VALUES: Final = {
     each: itemgetter(*(name for name in each.model_fields if name != "each")) for each in STEP_TYPES
 }
-
-# The rules of a step, and what they are in a step without any.
-_RULES_OF: Final = itemgetter(*sorted(RULES))
-_NO_RULES: Final = tuple(StepFields.model_fields[name].default for name in sorted(RULES))
 
 
 class Plan(Record):
@@ -96,10 +92,14 @@ class Plan(Record):
     @property
     def hash(self) -> str:
         """The hash that approvals refer to; computed again if the plan was changed in place."""
-        mark, known = self.fingerprint, self.__dict__.get("_hash")
+        return self._kept("_hash", plan_hash)
+
+    def _kept(self, name: str, make: Callable[[Plan], _T]) -> _T:
+        """Returns what follows from the content; made again if the plan was changed in place."""
+        mark, known = self.fingerprint, self.__dict__.get(name)
         if known is None or mark is None or known[0] != mark:
-            known = vars(self)["_hash"] = mark, plan_hash(self)
-        return known[1]
+            known = vars(self)[name] = mark, make(self)
+        return cast("_T", known[1])
 
     def stored_text(self) -> bytes:
         """Returns the canonical text of the plan as events store it, without default values.
@@ -108,17 +108,7 @@ class Plan(Record):
             >>> plan.stored_text()
             b'{"goal":"Greet","steps":[{"id":"hello",…}]}'
         """
-        mark, known = self.fingerprint, self.__dict__.get("_text")
-        if known is None or mark is None or known[0] != mark:
-            values = self.__dict__
-            own = {name: values[name] for name, default in _PLAIN if values[name] != default}
-            if self.schedule or self.schedules:
-                timed = {"schedule", "schedules"}
-                own |= self.model_dump(mode="json", exclude_defaults=True, include=timed)
-            if self.steps:
-                own["steps"] = [_in_order(step) for step in self.steps]
-            known = vars(self)["_text"] = mark, canonical_json(own)
-        return known[1]
+        return self._kept("_text", _stored_text)
 
     @property
     def content(self) -> bytes | None:
@@ -147,7 +137,8 @@ class Plan(Record):
         mark = None if content is None else sha256(content).digest()
         kept = vars(self)
         if mark is None or ("_mark" in kept and kept["_mark"] != mark):
-            _forget(self)
+            for each in (self, *self.steps, *(s.each for s in self.steps if s.kind == "map")):
+                each.forget()
         kept["_mark"] = mark
         return mark
 
@@ -162,12 +153,9 @@ class Plan(Record):
     @cached_property
     def features(self) -> frozenset[str]:
         """The kinds of its steps, with those inside of maps, and `rules` if a step has any."""
-        inner = [step.each for step in self.steps if type(step) is MapStep]
-        found: set[str] = set()
-        for step in (*self.steps, *inner):
-            own = step.__dict__
-            found |= {own["kind"]} if _RULES_OF(own) == _NO_RULES else {own["kind"], "rules"}
-        return frozenset(found)
+        steps = [*self.steps, *(step.each for step in self.steps if step.kind == "map")]
+        kinds: set[str] = {step.kind for step in steps}
+        return frozenset(kinds | {"rules"} if any(map(has_rules, steps)) else kinds)
 
     @cached_property
     def needs(self) -> dict[str, frozenset[str]]:
@@ -193,13 +181,7 @@ class Plan(Record):
         return value
 
 
-# The plan's own fields whose values are JSON as they are, with their defaults.
-_PLAIN: Final = [
-    (name, field.get_default(call_default_factory=True))
-    for name, field in Plan.model_fields.items()
-    if name not in ("steps", "schedule", "schedules")
-]
-_OWN: Final = itemgetter(*(name for name, _ in _PLAIN))
+_OWN: Final = itemgetter(*(Plan.model_fields.keys() - {"steps", "schedule", "schedules"}))
 _packed: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -209,13 +191,6 @@ def _text(values: object) -> bytes:
         return _packed(values)
     except (TypeError, OverflowError, RecursionError):  # an object, or a number beyond 64 bits
         return to_json(values)
-
-
-def _forget(plan: Plan) -> None:
-    """Drops what was computed from an earlier content of a plan and its steps."""
-    inner = [step.each for step in plan.steps if isinstance(step, MapStep)]
-    for each in (plan, *plan.steps, *inner):
-        each.forget()
 
 
 def plan_hash(plan: Plan) -> str:
@@ -243,6 +218,13 @@ def plan_hash(plan: Plan) -> str:
     return content_hash(hashed)
 
 
+def _stored_text(plan: Plan) -> bytes:
+    own: dict[str, Any] = plan.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
+    if plan.steps:
+        own["steps"] = [_in_order(step) for step in plan.steps]
+    return canonical_json(own)
+
+
 def _in_order(step: StepFields) -> dict[str, Any]:
     """Returns a step as it is stored; the keys inside its values keep their order."""
     own = step.stored()
@@ -256,9 +238,7 @@ def _in_order(step: StepFields) -> dict[str, Any]:
 
 def _substance(step: StepFields) -> dict[str, Any]:
     own = step.stored()
-    for name in _NOT_HASHED:
-        if name in own:
-            del own[name]
+    own = {name: value for name, value in own.items() if name not in _NOT_HASHED}
     own["needs"] = sorted(step.needed)
     if type(step) is MapStep:
         own["each"] = _substance(step.each)

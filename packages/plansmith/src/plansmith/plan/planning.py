@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
-from plansmith.plan.briefs import ContextBlock, Message
+from pydantic import Field, model_serializer
+
+from plansmith.plan.briefs import ContextBlock, Message, Usage
+from plansmith.plan.data import Flag, Json, Number, Record, Whole
 from plansmith.plan.limits import BudgetLimits
-from plansmith.plan.planning_events import PickedTool, PlanningFigures, PlanOrigin
+from plansmith.plan.plan import Plan
+from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import (
     EarlierMessage,
     Mode,
@@ -18,12 +23,95 @@ from plansmith.plan.run_options import (
     RunOptions,
     read_options,
 )
+from plansmith.plan.sentence import ShownText
 from plansmith.plan.steps import AnyStep, ReplyStep
 
-if TYPE_CHECKING:
-    from plansmith.plan.data import Json
-    from plansmith.plan.plan import Plan
-    from plansmith.plan.problem import Problem
+
+class Cost(NamedTuple):
+    """Seconds and tokens of one step or call."""
+
+    seconds: float
+    tokens: int = 0
+
+
+class Measured(Record):
+    """The median time and tokens of earlier calls of one tool or agent."""
+
+    seconds: float
+    tokens: int = 0
+
+
+class Estimate(Record):
+    """What a plan will probably take, and the basis for it; waiting for people is not counted."""
+
+    constant: ClassVar[bool] = True
+    seconds: float = 0.0
+    tokens: int = 0
+    cost_usd: str | None = None
+    effects: dict[str, int] = Field(default_factory=dict)
+    critical_path: tuple[str, ...] = ()
+    basis: tuple[ShownText, ...] = ()
+    measured: dict[str, Measured] = Field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns all fields as JSON, also zeros, because readers want to see them."""
+        return self.model_dump(mode="json")
+
+    def shown_json(self, locale: str = "en") -> dict[str, Json]:
+        """Returns all fields as JSON, with the basis as text in the reader's language."""
+        return self.model_dump(mode="json", context={"locale": locale})
+
+
+TriageDecision = Literal["answer", "plan", "ask", "refuse"]
+
+
+PlanOrigin = Literal["model", "rules", "person", "submitted", "program", "template", "rerun"]
+
+
+class PickedTool(Record):
+    """A tool or an agent that was offered to the model, and why."""
+
+    name: str
+    reason: str
+
+
+class PlanningFigures(Record):
+    """How planning went: time, tokens, and whether the model's first text was usable."""
+
+    parsed: Flag = False
+    parsed_at_once: Flag = False
+    enough_context: Flag = False
+    degraded: Flag = False
+    steps: Whole = 0
+    repairs: Whole = 0
+    iterations: Whole = 1
+    input_tokens: Whole = 0
+    output_tokens: Whole = 0
+    cached_tokens: Whole = 0
+    cost_usd: str | None = None
+    seconds: dict[str, Whole | Number] = Field(default_factory=dict)
+
+    def spent(self, usage: Usage, seconds: Mapping[str, float] | None = None) -> Self:
+        """Returns the figures with the tokens of the model calls and the time of each stage."""
+        return self.replace(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+            cost_usd=None if usage.cost is None else str(usage.cost),
+            seconds={name: round(each, 3) for name, each in (seconds or {}).items()},
+        )
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of the model calls."""
+        cost = None if self.cost_usd is None else Decimal(self.cost_usd)
+        return Usage(self.input_tokens, self.output_tokens, self.cached_tokens, cost)
+
+    @model_serializer(mode="plain")
+    def _write(self) -> dict[str, Any]:
+        """Writes every figure that was given, also zeros."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
 
 # Receives what happens, for a person to read.
 Tell = Callable[[str], None]

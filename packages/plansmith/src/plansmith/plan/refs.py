@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from plansmith.errors import ReferenceFailed
+from plansmith.lazy import lazy_pattern
 from plansmith.plan.data import Json, Path, json_text, leaves, map_leaves
 from plansmith.plan.sentence import Sentence
 
@@ -38,8 +39,9 @@ _PART: Final = re.compile(rf"\.({_KEY})|\[(\d{{1,9}})\]|\[({_QUOTED})\]")
 _TOKEN: Final = re.compile(
     rf"\{{\{{\s*(?:({_QUOTED})|({_SOURCE_ID})((?:\.{_KEY}|\[\d{{1,9}}\]|\[{_QUOTED}\])*))\s*\}}\}}"
 )
-_BRACES: Final = re.compile(r"\{\{([^{}]*)\}\}")
+_BRACES: Final = re.compile(r"\{\{[^{}]*\}\}")
 _PLAIN_KEY: Final = re.compile(_KEY)
+_FIRST_ALONE: Final = Sentence('"$first" takes a list of references and stands alone')
 
 
 class Ref(NamedTuple):
@@ -85,82 +87,39 @@ class Found(msgspec.Struct, frozen=True, gc=False):
 
 
 def find(template: Json, where: Path = ()) -> Iterator[Found]:
-    """Returns every reference in a JSON template; malformed ones have a `flaw`."""
-    found: list[Found] = []
-    collect(template, where, found)
-    return iter(found)
-
-
-def collect(template: Json, where: Path, found: list[Found]) -> None:
-    """Adds every reference in a JSON template to a list, as `find` returns them."""
-    # Fills one list instead of using generators, and is not called for values that surely hold no
-    # reference: every input of every plan comes through here.
+    """Yields every reference in a JSON template; malformed ones have a `flaw`."""
     match template:
         case str():
-            if "{{" in template:
-                found += [Found(where, each.ref, each.flaw) for each in find_in_text(template)]
-        case dict():
-            _collect_in_object(template, where, found)
+            yield from _find_in_text(template, where)
+        case dict() if FROM in template:
+            parsed = _parse(template)
+            yield Found(where, *((parsed,) if isinstance(parsed, Ref) else (None, parsed)))
+        case dict() if FIRST in template and not first_refs(template):
+            yield Found(where, None, _FIRST_ALONE)
+        case dict() if not _is_literal(template):
+            for key, child in template.items():
+                yield from find(child, (*where, key))
         case list():
-            _collect_in_list(template, where, found)
+            for index, child in enumerate(template):
+                yield from find(child, (*where, index))
         case _:
             return
 
 
-def _collect_in_list(template: list[Json], where: Path, found: list[Found]) -> None:
-    for index, child in enumerate(template):
-        if type(child) is dict:
-            source = child[FROM] if FROM in child else None  # noqa: SIM401 - a call for each
-            ref = whole_output(source) if type(source) is str and child == {FROM: source} else None
-            if ref is not None:  # the result of a step, as most lists hold them
-                found += (Found((*where, index), ref),)
-            else:
-                _collect_in_object(child, (*where, index), found)
-        elif type(child) not in PLAIN:
-            collect(child, (*where, index), found)
-
-
-def _collect_in_object(template: dict[str, Json], where: Path, found: list[Found]) -> None:
-    if FROM in template:
-        ref = ref_of(template)
-        found += [Found(where, ref) if ref else Found(where, None, str(_parse(template)))]
-    elif FIRST in template and not first_refs(template):
-        found += [
-            Found(where, None, Sentence('"$first" takes a list of references and stands alone'))
-        ]
-    elif LITERAL not in template or not _is_literal(template):
-        for key, child in template.items():
-            if type(child) is list:
-                _collect_in_list(child, (*where, key), found)
-            elif type(child) not in PLAIN and (type(child) is not str or "{{" in child):
-                collect(child, (*where, key), found)
-
-
 def ref_of(template: dict[str, Json]) -> Ref | None:
     """Returns the reference that an object is, or None if it is not a well-formed one."""
-    step = template[FROM]
-    if type(step) is str and template == {FROM: step} and (whole := whole_output(step)):
-        return whole
     parsed = _parse(template)
-    return parsed if type(parsed) is Ref else None
+    return parsed if isinstance(parsed, Ref) else None
 
 
-def find_in_text(text: str) -> Iterator[Found]:
-    """Returns every reference in a text; braces with other content are reported as flaws."""
-    for piece in pieces(text):
-        if isinstance(piece, Ref):
-            yield Found((), piece)
-    if "{{" in text:
-        for braces in _BRACES.finditer(_TOKEN.sub("", text)):
-            yield Found(
-                (),
-                None,
-                Sentence(
-                    "{text} is not a reference such as {example}",
-                    text=braces.group(),
-                    example="{{step.name}}",
-                ),
-            )
+def _find_in_text(text: str, where: Path) -> Iterator[Found]:
+    if "{{" not in text:
+        return
+    yield from (Found(where, piece) for piece in pieces(text) if isinstance(piece, Ref))
+    for braces in _BRACES.findall(_TOKEN.sub("", text)):
+        example = "{{step.name}}"
+        flaw = Sentence("{text} is not a reference such as {example}", text=braces, example=example)
+        yield Found(where, None, flaw)
 
 
 def pieces(text: str) -> list[str | Ref]:
@@ -186,11 +145,8 @@ def fill(template: Json, values: Mapping[str, Json]) -> Json:
     if isinstance(template, str):
         if "{{" not in template:
             return template
-        parts = pieces(template)
-        only = parts[0]
-        if len(parts) == 1 and isinstance(only, Ref):
-            return lookup(only, values)
-        return _join(parts, values)
+        ref = whole_ref(template)
+        return fill_text(template, values) if ref is None else lookup(ref, values)
     if isinstance(template, list):
         return [fill(child, values) for child in template]
     return _fill_object(template, values) if isinstance(template, dict) else template
@@ -204,16 +160,11 @@ def _fill_object(template: dict[str, Json], values: Mapping[str, Json]) -> Json:
         return lookup(parsed, values)
     if _is_literal(template):
         return template[LITERAL]
-    if FIRST in template:
-        return _first_of(template, values)
-    return {key: fill(child, values) for key, child in template.items()}
-
-
-def _first_of(template: dict[str, Json], values: Mapping[str, Json]) -> Json:
-    """Returns the value of the first reference of a `$first` whose step has a result."""
+    if FIRST not in template:
+        return {key: fill(child, values) for key, child in template.items()}
     refs = first_refs(template)
     if not refs:
-        raise ReferenceFailed(Sentence('"$first" takes a list of references and stands alone'))
+        raise ReferenceFailed(_FIRST_ALONE)
     for ref in refs:
         if ref.step in values:
             return lookup(ref, values)
@@ -225,27 +176,34 @@ def first_refs(template: dict[str, Json]) -> list[Ref]:
     given = template.get(FIRST)
     if len(template) != 1 or not isinstance(given, list):
         return []
-    found: list[Ref] = []
-    for each in given:
-        ref = ref_of(each) if isinstance(each, dict) and FROM in each else None
-        parts = pieces(each) if isinstance(each, str) else []
-        if len(parts) == 1 and isinstance(parts[0], Ref):
-            ref = parts[0]
-        if ref is None:
-            return []
-        found.append(ref)
-    return found
+    found = [whole_ref(each) for each in given]
+    return [] if None in found else cast("list[Ref]", found)
+
+
+def whole_ref(template: Json) -> Ref | None:
+    """Returns the reference that a template is and nothing else, as an object or as a text."""
+    if isinstance(template, dict):
+        return ref_of(template) if FROM in template else None
+    parts = pieces(template) if isinstance(template, str) else []
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], Ref) else None
 
 
 def fill_text(text: str, values: Mapping[str, Json]) -> str:
     """Returns the text with every reference replaced by its value as text."""
-    return _join(pieces(text), values)
+    return "".join(
+        value_text(lookup(part, values)) if isinstance(part, Ref) else part for part in pieces(text)
+    )
 
 
 def rename_refs(template: Json, names: Mapping[str, str]) -> Json:
     """Returns the template with references pointing to the renamed steps."""
     if isinstance(template, str):
-        return _TOKEN.sub(lambda token: _renamed_token(token, names), template)
+        return _TOKEN.sub(
+            lambda token: (
+                token[0].replace(token[2], names[token[2]], 1) if token[2] in names else token[0]
+            ),
+            template,
+        )
     if isinstance(template, list):
         return [rename_refs(child, names) for child in template]
     if not isinstance(template, dict) or _is_literal(template):
@@ -254,14 +212,6 @@ def rename_refs(template: Json, names: Mapping[str, str]) -> Json:
         source = template[FROM]
         return template | {FROM: names.get(source, source) if isinstance(source, str) else source}
     return {key: rename_refs(child, names) for key, child in template.items()}
-
-
-def _renamed_token(token: re.Match[str], names: Mapping[str, str]) -> str:
-    step = token.group(2)
-    if step not in names:
-        return token.group()
-    start, end = (place - token.start() for place in token.span(2))
-    return token.group()[:start] + names[step] + token.group()[end:]
 
 
 def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
@@ -307,26 +257,16 @@ def literal(value: Json) -> Json:
 
 def value_text(value: Json) -> str:
     """Returns a value as it is written inside a text; equal before and after storing."""
-    if isinstance(value, str):
-        return value
-    return json_text(value)
+    return value if isinstance(value, str) else json_text(value)
 
 
 def filled(instruction: str, results: Mapping[str, Json]) -> str:
     """Returns the instruction with its references replaced; inserted text is never parsed again."""
-    if not results:
-        return instruction
     return "".join(
         value_text(results[str(piece)])
         if isinstance(piece, Ref) and str(piece) in results
         else str(piece)
         for piece in pieces(instruction)
-    )
-
-
-def _join(parts: list[str | Ref], values: Mapping[str, Json]) -> str:
-    return "".join(
-        value_text(lookup(part, values)) if isinstance(part, Ref) else part for part in parts
     )
 
 
@@ -346,7 +286,9 @@ def _parse(template: dict[str, Json]) -> Ref | str:
     if strangers:
         return f'a reference has only "$from" and "$path", not {min(strangers)!r}'
     if not isinstance(step, str) or not _SOURCE.fullmatch(step):
-        return _no_source(step)
+        if isinstance(step, str) and is_earlier(step):
+            return 'a result of an earlier run is written "run:<run id>/<step id>"'
+        return '"$from" must be the id of a step'
     if not isinstance(path, list):
         return '"$path" must be a list of keys and positions'
     keys: list[str | int] = []
@@ -357,12 +299,6 @@ def _parse(template: dict[str, Json]) -> Ref | str:
             return f'a position in "$path" counts from 0, so {key} is none'
         keys.append(key)
     return Ref(step, tuple(keys))
-
-
-def _no_source(step: Json) -> str:
-    if isinstance(step, str) and is_earlier(step):
-        return 'a result of an earlier run is written "run:<run id>/<step id>"'
-    return '"$from" must be the id of a step'
 
 
 def _parse_path(text: str) -> Path:
@@ -439,3 +375,13 @@ def with_words(instruction: str, words: Mapping[str, str]) -> str:
         else escape_text(piece)
         for piece in pieces(instruction)
     )
+
+
+_MARK: Final = "[step:"
+CITATION: Final = lazy_pattern(r"\[step:([^\[\]\n]{1,400})\]")
+_WITH_SPACE: Final = lazy_pattern(r"(?<![ \t])[ \t]*+\[step:[^\[\]\n]{1,400}\]")
+
+
+def without_citations(text: str) -> str:
+    """Returns a reply as a person or another step uses it: without the marks of its sources."""
+    return _WITH_SPACE.sub("", text) if _MARK in text else text

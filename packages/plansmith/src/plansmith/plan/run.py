@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar, overload
 
 import msgspec
 
 from plansmith.errors import NotFound
 from plansmith.lazy import lazy_modules
-from plansmith.plan.citations import without_citations
 from plansmith.plan.data import Json, content_hash
-from plansmith.plan.estimate import Estimate
 from plansmith.plan.event_body import FrozenStruct
 from plansmith.plan.events import Actor, Event, LimitName, QuestionAsked, StepAdvised, StepReplied
-from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning_events import PlanningFigures, TriageDecision
+from plansmith.plan.planning import Estimate, PlanningFigures, TriageDecision
 from plansmith.plan.problem import Problem
-from plansmith.plan.refs import value_text
-from plansmith.plan.run_options import NO_OPTIONS, RunOptions
-from plansmith.plan.run_parts import NO_REPORT, Covered, Made, Prefetch, ReportText
+from plansmith.plan.refs import value_text, without_citations
+from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.step_events import FailureKind, SkipRule
 
@@ -33,6 +29,63 @@ else:
     lazy_modules(
         globals(), notebook="plansmith.plan.notebook", value_types="plansmith.plan.value_types"
     )
+
+
+class Covered(NamedTuple):
+    """What a person has agreed to: a plan, and the plans of its templates."""
+
+    plan: Plan
+    templates: Mapping[str, Plan]
+
+
+class Made(NamedTuple):
+    """A call that was made, by the mark of its inputs, and the hash of its result."""
+
+    callee: str
+    call: str
+    result: str
+
+
+class Prefetch(FrozenStruct, frozen=True, kw_only=True):
+    """A read made before its plan was complete; `step` is the step that uses its result."""
+
+    tool: str
+    inputs: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    over: bool = False
+    result: str = ""
+    error: str = ""
+    step: str = ""
+
+
+class ReportText:
+    """The text of a report, made when it is first read."""
+
+    __slots__ = ("_make", "_text")
+
+    def __init__(self, text: str = "", *, make: Callable[[], str] | None = None) -> None:
+        self._text, self._make = text, make
+
+    def __str__(self) -> str:
+        make = self._make  # another thread may be reading it too
+        if make is not None:
+            self._text, self._make = make(), None
+        return self._text
+
+    # Runs are compared and shown without their reports.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReportText)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "ReportText()"
+
+
+NO_REPORT: Final = ReportText()
+
 
 T = TypeVar("T")
 

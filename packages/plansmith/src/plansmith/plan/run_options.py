@@ -8,8 +8,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 from pydantic import BeforeValidator, ValidationError
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import Flag, Record, Whole
-from plansmith.plan.field_types import Text
+from plansmith.plan.data import Flag, Json, Record, Text, Whole
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.sentence import Sentence
 
@@ -101,3 +100,33 @@ def read_options(fields: Mapping[str, object]) -> RunOptions:
         return RunOptions.model_validate(fields)
     except ValidationError as error:
         raise Misconfigured(Sentence("the option {error}", error=why_invalid(error))) from None
+
+
+OriginKind = Literal[
+    "request", "run", "undo", "template", "schedule", "a2a", "conversation", "notes"
+]
+
+
+class Origin(Record):
+    """What a run was made from: the kind of thing and its `id`.
+
+    `request`: a person or a program asked for it. `run`: it repeats or continues the run `id`, or
+    begins as that run stood after `event`. `undo`: it takes back what the run `id` did. `template`
+    and `schedule`: `id` names which one. `a2a`: `id` is the context of the A2A client.
+    `conversation`: `id`, `thread`, `user` and `handed_over` say where a chat application keeps it.
+    `notes`: an agent marks the steps of its own plan.
+    """
+
+    kind: OriginKind = "request"
+    id: str = ""
+    event: Whole = 0
+    thread: str = ""
+    user: str = ""
+    handed_over: Flag = False
+
+    def to_json(self) -> dict[str, Json]:
+        """Returns the fields as JSON, always with the kind."""
+        return {"kind": self.kind, **super().to_json()}
+
+
+OWN_REQUEST: Final = Origin.with_defaults()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
@@ -13,14 +13,59 @@ from typing import Annotated, Any, Final, NamedTuple, Self, cast
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import Flag, Record, Whole
-from plansmith.plan.events import Instant
-from plansmith.plan.field_types import Inputs, Text
+from plansmith.plan.data import Flag, Inputs, Instant, Record, Text, Whole
+from plansmith.plan.graph import needs, upstream
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.plan import Plan
 from plansmith.plan.run_options import NO_OPTIONS, RunOptions
 from plansmith.plan.sentence import Sentence, ShownText
+from plansmith.plan.steps import AskStep
 from plansmith.plan.timing import Timing, due, last_due
+
+
+class Part(NamedTuple):
+    """The steps of a plan that run at the same times, as a plan; None for those that run once."""
+
+    timing: Timing | None
+    plan: Plan
+
+
+def timing_of(plan: Plan, step: str) -> Timing | None:
+    """Returns when a step runs again; None if it runs once."""
+    return plan.schedules.get(step, plan.schedule)
+
+
+def apart(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Returns the pairs of steps of which one needs the other and that run at different times.
+
+    A question does not count: it is asked before anything is scheduled.
+    """
+    if not plan.schedules:
+        return
+    for step, before in plan.needs.items():
+        for other in sorted(before):
+            asks = isinstance(plan.by_id[other], AskStep)
+            if not asks and timing_of(plan, step) != timing_of(plan, other):
+                yield step, other
+
+
+def parts(plan: Plan) -> list[Part]:
+    """Returns one plan for each time at which steps run, in the order of their first steps.
+
+    A step's questions go with it, so that nobody takes such a part for one that asks nothing.
+    """
+    if not plan.schedules:
+        return [Part(plan.schedule, plan)]
+    times = list(dict.fromkeys(timing_of(plan, step.id) for step in plan.steps))
+    graph, found = needs(plan), list[Part]()
+    for timing in times:
+        own = {step.id for step in plan.steps if timing_of(plan, step.id) == timing}
+        own |= upstream(graph, own)
+        steps = tuple(step for step in plan.steps if step.id in own)
+        own_plan = plan.replace(steps=steps, schedule=timing, schedules={}, id=None)
+        found.append(Part(timing, own_plan))
+    return found
+
 
 # A fire later than this counts as missed: a running scheduler is never this late.
 GRACE: Final = timedelta(seconds=60)

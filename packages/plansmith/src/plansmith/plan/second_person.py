@@ -8,8 +8,8 @@ from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Json
+    from plansmith.plan.events import Actor, QuestionAsked
     from plansmith.plan.run import Run
-    from plansmith.plan.run_events import Actor, QuestionAsked
     from plansmith.plan.run_options import SecondPerson
 
 _ORDER: Final[tuple[SecondPerson, ...]] = ("never", "changes", "always")

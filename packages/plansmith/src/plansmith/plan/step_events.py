@@ -161,3 +161,19 @@ class StepReset(EventBody, frozen=True, kw_only=True):
     step: str
     reason: ShownField = ""
     same_call: bool = False
+
+
+StepBody = (
+    StepStarted
+    | StepProgressed
+    | StepAdvised
+    | StepDone
+    | StepReused
+    | StepFailed
+    | StepReplied
+    | StepSkipped
+    | StepWaits
+    | StepCancelled
+    | StepUnknown
+    | StepReset
+)

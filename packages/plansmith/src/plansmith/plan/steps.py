@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
-from operator import itemgetter
+from functools import cache, cached_property
 from typing import Annotated, Any, Final, Literal, cast, get_args
 
 from pydantic import (
@@ -16,19 +15,53 @@ from pydantic import (
     model_validator,
 )
 
-from plansmith.plan.data import Flag, Json, Number, Path, Record, Whole
-from plansmith.plan.field_types import Filled, Inputs, Text, Value
-from plansmith.plan.refs import EARLIER, FIRST, RESERVED, STEP_ID, Found, Ref, collect
-from plansmith.plan.step_rules import (
-    AFTERWARDS,
-    MAY_BE_OWN,
-    RULES,
-    Instead,
-    OnError,
-    Repeat,
-    Retry,
-    Undo,
-)
+from plansmith.plan.data import Filled, Flag, Inputs, Json, Number, Path, Record, Text, Value, Whole
+from plansmith.plan.refs import FIRST, RESERVED, STEP_ID, Found, Ref, find, is_earlier
+
+MOST_ROUNDS: Final = 1000
+MOST_RETRIES: Final = 100
+LONGEST_PAUSE_S: Final = 31 * 24 * 3600.0
+
+
+class Instead(Record):
+    """A value that stands in for the result of a step that has none."""
+
+    value: Value
+
+
+class Repeat(Record):
+    """Runs a step until a condition holds, `at_most` so many rounds, one `every` so many seconds.
+
+    The condition may refer to the result of the step itself, which is that of the last round.
+    """
+
+    until: Inputs
+    at_most: Whole = Field(ge=1, le=MOST_ROUNDS)
+    every: Number = Field(default=0.0, ge=0, le=LONGEST_PAUSE_S)
+
+
+class Retry(Record):
+    """Makes a call that failed again, `at_most` so many times, after `every` so many seconds.
+
+    A call that may have taken effect is made again only if its key makes that harmless.
+    """
+
+    at_most: Whole = Field(ge=1, le=MOST_RETRIES)
+    every: Number = Field(default=0.0, ge=0, le=LONGEST_PAUSE_S)
+
+
+class Undo(Record):
+    """The call of a tool that takes back what a step did; made only by a plan of its own."""
+
+    tool: Filled
+    inputs: Inputs = Field(default_factory=dict)
+
+
+OnError = Literal["fail", "skip", "collect"] | Instead
+# The fields of a step that are rules, and those whose references may name the step itself.
+RULES: Final = frozenset({"when", "otherwise", "repeat", "on_error", "retry", "undo_with"})
+AFTERWARDS: Final = frozenset({"repeat", "undo_with"})
+
 
 StepId = Annotated[str, Field(pattern=f"^{STEP_ID}$")]
 Place = tuple[Path, Json]
@@ -77,28 +110,16 @@ class StepFields(Record):
     @cached_property
     def references(self) -> tuple[Found, ...]:
         """Every reference of the step, and every failed attempt at one."""
-        found: list[Found] = []
-        for path, template in self.templates():
-            collect(template, path, found)
-        # Not always called: every step of every plan comes along here.
-        own = self.__dict__
-        if own["when"] or own["repeat"] or own["undo_with"] or own["kind"] == "map":
-            for path, template in self.rule_templates():
-                collect(template, path, found)
-        return tuple(found)
+        places = (*self.templates(), *self.rule_templates())
+        return tuple(found for path, template in places for found in find(template, path))
 
     @cached_property
     def needed(self) -> frozenset[str]:
         """The ids of all steps that must be done first; results of earlier runs are there."""
-        if not self.references:
-            return frozenset(self.after)
         used = {
             found.ref.step
             for found in self.references
-            # No call of `is_earlier`: every step of every plan comes along here.
-            if found.ref is not None
-            and EARLIER not in found.ref.step
-            and (found.where[0] not in MAY_BE_OWN or not self.is_own(found))
+            if found.ref and not is_earlier(found.ref.step) and not self.is_own(found)
         }
         return frozenset(self.after) | (used - RESERVED)
 
@@ -145,19 +166,11 @@ class StepFields(Record):
 
     def stored(self) -> dict[str, Any]:
         """Returns what `to_json` returns, in one call, sharing the values: do not change them."""
-        if type(self) not in _DEFAULTS:  # a class of somebody else's
-            return self.to_json()
-        values = self.__dict__
-        found: dict[str, Any] = {"id": values["id"], "kind": values["kind"]}
-        rare, usual, often = _RARE[type(self)]
-        for name, default in often if rare(values) == usual else _DEFAULTS[type(self)]:
-            if values[name] != default:
-                found[name] = values[name] if name not in RULES else _plain_rule(values[name])
-        for name in _REQUIRED[type(self)]:
-            found[name] = values[name]
-        if "each" in found:
-            found["each"] = found["each"].stored()
-        return found
+        own = self.__dict__
+        named = (
+            (name, own[name]) for name, default in _defaults(type(self)) if own[name] != default
+        )
+        return {"id": self.id, "kind": own["kind"]} | {name: _plain(value) for name, value in named}
 
     # Always written, although it is the default value: a step cannot be read without it.
     @model_serializer(mode="wrap")
@@ -166,8 +179,23 @@ class StepFields(Record):
         return {"id": self.id, "kind": kind_of(self), **dump(self)}
 
 
-def _plain_rule(value: Any) -> Json:
-    return value.to_json() if isinstance(value, Record) else cast("Json", value)
+def _plain(value: Any) -> Any:
+    if isinstance(value, StepFields):
+        return value.stored()
+    return value.to_json() if isinstance(value, Record) else value
+
+
+@cache
+def _defaults(kind: type[StepFields]) -> list[tuple[str, Any]]:
+    """Returns the defaults of the fields of a step; what a required one has is equal to nothing."""
+    fields = {name: each for name, each in kind.model_fields.items() if name not in ("id", "kind")}
+    return [(name, each.get_default(call_default_factory=True)) for name, each in fields.items()]
+
+
+def has_rules(step: StepFields) -> bool:
+    """Tells whether a step has any rule, without looking at the inner step of a map."""
+    given = (step.when, step.otherwise, step.repeat, step.retry, step.undo_with)
+    return step.on_error != "fail" or any(each is not None for each in given)
 
 
 class ToolStep(StepFields):
@@ -342,31 +370,4 @@ Step = Annotated[
 ]
 AnyStep = ToolStep | AgentStep | AskStep | MapStep | PlanStep | ReplyStep
 STEP_TYPES: Final[tuple[type[StepFields], ...]] = get_args(AnyStep)
-_WRITTEN: Final = {
-    each: {name: field for name, field in each.model_fields.items() if name not in ("id", "kind")}
-    for each in STEP_TYPES
-}
-_DEFAULTS: Final = {
-    each: [
-        (name, field.get_default(call_default_factory=True))
-        for name, field in fields.items()
-        if not field.is_required()
-    ]
-    for each, fields in _WRITTEN.items()
-}
-# The fields that few steps have: how to read them all at once, what they are in most steps, and
-# the other fields with their defaults.
-_OFTEN: Final = ("after", "inputs")
-_RARE: Final = {
-    each: (
-        itemgetter(*(name for name, _ in fields if name not in _OFTEN)),
-        tuple(default for name, default in fields if name not in _OFTEN),
-        [(name, default) for name, default in fields if name in _OFTEN],
-    )
-    for each, fields in _DEFAULTS.items()
-}
-_REQUIRED: Final = {
-    each: [name for name, field in fields.items() if field.is_required()]
-    for each, fields in _WRITTEN.items()
-}
 KINDS: Final = tuple(str(each.model_fields["kind"].default) for each in STEP_TYPES)

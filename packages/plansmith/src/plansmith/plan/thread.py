@@ -22,9 +22,8 @@ from plansmith.plan.event_body import (
     encode_body,
     read_field,
 )
-from plansmith.plan.origin import OWN_REQUEST, Origin
-from plansmith.plan.run_events import Actor
-from plansmith.plan.run_options import NO_OPTIONS, RunOptions
+from plansmith.plan.events import Actor
+from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions
 from plansmith.plan.sentence import Sentence
 
 # `review`: it sounds like an approval, which no message can give.

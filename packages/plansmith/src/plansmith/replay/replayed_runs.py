@@ -16,14 +16,9 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.earlier import UsableResults, pinned_results
+from plansmith.plan.events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.plan import Plan
-from plansmith.plan.planning import Decision, OnStep, Planned, PlanRequest
-from plansmith.plan.planning_events import (
-    PlanningFailed,
-    PlanningFigures,
-    PrefetchEnded,
-    PrefetchStarted,
-)
+from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, PlanRequest
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence

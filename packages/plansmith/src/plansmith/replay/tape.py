@@ -18,7 +18,7 @@ from plansmith.errors import InputNeeded, JournalDamaged, JournalError, StaleWri
 from plansmith.plan import events as e
 from plansmith.plan.data import Content, Json, canonical_json, content_of
 from plansmith.plan.earlier import USE, EarlierResult
-from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.events import PlanningFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import Call, News, PlanStore, Usage

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from plansmith.plan.citations import without_citations
 from plansmith.plan.data import Json
-from plansmith.plan.times import Times
-from plansmith.report.history import Claim, Entry
-from plansmith.report.words import Words, words_for
+from plansmith.plan.refs import without_citations
+from plansmith.plan.sentence import language_of, texts_under
+from plansmith.plan.summary import Times
+
+Words = Mapping[str, str]
+
+
+def words_for(locale: str) -> Words:
+    """Returns the report texts of a language, or the English ones."""
+    return texts_under("report.", language_of(locale))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a report: what happened, to which step, by whom and when."""
+
+    text: str
+    step: str = ""
+    by: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A passage without its citations, and the finished steps that it cites."""
+
+    text: str
+    steps: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

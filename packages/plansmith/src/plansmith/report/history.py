@@ -5,35 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final, Literal
 
 from plansmith.engine.provenance import ALLOW, CHANGE
 from plansmith.plan import events as e
-from plansmith.plan.citations import CITATION
 from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import is_earlier, value_text
+from plansmith.plan.refs import CITATION, is_earlier, value_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import in_language
-from plansmith.report.words import Words
+from plansmith.report.data import Claim, Entry, Words
 from plansmith.text import clip
 
 _MAX_NAMED: Final = 8
 _CONSENT: Final = {ALLOW: "allowed", CHANGE: "allowed_changed"}
 _MAX_LENGTH: Final = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of a report: what happened, to which step, by whom and when."""
-
-    text: str
-    step: str = ""
-    by: str = ""
-    at: datetime | None = None
 
 
 def deviations(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
@@ -185,14 +173,6 @@ def _short(text: str) -> str:
 
 
 Flaw = Literal["unknown", "undone", "unseen"]
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A passage without its citations, and the finished steps that it cites."""
-
-    text: str
-    steps: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

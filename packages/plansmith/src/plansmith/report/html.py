@@ -12,11 +12,9 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from plansmith.plan.refs import is_earlier
-from plansmith.report.data import Evidence, Picture, Report
-from plansmith.report.history import Entry
+from plansmith.report.data import Entry, Evidence, Picture, Report, Words
 from plansmith.report.markdown import taken_over, took_lines, when
 from plansmith.report.prose import OPTIONS, read_prose
-from plansmith.report.words import Words
 from plansmith.text import visible
 
 STYLE: Final = """

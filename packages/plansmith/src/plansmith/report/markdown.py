@@ -8,11 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from plansmith.lazy import lazy_modules
-from plansmith.plan.citations import without_citations
-from plansmith.report.data import Evidence, Report, Took
-from plansmith.report.history import Entry
+from plansmith.plan.refs import without_citations
+from plansmith.report.data import Entry, Evidence, Report, Took, Words
 from plansmith.report.result_text import facts
-from plansmith.report.words import Words
 from plansmith.text import visible
 
 if TYPE_CHECKING:

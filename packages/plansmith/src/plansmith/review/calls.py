@@ -10,15 +10,15 @@ from typing import Final, NamedTuple
 
 from plansmith.errors import PlanInvalid
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.graph import needs, order
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import ITEM, RESERVED, find, rename_refs
-from plansmith.plan.rule_text import has_rules, rule_sentences
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_rules import RULES
 from plansmith.plan.steps import (
     MAX_NESTING,
+    RULES,
     AgentStep,
     AnyStep,
     AskStep,
@@ -27,6 +27,7 @@ from plansmith.plan.steps import (
     ReplyStep,
     StepFields,
     ToolStep,
+    has_rules,
 )
 from plansmith.review.policy import effects
 from plansmith.review.render import value_line

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.graph import Needs, levels, needs
 from plansmith.plan.plan import Plan
-from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.sentence import in_language, joined
 from plansmith.plan.steps import StepFields
 from plansmith.review.render import action

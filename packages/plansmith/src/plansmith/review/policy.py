@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
+from plansmith.plan.conditions import when_sentence
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import RESERVED, find, is_earlier
-from plansmith.plan.rule_text import when_sentence
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
     MAX_NESTING,

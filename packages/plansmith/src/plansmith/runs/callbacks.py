@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plansmith.errors import Misconfigured, NotApproved
 from plansmith.plan.data import Json
+from plansmith.plan.events import QuestionAsked
 from plansmith.plan.next_move import (
     AwaitAnswer,
     AwaitReview,
@@ -19,7 +20,6 @@ from plansmith.plan.next_move import (
 )
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
-from plansmith.plan.run_events import QuestionAsked
 
 if TYPE_CHECKING:
     from plansmith.plan.events import Who

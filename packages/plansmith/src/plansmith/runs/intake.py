@@ -8,8 +8,7 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
-from plansmith.check.check_plan import check_plan
-from plansmith.check.earlier import used_results
+from plansmith.check.check_plan import check_plan, used_results
 from plansmith.check.estimate import Workload
 from plansmith.check.lint import lint_plan
 from plansmith.check.names import Catalogue

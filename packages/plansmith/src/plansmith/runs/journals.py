@@ -26,9 +26,8 @@ from plansmith.errors import (
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.ids import Ids
-from plansmith.plan.origin import OWN_REQUEST, Origin
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.run_options import NO_OPTIONS, RunOptions, Team
+from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin, RunOptions, Team
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
 from plansmith.ports import SummaryStore

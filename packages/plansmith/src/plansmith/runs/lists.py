@@ -19,7 +19,7 @@ from plansmith.runs.journals import Journals
 
 if TYPE_CHECKING:
     from plansmith.plan.data import Json
-    from plansmith.plan.planning_events import PlanningFigures
+    from plansmith.plan.planning import PlanningFigures
 
 _PAGE: Final = 500
 _AT_ONCE: Final = 50

@@ -8,10 +8,9 @@ from typing import Final
 from plansmith.engine.journal import Journal
 from plansmith.plan import events as e
 from plansmith.plan.data import content_of
-from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import StepState, StepStatus
-from plansmith.plan.run_options import RunOptions
+from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.journals import Journals, run_created
 

@@ -15,10 +15,10 @@ from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of
+from plansmith.plan.events import PlanningFailed
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision, Planned, PlanRequest, Tell, only_stands_in
-from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.problem import Severity
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import RunOptions

@@ -9,7 +9,7 @@ from plansmith.errors import Refused
 from plansmith.plan import events as e
 from plansmith.plan.fold import fold
 from plansmith.plan.next_move import sees_first
-from plansmith.plan.origin import Origin
+from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
 from plansmith.runs.carry_over import carried_over, everything_done
 from plansmith.runs.intake import review_on_request

@@ -15,13 +15,13 @@ from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, call_mark
+from plansmith.plan.diff import rename_steps
 from plansmith.plan.events import AnyBody, LimitName, QuestionAsked, StepReset, StepWaits
 from plansmith.plan.graph import downstream, needs
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import sees_first
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
-from plansmith.plan.rename import rename_steps
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, ToolStep

@@ -6,16 +6,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from plansmith.errors import ModelFailed, ToolBusy
-from plansmith.plan.citations import without_citations
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import filled, pieces, value_text
+from plansmith.plan.refs import filled, pieces, value_text, without_citations
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, language_of
 from plansmith.plan.steps import MapStep, ReplyStep, ReplyStyle
 from plansmith.ports import Call, Message, ReplyBrief, ReplyWriter
+from plansmith.report.data import words_for
 from plansmith.report.result_text import Language, facts
-from plansmith.report.words import words_for
 
 _TRIES: Final = 2
 Said = Callable[[], Awaitable[Sequence[Message]]]

@@ -37,11 +37,10 @@ from plansmith.runs.stopping import RunStopping, append_decision, plan_to_decide
 if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
     from plansmith.plan.data import Json
-    from plansmith.plan.origin import Origin
     from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
-    from plansmith.plan.run_options import RunOptions
+    from plansmith.plan.run_options import Origin, RunOptions
     from plansmith.ports import Clock, PlanStore
     from plansmith.runs import editing, repeating, undoing
     from plansmith.runs.intake import PlanIntake

@@ -16,13 +16,12 @@ from plansmith.plan import events as e
 from plansmith.plan.data import Json, call_mark
 from plansmith.plan.events import Event, PlanProposed
 from plansmith.plan.fold import fold
-from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import SECRET_MARK, fill, literal
 from plansmith.plan.run import Run, StepStatus
-from plansmith.plan.run_options import RunOptions
+from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith.plan.step_rules import Undo
+from plansmith.plan.steps import Undo
 
 if TYPE_CHECKING:
     from plansmith.runs.intake import PlanIntake

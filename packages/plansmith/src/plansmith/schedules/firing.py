@@ -17,9 +17,9 @@ from plansmith.errors import (
     StoreAway,
 )
 from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, goes_on, next_move
-from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.run_options import Origin
 from plansmith.plan.schedules import (
     Fire,
     FireKind,

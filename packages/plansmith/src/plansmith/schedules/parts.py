@@ -9,8 +9,8 @@ from plansmith.errors import Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.schedules import Part, parts
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.step_schedules import Part, parts
 from plansmith.plan.steps import AgentStep
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Final
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.chain import moment
 from plansmith.plan.data import canonical_json, parse_json
+from plansmith.plan.event_body import moment
 from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import PlanStore, Record, Records

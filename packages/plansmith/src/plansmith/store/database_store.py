@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from plansmith.plan.chain import moment
 from plansmith.plan.data import Content, Json, content_of
+from plansmith.plan.event_body import moment
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary

@@ -14,8 +14,8 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
-from plansmith.plan.chain import hash_of, moment_text, run_text
 from plansmith.plan.data import Json, parse_json
+from plansmith.plan.event_body import hash_of, moment_text, run_text
 from plansmith.plan.events import Event, stored_event
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Sound

@@ -11,9 +11,8 @@ from functools import cache
 from string import ascii_lowercase
 from typing import Any, Final
 
-from plansmith.plan.chain import moment
-from plansmith.plan.estimate import Cost
-from plansmith.plan.planning_events import PlanningFigures
+from plansmith.plan.event_body import moment
+from plansmith.plan.planning import Cost, PlanningFigures
 from plansmith.plan.run import RunStatus
 from plansmith.plan.summary import (
     OPEN_STATUSES,
@@ -24,8 +23,8 @@ from plansmith.plan.summary import (
     PlanningFacts,
     RunSummary,
     StepCounts,
+    Times,
 )
-from plansmith.plan.times import Times
 from plansmith.store.rows import SUMMARY_COLUMNS, SummaryCells
 from plansmith.store.sql import IS_AT, SUM_UP_AGAIN, Change, Parameters
 

@@ -14,10 +14,10 @@ from plansmith.errors import NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
-from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import LANGUAGES, Sentence
 from plansmith.ports import PlanStore
 from plansmith.templates.parameters import bind, parameter_names, parametrise

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from plansmith.engine.call import Callees
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
-from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
+from plansmith.plan.run_options import Origin
 from plansmith.ports import Clock, PlanStore
 
 

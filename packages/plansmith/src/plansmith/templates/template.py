@@ -10,10 +10,8 @@ from pydantic import Field, ValidationError
 from plansmith.check.arguments import argument_problems
 from plansmith.check.names import Catalogue
 from plansmith.errors import Refused
-from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.data import Json, Record, Whole, canonical_json
-from plansmith.plan.field_types import Inputs, Text
+from plansmith.plan.data import Inputs, Instant, Json, Record, Text, Whole, canonical_json
 from plansmith.plan.limits import broken_rule
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
@@ -34,7 +32,7 @@ class Template(Record):
     parameters: Inputs = Field(default_factory=dict)
     plan: Plan
     saved_by: str = ""
-    saved_at: e.Instant | None = None
+    saved_at: Instant | None = None
     run: str = ""
 
     @property

@@ -5,8 +5,7 @@ from typing import Any
 
 from plansmith import Effect, Plan, ToolSpec
 from plansmith.check.estimate import estimate
-from plansmith.plan.estimate import Cost
-from plansmith.plan.planning_events import PlanningFigures
+from plansmith.plan.planning import Cost, PlanningFigures
 from plansmith.ports import Usage
 from plansmith.runs.lists import MetricTotals
 

@@ -8,7 +8,7 @@ from plansmith import Plan
 from plansmith.formats.dialect import dialect, dialect_names
 from plansmith.formats.native import read_plan, to_json, to_yaml
 from plansmith.plan.data import Json
-from plansmith.plan.step_rules import RULES
+from plansmith.plan.steps import RULES
 
 _RULES: dict[str, Json] = {
     "when": {"below": ["{{stock.count}}", 10]},

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plansmith.plan.chain import moment, moment_text
+from plansmith.plan.event_body import moment, moment_text
 
 
 class _OtherTime(datetime):

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from plansmith.plan.events import Actor, RunCreated, next_event, read_event
 from plansmith.plan.fold import fold
-from plansmith.plan.origin import Origin
+from plansmith.plan.run_options import Origin
 from plansmith.testing.clock import FakeClock
 
 

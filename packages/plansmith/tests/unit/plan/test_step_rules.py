@@ -5,10 +5,9 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from plansmith.plan.diff import apply_diff, diff_plans
+from plansmith.plan.conditions import rule_sentences
+from plansmith.plan.diff import apply_diff, diff_plans, rename_steps
 from plansmith.plan.plan import Plan
-from plansmith.plan.rename import rename_steps
-from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.sentence import in_language
 from plansmith.plan.steps import MapStep
 

@@ -6,8 +6,7 @@ from plansmith import Plan, diff_plans
 from plansmith.plan.data import Json, WrittenNumber
 from plansmith.plan.steps import ReplyStep, ReplyStyle
 from plansmith.review.draw import mermaid, tree
-from plansmith.review.render import action, diff_lines, plan_lines
-from plansmith.review.value_lines import named_lines
+from plansmith.review.render import action, diff_lines, named_lines, plan_lines
 from plansmith.text import safe
 
 PLAN = Plan.model_validate(
