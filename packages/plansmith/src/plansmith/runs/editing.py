@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 class PlanEditing:
     """Changes the plan of a run that is not over; finished steps are kept."""
 
-    def __init__(self, *, reviser: PlanReviser, stopping: RunStopping) -> None:
-        self._reviser = reviser
-        self._stopping = stopping
-        self._journals = reviser.journals
-        self._intake = reviser.intake
+    def __init__(self, reviser: PlanReviser, stopping: RunStopping) -> None:
+        self._reviser, self._stopping = reviser, stopping
+        self._journals, self._intake = reviser.journals, reviser.intake
 
     async def edit(
         self,
@@ -40,23 +38,13 @@ class PlanEditing:
         by: e.Who = "",
         notes: Sequence[Problem] = (),
         why: str = "",
+        restores: int = 0,
     ) -> Run:
         """Replaces the plan by a person's version; it is checked and reviewed like any other.
 
-        `notes` are about how the plan was read; with `why`, it is reviewed in any case.
+        `notes` are about how the plan was read; with `why`, it is reviewed in any case. `restores`
+        is the event of the earlier plan that it is.
         """
-        return await self._replace_plan(run_id, plan, by=by, notes=notes, why=why)
-
-    async def _replace_plan(
-        self,
-        run_id: str,
-        plan: Plan,
-        *,
-        by: e.Who,
-        restores: int = 0,
-        why: str = "",
-        notes: Sequence[Problem] = (),
-    ) -> Run:
         journal = await self._journals.own(run_id)
         run = journal.run
         busy = not run.paused and run.calls_open
@@ -97,10 +85,8 @@ class PlanEditing:
             Refused: There is no such plan.
         """
         found = versions(await self._journals.store.events(run_id)).before
-        if found is None:
-            raise Refused(Sentence("run {run} has no earlier plan", run=run_id))
-        why = Sentence("review.went_back")
-        return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
+        none = Sentence("run {run} has no earlier plan", run=run_id)
+        return await self._restore(run_id, found, none, Sentence("review.went_back"), by)
 
     async def redo(self, run_id: str, *, by: e.Who = "") -> Run:
         """Goes forward again to the plan that was undone last.
@@ -113,10 +99,15 @@ class PlanEditing:
             Refused: There is no such plan.
         """
         found = versions(await self._journals.store.events(run_id)).after
+        none = Sentence("run {run} has no undone plan to return to", run=run_id)
+        return await self._restore(run_id, found, none, Sentence("review.went_forward"), by)
+
+    async def _restore(
+        self, run_id: str, found: Version | None, none: Sentence, why: Sentence, by: e.Who
+    ) -> Run:
         if found is None:
-            raise Refused(Sentence("run {run} has no undone plan to return to", run=run_id))
-        why = Sentence("review.went_forward")
-        return await self._replace_plan(run_id, found.plan, by=by, restores=found.number, why=why)
+            raise Refused(none)
+        return await self.edit(run_id, found.plan, by=by, restores=found.number, why=why)
 
     async def request_changes(self, run_id: str, text: str, *, by: e.Who = "") -> Run:
         """Asks the planner to change the plan as `text` says.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
@@ -20,30 +20,8 @@ if TYPE_CHECKING:
     from plansmith.plan.plan import Plan
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import RunOptions
+    from plansmith.runs.creating import RunCreator
     from plansmith.runs.revising import PlanReviser
-
-
-class Create(Protocol):
-    """The signature of `RunService.create`."""
-
-    async def __call__(  # noqa: PLR0913 - all by name
-        self,
-        request: str,
-        *,
-        by: e.Who,
-        plan: Plan | None,
-        run_id: str = "",
-        locale: str,
-        options: RunOptions,
-        origin: Origin,
-        folder: str,
-        about: Mapping[str, Any] | None,
-        kept: Sequence[e.StepReused],
-        reviewed: Sequence[Entry] | None,
-        pins: Mapping[str, str],
-    ) -> Journal:
-        """Returns the journal of the new run."""
-        ...
 
 
 # Adds a run to the thread that its options name.
@@ -57,12 +35,9 @@ async def join_nothing(_: str, __: RunOptions) -> None:
 class RunRepeating:
     """Repeats runs that are over."""
 
-    def __init__(self, *, reviser: PlanReviser, create: Create, join: Join) -> None:
-        self._reviser = reviser
-        self._create = create
-        self._join = join
-        self._journals = reviser.journals
-        self._intake = reviser.intake
+    def __init__(self, creator: RunCreator, reviser: PlanReviser, join: Join) -> None:
+        self._creator, self._reviser, self._join = creator, reviser, join
+        self._journals, self._intake = creator.journals, creator.intake
 
     async def rerun(self, run_id: str, *, by: e.Who = "") -> Run:
         """Runs the same plan again as a new run, from the start, without earlier results."""
@@ -131,7 +106,7 @@ class RunRepeating:
         reviewed: Sequence[Entry] | None = None,
     ) -> Journal:
         """Creates a run with the same request, options and limits, and with a plan if given."""
-        journal = await self._create(
+        journal = await self._creator.create(
             old.request,
             plan=plan,
             locale=old.locale,

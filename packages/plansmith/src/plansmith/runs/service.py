@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS, expired
 from plansmith.engine.budget import RunBudgets
-from plansmith.engine.journal import Entry, Journal
+from plansmith.engine.journal import Journal
 from plansmith.errors import (
     JournalDamaged,
     Misconfigured,
@@ -26,9 +26,10 @@ from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.runs.answering import need_second_person, take_answer, with_rule
+from plansmith.runs.answering import need_second_person, take_answer
+from plansmith.runs.creating import RunCreator
 from plansmith.runs.execution import RunExecution, may_execute
-from plansmith.runs.journals import Journals, run_created, submitted
+from plansmith.runs.journals import Journals
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanning
 from plansmith.runs.revising import PlanReviser
@@ -38,9 +39,8 @@ if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
     from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
-    from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
-    from plansmith.plan.run_options import Origin, RunOptions
+    from plansmith.plan.run_options import Origin
     from plansmith.ports import Clock, PlanStore
     from plansmith.runs import editing, repeating, undoing
     from plansmith.runs.intake import PlanIntake
@@ -104,17 +104,19 @@ class RunService:
             limits=limits,
         )
         self.stopping = RunStopping(journals=journals, execution=self.execution)
+        self._creator = RunCreator(journals, intake, planning)
+        self.create = self._creator.create
 
     @cached_property
     def editing(self) -> editing.PlanEditing:
         """Changes plans as persons ask."""
-        return editing.PlanEditing(reviser=self.reviser, stopping=self.stopping)
+        return editing.PlanEditing(self.reviser, self.stopping)
 
     @cached_property
     def repeating(self) -> repeating.RunRepeating:
         """Repeats runs that are over."""
         join = self._join or repeating.join_nothing
-        return repeating.RunRepeating(reviser=self.reviser, create=self.create, join=join)
+        return repeating.RunRepeating(self._creator, self.reviser, join)
 
     async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates a run that undoes what a run did, by `undo_with`; it waits for review.
@@ -123,8 +125,7 @@ class RunService:
             run_id: The id of a run that is over.
             by: Who asks for it.
         """
-        made = undoing.RunUndoing(self.journals, self.intake, self.create)
-        return await made.undo_plan(run_id, by=by)
+        return await undoing.RunUndoing(self._creator).undo_plan(run_id, by=by)
 
     async def __call__(self) -> list[Run]:
         """Returns all runs, oldest first, without their results: `smith.runs()`."""
@@ -144,45 +145,6 @@ class RunService:
         """Stops planning and executing; runs can be resumed later."""
         await self.planning.close()
         await self.execution.close()
-
-    async def create(  # noqa: PLR0913 - all by name
-        self,
-        request: str = "",
-        *,
-        by: e.Who,
-        plan: Plan | None = None,
-        run_id: str = "",
-        locale: str = "",
-        options: RunOptions | None = None,
-        origin: Origin | None = None,
-        folder: str = "",
-        about: Mapping[str, Any] | None = None,
-        kept: Sequence[e.StepReused] = (),
-        reviewed: Sequence[Entry] | None = None,
-        checked: bool = True,
-        notes: Sequence[Problem] = (),
-        pins: Mapping[str, str] | None = None,
-    ) -> Journal:
-        """Creates a run: checks and proposes its plan; without a plan, planning comes later.
-
-        `kept` are results to reuse, `notes` is what reading the plan told, `reviewed` its review,
-        `pins` the contents of earlier runs that the repeated run uses.
-        """
-        who, journal = e.actor(by), self.journals.new(run_id)
-        if self.intake.policy.second_person != "never":
-            options = with_rule(options, self.intake.policy)
-        where = {"locale": locale, "folder": folder}
-        start = [(run_created(request, plan, options=options, origin=origin, **where), who)]
-        if plan is None:
-            self.planning.need_planner()
-            await journal.append(*start)
-            return journal
-        about = about or submitted(who)
-        taken = await self.intake.take_in(plan, options, pins, notes=notes, checked=checked)
-        await self.intake.propose(
-            journal, *taken, start=start, then=kept, reviewed=reviewed, about=about, by=who
-        )
-        return self.journals.keep(journal)
 
     async def plan(self, request: PlanRequest, *, by: e.Who = "") -> Run:
         """Creates a run and plans its request; the run then waits for review if required."""

@@ -24,9 +24,7 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import Undo
 
 if TYPE_CHECKING:
-    from plansmith.runs.intake import PlanIntake
-    from plansmith.runs.journals import Journals
-    from plansmith.runs.repeating import Create
+    from plansmith.runs.creating import RunCreator
 
 
 # A step of an undoing run that may have taken effect is not made again.
@@ -44,10 +42,8 @@ class _Earlier(NamedTuple):
 class RunUndoing:
     """Takes runs back: makes a run of the reversing calls, which waits for its approval."""
 
-    def __init__(self, journals: Journals, intake: PlanIntake, create: Create) -> None:
-        self._journals = journals
-        self._intake = intake
-        self._create = create
+    def __init__(self, creator: RunCreator) -> None:
+        self._creator, self._journals, self._intake = creator, creator.journals, creator.intake
 
     async def undo_plan(self, run_id: str, *, by: e.Who = "") -> Run:
         """Creates the run that takes back what a run did, newest first; nothing runs unasked.
@@ -132,7 +128,7 @@ class RunUndoing:
     ) -> Run:
         plan = _plan(old, left, _names(found))
         reasons = [Sentence("review.undoes", run=old.id), *await self._reasons(old, found, left)]
-        journal = await self._create(
+        journal = await self._creator.create(
             plan.goal,
             by=by,
             plan=plan,
@@ -142,9 +138,7 @@ class RunUndoing:
             origin=Origin(kind="undo", id=old.id),
             folder=old.folder,
             about={"origin": "rerun"},
-            kept=(),
             reviewed=[e.ReviewAsked(hash=plan.hash, reasons=tuple(reasons))],
-            pins={},
         )
         return await self._journals.whole(journal)
 
