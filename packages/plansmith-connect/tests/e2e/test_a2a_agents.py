@@ -311,7 +311,7 @@ async def test_a_card_that_changed_blocks_the_agent_and_says_what_changed() -> N
     async with Desk().serving() as intake:
         agent = await agent_of(intake)
         intake.card.description = "Books things, and mails everybody."
-        with pytest.raises(ToolFailed, match=r'description: "Books things\."') as caught:
+        with pytest.raises(ToolFailed, match=r'"description": "Books things\."') as caught:
             await agent.work("echo x", {}, Call(key="k"))
         assert "approve" in caught.value.hint
         assert intake.executor.deeds == []

@@ -26,7 +26,7 @@ from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.tools.functions import tool
 from plansmith_connect.a2a.agent import connect
-from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.approvals import Approvals
 from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerSettings
 
@@ -200,7 +200,7 @@ async def over_http(peer: McpPeer) -> AsyncGenerator[tuple[Plansmith, McpServers
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
     bounds = limits(call_s=seconds_for(peer.respond), stop_s=0.1)
     settings = ServerSettings(url=url, protocol="legacy", trusted=True, limits=bounds)
-    async with server, McpServers({"peer": settings}, approvals=MemoryApprovals()) as source:
+    async with server, McpServers({"peer": settings}, approvals=Approvals()) as source:
         await approved(source)
         yield Plansmith(tools=[source], limits=LIMITS), source, server
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call
 from plansmith.text import safe
-from plansmith_connect.approvals import Approval, Approvals
+from plansmith_connect.approvals import Approval, Approvals, changes, definition_lines
 from plansmith_connect.mcp.delivery import Delivery
 from plansmith_connect.mcp.launch import launch_definition, launch_lines, target
 from plansmith_connect.mcp.listing import Listed, Listing, effect_words, server_name, wire_names
@@ -79,18 +77,6 @@ def pending(
     return Pending(name, kind, pinned_hash(definition), text, definition, approval is not None)
 
 
-def changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
-    """Returns the lines that differ between two definitions."""
-    compared = difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=0)
-    for number, line in enumerate(compared):
-        if number >= 2 and not line.startswith("@@"):
-            yield safe(line)
-
-
-def _lines(definition: Mapping[str, Json]) -> list[str]:
-    return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False).split("\n")
-
-
 def tool_lines(name: str, definition: Mapping[str, Json], effect: str) -> Iterator[str]:
     """Returns a tool as a person reads it before approving: its whole definition."""
     yield Sentence("tool {name}, which counts as: {effect}", name=safe(name), effect=effect)
@@ -99,7 +85,7 @@ def tool_lines(name: str, definition: Mapping[str, Json], effect: str) -> Iterat
     for line in str(definition.get("description") or "").splitlines():
         yield f"    {safe(line)}"
     rest = {key: value for key, value in definition.items() if key != "description"}
-    for line in _lines(rest):
+    for line in definition_lines(rest):
         yield f"    {safe(line)}"
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from plansmith.errors import Misconfigured
-from plansmith_connect.approvals import Approval, ApprovalFile, Approvals, MemoryApprovals
-from plansmith_connect.mcp.servers import changes, is_approved, pending, pinned_hash
+from plansmith_connect.approvals import Approval, ApprovalFile, Approvals, changes
+from plansmith_connect.mcp.servers import is_approved, pending, pinned_hash
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -23,9 +23,7 @@ def approval(definition: dict[str, Any] | None = None) -> Approval:
 
 @pytest.fixture(params=["memory", "file"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Approvals:
-    return (
-        MemoryApprovals() if request.param == "memory" else ApprovalFile(tmp_path / "a" / "p.json")
-    )
+    return Approvals() if request.param == "memory" else ApprovalFile(tmp_path / "a" / "p.json")
 
 
 def test_an_approval_is_kept_replaced_and_removed(kept: Approvals) -> None:

@@ -14,7 +14,7 @@ from tests.waiting import until
 from plansmith.errors import InputNeeded, OutcomeUnknown, ToolFailed
 from plansmith.plan.data import flaws
 from plansmith.ports import Call, Reply
-from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.approvals import Approvals
 from plansmith_connect.mcp.servers import McpServers
 
 
@@ -96,7 +96,7 @@ async def test_a_question_nobody_answers_lapses_and_chooses_nothing() -> None:
 
 
 async def test_after_a_restart_an_old_answer_does_not_make_a_write_happen_twice() -> None:
-    approvals = MemoryApprovals()
+    approvals = Approvals()
     async with McpServers({"raw": raw()}, approvals=approvals) as source:
         await approved(source)
         question = await asked(use(source, "raw.ask"))
@@ -116,7 +116,7 @@ async def test_closing_lets_no_open_question_hang() -> None:
 
 
 async def test_a_question_given_back_survives_a_restart_of_both_sides_and_ends_in_time() -> None:
-    approvals = MemoryApprovals()
+    approvals = Approvals()
     settings = raw("modern", protocol="auto", bounds=limits(questions=2))
     async with McpServers({"raw": settings}, approvals=approvals) as source:
         await approved(source)

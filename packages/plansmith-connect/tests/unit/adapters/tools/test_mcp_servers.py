@@ -22,7 +22,7 @@ from plansmith.errors import (
 )
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
-from plansmith_connect.approvals import ApprovalFile, MemoryApprovals
+from plansmith_connect.approvals import ApprovalFile, Approvals
 from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerSettings
 
@@ -116,7 +116,7 @@ async def test_a_tool_that_changes_is_blocked_until_it_is_approved_again(told: b
 
 
 async def test_another_command_under_the_same_name_is_blocked() -> None:
-    approvals = MemoryApprovals()
+    approvals = Approvals()
     async with McpServers({"raw": raw()}, approvals=approvals) as source:
         await approved(source)
     changed = McpServers({"raw": raw("two-pages")}, approvals=approvals)
@@ -143,7 +143,7 @@ async def test_what_was_approved_once_needs_no_word_in_the_next_process(tmp_path
 async def test_tools_of_many_servers_stand_side_by_side_and_one_that_fails_hides_none() -> None:
     told: list[str] = []
     named = {"one": raw(), "two": raw("two-pages"), "broken": raw("exit"), "a.b": raw()}
-    async with McpServers(named, approvals=MemoryApprovals(), tell=told.append) as source:
+    async with McpServers(named, approvals=Approvals(), tell=told.append) as source:
         await approved(source)
         names = [tool.name for tool in await source.tools()]
         assert {"one.echo", "two.echo", "two.refuse", "a_x2e_b.echo"} <= set(names)
@@ -190,7 +190,7 @@ async def test_a_missing_variable_concerns_its_own_server_only() -> None:
     named = {"raw": raw(), "lost": ServerSettings(command="${NO_SUCH_COMMAND}")}
     named["half"] = raw(env={"KEY": "${NO_SUCH_KEY}"})
     told: list[str] = []
-    async with McpServers(named, approvals=MemoryApprovals(), tell=told.append) as source:
+    async with McpServers(named, approvals=Approvals(), tell=told.append) as source:
         await approved(source)
         assert {tool.name.split(".")[0] for tool in await source.tools()} == {"raw"}
         assert {each.name: each.state for each in source.statuses()} == {
@@ -248,7 +248,7 @@ async def test_progress_is_passed_on_and_bounded() -> None:
 
 async def test_errors_of_the_tool_are_told_without_secrets_and_control_characters() -> None:
     settings = raw(env={"API_KEY": "${THE_KEY}"})
-    approvals, held = MemoryApprovals(), {"THE_KEY": "canary-123456"}
+    approvals, held = Approvals(), {"THE_KEY": "canary-123456"}
     async with McpServers({"raw": settings}, approvals=approvals, environment=held) as source:
         await approved(source)
         with pytest.raises(ToolFailed, match=r"raw\.fail: it went wrong with •••"):
@@ -264,7 +264,7 @@ async def test_errors_of_the_tool_are_told_without_secrets_and_control_character
 async def test_a_server_gets_no_more_of_the_environment_than_the_list() -> None:
     held = {"HOME": "/h", "AWS_SECRET_ACCESS_KEY": "x", "GIVEN": "g"}
     settings = raw(env={"OWN": "${GIVEN}!"})
-    source = McpServers({"raw": settings}, approvals=MemoryApprovals(), environment=held)
+    source = McpServers({"raw": settings}, approvals=Approvals(), environment=held)
     async with source:
         await approved(source)
         seen = await use(source, "raw.env")
@@ -360,10 +360,10 @@ def test_another_event_loop_gets_another_connection() -> None:
 def test_the_library_is_loaded_only_when_a_server_is_used() -> None:
     code = (
         "import asyncio, sys\n"
-        "from plansmith_connect.approvals import MemoryApprovals\n"
+        "from plansmith_connect.approvals import Approvals\n"
         "from plansmith_connect.mcp.servers import McpServers\n"
         "from plansmith_connect.mcp.settings import ServerSettings\n"
-        "s = McpServers({'a': ServerSettings(command='b')}, approvals=MemoryApprovals())\n"
+        "s = McpServers({'a': ServerSettings(command='b')}, approvals=Approvals())\n"
         "asyncio.run(s.tools()); asyncio.run(s.pending()); s.statuses()\n"
         "print('mcp' in sys.modules, 'httpx2' in sys.modules)\n"
     )

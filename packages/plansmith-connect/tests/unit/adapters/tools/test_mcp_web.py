@@ -20,7 +20,7 @@ from tests.waiting import until
 
 from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.ports import Call
-from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.approvals import Approvals
 from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerLimits, ServerSettings
 
@@ -66,7 +66,7 @@ async def _listens(port: int, process: subprocess.Popen[bytes]) -> None:
 
 def web(url: str, bounds: ServerLimits | None = None, **more: Any) -> McpServers:
     settings = ServerSettings(url=url, limits=bounds or limits(), **more)
-    return McpServers({"w": settings}, approvals=MemoryApprovals())
+    return McpServers({"w": settings}, approvals=Approvals())
 
 
 @pytest.mark.parametrize(("protocol", "era"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
@@ -308,7 +308,7 @@ async def test_headers_are_filled_in_and_never_shown() -> None:
         )
         held = {"T": "canary-123456"}
         named = {"w": settings}
-        source = McpServers(named, approvals=MemoryApprovals(), environment=held, tell=seen.append)
+        source = McpServers(named, approvals=Approvals(), environment=held, tell=seen.append)
         async with source:
             await approved(source)
             with pytest.raises(ToolFailed, match="bad token •••"):
