@@ -15,9 +15,7 @@ from plansmith.errors import Misconfigured
 from plansmith.files import locked, replace_file
 from plansmith.plan.data import Json, Record
 from plansmith.plan.sentence import Sentence
-from plansmith.text import clip, safe
-
-_WIDEST = 400
+from plansmith.text import safe
 
 
 class Approval(Record):
@@ -41,7 +39,7 @@ def changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[s
     )
     for number, line in enumerate(lines):
         if number >= 2 and not line.startswith("@@"):
-            yield clip(safe(line), _WIDEST)
+            yield safe(line)
 
 
 class Approvals:

@@ -15,9 +15,6 @@ from plansmith.testing.contracts import PlanStoreContract
 from plansmith_postgres.connection import Connection
 from plansmith_postgres.store import PostgresStore
 
-# A test leaves a connection open, perhaps a wait that is given up while it connects: to be found.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 _numbers = itertools.count(1)
 
 

@@ -21,6 +21,7 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call
+from plansmith.text import clip
 from plansmith_connect.a2a.cards import Card, agent_spec, choose_interface
 from plansmith_connect.a2a.messages import gave_up
 from plansmith_connect.a2a.settings import AgentSettings, Lookup, check_name, fill_headers
@@ -62,7 +63,7 @@ class A2AAgent:
         served = await fetch_card(self._settings)
         if content_hash(served) == content_hash(self._card):
             return
-        found = list(changes(self._card, served))
+        found = [clip(each, 300) for each in changes(self._card, served)]
         more = Sentence("and {count} more", count=len(found) - 4) if len(found) > 4 else ""
         raise ToolFailed(
             Sentence(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
@@ -72,28 +72,21 @@ def elicited(asked: Asked, answer: Json) -> ElicitResult:
     """Returns the person's answer for the server; adds nothing to it."""
     if answer == DECLINE:
         return ElicitResult(action="decline")
-    if asked.get("mode") == "url":
-        if answer != DONE:
+    schema, is_page = _schema(asked), asked.get("mode") == "url"
+    if is_page or not schema.get("properties"):
+        word = DONE if is_page else ACCEPT
+        if answer != word:
             raise ToolFailed(
-                Sentence("the answer has to be '{first}' or '{second}'", first=DONE, second=DECLINE)
+                Sentence("the answer has to be '{first}' or '{second}'", first=word, second=DECLINE)
             )
-        return ElicitResult(action="accept")
-    schema = _schema(asked)
-    if not schema.get("properties"):
-        if answer != ACCEPT:
-            raise ToolFailed(
-                Sentence(
-                    "the answer has to be '{first}' or '{second}'", first=ACCEPT, second=DECLINE
-                )
-            )
-        return ElicitResult(action="accept", content={})
+        return ElicitResult(action="accept", content=None if is_page else {})
     validator, _ = compiled(schema)
-    if not isinstance(answer, dict) or (validator is not None and not validator.is_valid(answer)):
-        raise ToolFailed(Sentence("the answer does not fit what was asked"))
     try:
-        return ElicitResult.model_validate({"action": "accept", "content": answer})
+        if isinstance(answer, dict) and (validator is None or validator.is_valid(answer)):
+            return ElicitResult.model_validate({"action": "accept", "content": answer})
     except ValidationError:
-        raise ToolFailed(Sentence("the answer does not fit what was asked")) from None
+        pass
+    raise ToolFailed(Sentence("the answer does not fit what was asked"))
 
 
 class Question:
@@ -194,14 +187,6 @@ def refusal(why: str) -> ErrorData:
     return ErrorData(code=INVALID_REQUEST, message=why)
 
 
-class Again(NamedTuple):
-    """What the next try of a call must send."""
-
-    responses: dict[str, Any] | None
-    state: str | None
-    rounds: int
-
-
 def questions_of(
     server: str, result: InputRequiredResult, *, rounds: int, most: int
 ) -> InputNeeded:
@@ -237,8 +222,8 @@ def _ask(
     return need(server, next(iter(asked.values())), state)
 
 
-def take_answer(server: str, state: Json, answer: Json) -> Again:
-    """Adds an answer; raises the next question or returns what to call again with."""
+def take_answer(server: str, state: Json, answer: Json) -> dict[str, Any]:
+    """Adds an answer; raises the next question, or returns what the call is made again with."""
     try:
         held = cast("dict[str, Any]", state)
         left = [key for key in held["asked"] if key not in held["answers"]]
@@ -247,15 +232,12 @@ def take_answer(server: str, state: Json, answer: Json) -> Again:
         answers = {**held["answers"], left[0]: given}
         if len(left) > 1:
             raise need(server, held["asked"][left[1]], {**held, "answers": answers})
-        if held.get("pages"):
-            return _opened(answers, int(held["rounds"]))
-        responses = {key: ElicitResult.model_validate(each) for key, each in answers.items()}
-        return Again(responses, held["state"], int(held["rounds"]))
+        rounds = int(held["rounds"])
+        if not held.get("pages"):
+            responses = {key: ElicitResult.model_validate(each) for key, each in answers.items()}
+            return {"responses": responses, "state": held["state"], "rounds": rounds}
     except (KeyError, IndexError, TypeError, ValidationError):
         raise ToolFailed(Sentence("the answer belongs to no open question")) from None
-
-
-def _opened(answers: dict[str, Any], rounds: int) -> Again:
     if any(each["action"] != "accept" for each in answers.values()):
         raise ToolFailed(Sentence("you answered {answer}", answer=DECLINE))
-    return Again(None, None, rounds)
+    return {"rounds": rounds}

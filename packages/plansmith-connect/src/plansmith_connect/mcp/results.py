@@ -7,7 +7,7 @@ import binascii
 import hashlib
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -83,16 +83,13 @@ def result_json(
     has_structured = structured is not None or "structured_content" in result.model_fields_set
     if schema is not None:
         _check(structured, schema, given=has_structured)
-    value: Json
-    parts: list[Json] = [_part(each, binary_bytes) for each in _others(result)]
+    others = [each for each in result.content if not isinstance(each, TextContent)]
+    parts: list[Json] = [_part(each, binary_bytes) for each in others]
+    value: Json = {"text": _text(result), "parts": parts} if parts else _text(result)
     if has_structured and (structured is not None or schema is not None):
         if parts:
             note(f"{len(parts)} parts beside the structured result are left out")
         value = structured
-    elif parts:
-        value = {"text": _text(result), "parts": parts}
-    else:
-        value = _text(result)
     flaw = next(flaws(value), None)
     if flaw is not None:
         raise ToolFailed(Sentence("its result cannot be stored as JSON: {why}", why=flaw.message))
@@ -105,17 +102,12 @@ def _check(value: Json, schema: dict[str, Json], *, given: bool) -> None:
     validator, _ = compiled(schema)
     error = next(validator.iter_errors(value), None) if validator is not None else None
     if error is not None:
-        raise ToolFailed(
-            Sentence("its result does not fit its own schema: {why}", why=clip(safe(error.message)))
-        )
+        why = clip(safe(error.message))
+        raise ToolFailed(Sentence("its result does not fit its own schema: {why}", why=why))
 
 
 def _text(result: CallToolResult) -> str:
     return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
-
-
-def _others(result: CallToolResult) -> list[Any]:
-    return [each for each in result.content if not isinstance(each, TextContent)]
 
 
 def _part(part: object, most: int) -> Json:
@@ -123,13 +115,8 @@ def _part(part: object, most: int) -> Json:
         case ImageContent() | AudioContent():
             return {"kind": part.type, **_binary(part.data, part.mime_type, most)}
         case ResourceLink():
-            return _known(
-                kind="link",
-                uri=part.uri,
-                name=part.name,
-                mime_type=part.mime_type,
-                description=part.description,
-            )
+            names = ("uri", "name", "mime_type", "description")
+            return _known(kind="link", **{name: getattr(part, name) for name in names})
         case EmbeddedResource(resource=TextResourceContents() as held):
             return _known(kind="resource", uri=held.uri, mime_type=held.mime_type, text=held.text)
         case EmbeddedResource(resource=BlobResourceContents() as blob):

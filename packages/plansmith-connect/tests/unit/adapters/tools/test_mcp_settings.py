@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from plansmith.errors import Misconfigured
+from plansmith.plan.data import content_hash
 from plansmith_connect.mcp.launch import expand, launch_definition, launch_lines, target
-from plansmith_connect.mcp.servers import pinned_hash
 from plansmith_connect.mcp.settings import McpSettings, ServerSettings, all_servers, read_servers
 
 
@@ -112,7 +112,7 @@ BASE: dict[str, Any] = {"command": "a", "args": ["b"], "env": {"K": "v"}, "cwd":
     ],
 )
 def test_any_change_of_how_a_server_is_started_changes_its_hash(change: dict[str, Any]) -> None:
-    assert pinned_hash(definition(**BASE)) != pinned_hash(definition(**{**BASE, **change}))
+    assert content_hash(definition(**BASE)) != content_hash(definition(**{**BASE, **change}))
 
 
 def test_a_command_that_comes_from_the_environment_is_pinned_as_it_is_there() -> None:
