@@ -21,7 +21,7 @@ from plansmith.plan.earlier import USE, EarlierResult
 from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import Call, News, PlanStore, Usage
+from plansmith.ports import Call, PlanStore, Usage
 
 
 class Ended(JournalError):
@@ -125,7 +125,7 @@ def _values_of(body: e.AnyBody) -> list[str]:
 
 
 class TapeStore:
-    """The store of a replay: contains the events replayed so far."""
+    """The store of a replay: contains the events replayed so far; has what a replay needs."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -143,11 +143,10 @@ class TapeStore:
         del status, summary
         done = self._tape.position
         if events and events[0].number <= done:
+            number = events[0].number
             raise StaleWriter(
                 Sentence(
-                    "event {number} does not follow event {before}",
-                    number=events[0].number,
-                    before=done,
+                    "event {number} does not follow event {before}", number=number, before=done
                 )
             )
         self._values |= dict(map(content_of, values))
@@ -157,32 +156,6 @@ class TapeStore:
         """Returns the replayed events."""
         del run
         return self._tape.events[max(after, 0) : self._tape.position]
-
-    async def wait(self, run: str, *, after: int = 0) -> None:
-        """Raises an error: a replay cannot be followed."""
-        raise JournalError(
-            Sentence(
-                "run {run} is replayed: it cannot be followed from {event}", run=run, event=after
-            )
-        )
-
-    async def runs(self) -> Sequence[str]:
-        """Returns the run that is replayed."""
-        return [self._tape.events[0].run]
-
-    async def open_runs(self) -> Sequence[str]:
-        """Returns the run that is replayed."""
-        return await self.runs()
-
-    async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
-        """Raises an error: a replay cannot be followed."""
-        raise JournalError(
-            Sentence("a replay cannot be followed from {event} by {most}", event=after, most=limit)
-        )
-
-    async def wait_news(self, after: int) -> int:
-        """Raises an error: a replay cannot be followed."""
-        raise JournalError(Sentence("a replay cannot be followed from {event}", event=after))
 
     async def put(self, value: Json) -> str:
         """Stores a value."""
