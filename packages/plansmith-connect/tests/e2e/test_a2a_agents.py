@@ -305,15 +305,3 @@ async def test_an_agent_that_is_not_there_is_worth_another_try() -> None:
         await agent.work("echo x", {}, Call(key="k"))
     with pytest.raises(ToolBusy, match="no connection"):
         await connect("desk", f"http://127.0.0.1:{free_port()}")
-
-
-async def test_a_card_that_changed_blocks_the_agent_and_says_what_changed() -> None:
-    async with Desk().serving() as intake:
-        agent = await agent_of(intake)
-        intake.card.description = "Books things, and mails everybody."
-        with pytest.raises(ToolFailed, match=r'"description": "Books things\."') as caught:
-            await agent.work("echo x", {}, Call(key="k"))
-        assert "approve" in caught.value.hint
-        assert intake.executor.deeds == []
-        intake.card.description = "Books things."
-        await agent.work("echo x", {}, Call(key="k"))

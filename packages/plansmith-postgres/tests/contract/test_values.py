@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.postgres import Server
+from tests.contract.durable_stores import Store
 
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Content, Json, content_hash, content_of
@@ -27,20 +26,21 @@ from plansmith.plan.events import (
 from plansmith.store.sqlite import SqliteStore
 from plansmith_postgres.store import PostgresStore
 
-Store = SqliteStore | PostgresStore
 START = datetime(2026, 1, 1, tzinfo=UTC)
-_numbers = itertools.count(1)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+@pytest.fixture
+def opening(url: str) -> Callable[[], Store]:
     """Opens the same store again and again, each time a month later."""
-    now = (START + timedelta(days=30 * month) for month in itertools.count())
-    if request.param == "sqlite":
-        return lambda: SqliteStore(tmp_path / "store.db", now=partial(lambda at: at, next(now)))
-    server: Server = request.getfixturevalue("postgres_server")
-    dsn = server.new_database(f"inside_{next(_numbers)}")
-    return lambda: PostgresStore(dsn, now=partial(lambda at: at, next(now)))
+    months = itertools.count()
+
+    def opened() -> Store:
+        now = START + timedelta(days=30 * next(months))
+        if url.startswith("sqlite"):
+            return SqliteStore(Path(url.removeprefix("sqlite:///")), now=lambda: now)
+        return PostgresStore(url, now=lambda: now)
+
+    return opened
 
 
 def chained(run: str, *bodies: AnyBody, last: Event | None = None) -> list[Event]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -107,10 +107,16 @@ class Question:
 class Exchange:
     """A running call and the questions it raised (protocols before 2026)."""
 
-    def __init__(self, progress: Callable[[str], None], *, most: int) -> None:
+    def __init__(
+        self,
+        begin: Callable[[Exchange], Coroutine[Any, Any, CallToolResult | InputRequiredResult]],
+        *,
+        progress: Callable[[str], None],
+        most: int,
+    ) -> None:
         self.progress = progress
         self.fault = ""
-        self.task: asyncio.Task[CallToolResult | InputRequiredResult] | None = None
+        self._call = asyncio.ensure_future(begin(self))
         self.expiry: asyncio.Task[None] | None = None
         self.open: list[Question] = []
         self._most, self._asked = most, 0
@@ -123,8 +129,7 @@ class Exchange:
             self.fault = Sentence(
                 "it asked more than {most} questions in one call", most=self._most
             )
-            if self.task is not None:
-                self.task.cancel()
+            self._call.cancel()
             return refusal(self.fault)
         question = Question(params)
         self.open.append(question)
@@ -133,12 +138,10 @@ class Exchange:
 
     def answer(self, answer: Json) -> None:
         """Answers the oldest open question."""
-        question = self.open[0]
-        result = elicited(question.asked, answer)
-        self.open.pop(0)
+        result = elicited(self.open[0].asked, answer)
+        self.open.pop(0).settle(result)
         if not self.open:
             self._news.clear()
-        question.settle(result)
 
     def go_on(self, progress: Callable[[str], None]) -> None:
         """Reports progress to a new caller; the call no longer expires."""
@@ -148,20 +151,17 @@ class Exchange:
 
     async def next(self, seconds: float) -> CallToolResult | InputRequiredResult | Question:
         """Returns the result, or a question that must be answered first."""
-        if self.task is None:
-            raise ToolFailed(Sentence("the call was never made"))
         news = asyncio.ensure_future(self._news.wait())
         try:
-            await asyncio.wait(
-                {self.task, news}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
+            either = {self._call, news}
+            await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             news.cancel()
-        if self.task.cancelled():
+        if self._call.cancelled():
             raise ToolFailed(self.fault or Sentence("the call was given up"))
-        if self.task.done():
+        if self._call.done():
             self._refuse_rest()
-            return self.task.result()
+            return self._call.result()
         if not self.open:
             raise TimeoutError
         return self.open[0]
@@ -170,11 +170,11 @@ class Exchange:
         """Cancels the call, also at the server; reports nothing more."""
         self.go_on(lambda _: None)
         self._refuse_rest()
-        if self.task is not None and not self.task.done():
-            self.task.cancel()
-            await asyncio.wait({self.task})
-        if self.task is not None and not self.task.cancelled():
-            self.task.exception()
+        if not self._call.done():
+            self._call.cancel()
+            await asyncio.wait({self._call})
+        if not self._call.cancelled():
+            self._call.exception()
 
     def _refuse_rest(self) -> None:
         for question in self.open:

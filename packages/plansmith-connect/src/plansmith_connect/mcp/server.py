@@ -194,16 +194,18 @@ class McpServer:
             self._next_turn += 1 / self._limits.calls_per_second
             await asyncio.sleep(start - now)
         connection = await self._connected()
-        exchange = Exchange(request.call.progress, most=self._limits.questions)
-        made = connection.call(
-            request.listed.wire,
-            request.arguments,
-            delivery=request.delivery,
-            progress=self._progress_reporter(exchange),
-            responses=request.responses,
-            state=request.state,
+        exchange = Exchange(
+            lambda exchange: connection.call(
+                request.listed.wire,
+                request.arguments,
+                delivery=request.delivery,
+                progress=self._progress_reporter(exchange),
+                responses=request.responses,
+                state=request.state,
+            ),
+            progress=request.call.progress,
+            most=self._limits.questions,
         )
-        exchange.task = asyncio.ensure_future(made)
         self._exchanges[exchange] = None
         return await self._finish(request, exchange, connection)
 

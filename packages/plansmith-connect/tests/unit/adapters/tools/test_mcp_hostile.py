@@ -79,15 +79,6 @@ async def test_pages_without_end_are_given_up() -> None:
         assert "endless pages" in source.statuses()[0].detail
 
 
-async def test_a_name_given_twice_is_used_by_neither() -> None:
-    told: list[str] = []
-    async with await approved(servers(told.append, raw=raw("twins"))) as source:
-        names = [tool.name for tool in await source.tools()]
-    assert "raw.twin" not in names
-    assert "raw.echo" in names
-    assert any("2 tools called 'twin'" in each for each in told)
-
-
 async def test_a_flood_of_requests_ends_the_connection() -> None:
     async with await approved(servers(raw=raw())) as source:
         with pytest.raises(ToolFailed, match="asked more than 64 things at once"):

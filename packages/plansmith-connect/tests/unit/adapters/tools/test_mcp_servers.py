@@ -12,7 +12,6 @@ import pytest
 from tests.servers.kit import approved, is_alive, limits, raw, servers, use
 from tests.waiting import until
 
-from plansmith import Effect
 from plansmith.errors import (
     Misconfigured,
     OutcomeUnknown,
@@ -168,15 +167,6 @@ async def test_odd_names_are_mapped_and_called_by_what_they_are_on_the_wire() ->
     assert "its name is too long" in text
 
 
-async def test_effects_come_from_hints_only_where_the_server_is_trusted() -> None:
-    async with await approved(servers(a=raw(trusted=True), b=raw())) as source:
-        specs = {tool.name: tool for tool in await source.tools()}
-    assert specs["a.echo"].effect is Effect.READ
-    assert not specs["a.echo"].open_world
-    assert specs["b.echo"].effect is Effect.WRITE
-    assert specs["b.echo"].open_world
-
-
 async def test_a_disabled_server_is_as_if_it_were_not_there() -> None:
     source = servers(raw=raw(enabled=False))
     assert await source.pending() == []
@@ -294,14 +284,6 @@ async def test_a_server_that_dies_in_a_call_fails_it_honestly_and_is_started_aga
         assert "I am going" in str(caught.value)
         assert [each.state for each in source.statuses()] == ["stopped"]
         assert await use(source, "a.echo", text="again") == "again"
-
-
-@pytest.mark.parametrize("tool", ["fail", "lie", "empty", "nonsense", "refuse"])
-async def test_a_server_whose_tool_went_wrong_may_have_changed_something(tool: str) -> None:
-    async with await approved(servers(b=raw())) as source:
-        with pytest.raises(OutcomeUnknown) as caught:
-            await use(source, f"b.{tool}")
-        assert not caught.value.again
 
 
 async def test_a_step_that_is_cancelled_is_cancelled_on_the_wire(tmp_path: Path) -> None:

@@ -56,12 +56,6 @@ def test_a_huge_card_is_cut_to_size() -> None:
     assert (len(spec.description), len(spec.skills), len(spec.examples)) == (2000, 50, 50)
 
 
-def test_a_difference_cannot_steer_a_terminal() -> None:
-    lines = [*changes({"name": "a"}, {"name": "\x9b2J\u202eb"})]
-    assert len(lines) == 2
-    assert all(line.isprintable() for line in lines)
-
-
 @pytest.mark.parametrize(
     ("url", "card"),
     [
