@@ -127,15 +127,6 @@ def _authority(parts: SplitResult) -> tuple[str, int]:
     return (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
 
 
-def is_same_place(url: str, other: str) -> bool:
-    """Whether two addresses have the same scheme, host and port."""
-    old, new = urlsplit(url), urlsplit(other)
-    try:
-        return old.scheme == new.scheme and _authority(old) == _authority(new)
-    except ValueError:
-        return False
-
-
 def plain_refusal(url: str, settings: AgentSettings) -> str:
     """Returns why an unencrypted address is refused; localhost is allowed."""
     parts = urlsplit(url)

@@ -8,17 +8,15 @@ from collections.abc import AsyncIterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, cast
-from urllib.parse import urljoin
 
 import httpx
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.retry_after import retry_after
-from plansmith_connect.a2a.cards import Card, card_url, is_same_place, plain_refusal, read_card
+from plansmith_connect.a2a.cards import Card, card_url, plain_refusal, read_card
 from plansmith_connect.a2a.settings import AgentSettings
 
-_REDIRECTS: Final = 3
 _PASSING: Final = (408, 425, 429)
 # Only without a connection was a request certainly not sent.
 _UNSENT: Final = (
@@ -113,13 +111,14 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
 
 
 async def fetch_card(settings: AgentSettings) -> Card:
-    """Fetches the raw card; follows redirects only within its own host."""
+    """Fetches the raw card; follows no redirect, which would lead to another agent."""
     limits, url = settings.limits, card_url(settings.url)
     # No secret goes along: this is asked of addresses that nobody has approved yet.
-    client = open_http(settings, headers={}, limit=limits.card_bytes)
+    client = open_http(settings, headers={"Accept": "application/json"}, limit=limits.card_bytes)
     try:
         async with asyncio.timeout(limits.request_s), client:
-            response = await _get(client, url)
+            response = await client.get(url)
+            response.raise_for_status()
     except TimeoutError:
         seconds = f"{limits.request_s:g}"
         raise ToolBusy(
@@ -133,33 +132,7 @@ async def fetch_card(settings: AgentSettings) -> Card:
             Sentence("the card at {url} could not be fetched: {why}", url=url, why=failure.message),
             hint=failure.hint,
         ) from None
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and not kind.endswith("+json"):
-        found = kind[:80] or "nothing"
-        raise ToolFailed(
-            Sentence(
-                "the card at {url} has the type {type}, not application/json", url=url, type=found
-            )
-        )
     return read_card(response.content, url)
-
-
-async def _get(client: httpx.AsyncClient, url: str) -> httpx.Response:
-    for _ in range(_REDIRECTS + 1):
-        response = await client.get(url, headers={"Accept": "application/json"})
-        if not response.has_redirect_location:
-            response.raise_for_status()
-            return response
-        there = urljoin(url, response.headers["location"])
-        if not is_same_place(url, there):
-            raise ToolFailed(
-                Sentence("{url} redirects to another address, {there}", url=url, there=there[:200]),
-                hint=Sentence("if the agent is there, add it by that address"),
-            )
-        url = there
-    raise ToolFailed(
-        Sentence("the card at {url} is redirected more than {most} times", url=url, most=_REDIRECTS)
-    )
 
 
 def explain(error: httpx.HTTPError) -> ToolFailed:
