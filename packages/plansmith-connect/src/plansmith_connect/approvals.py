@@ -49,15 +49,12 @@ class Approvals:
         self._approved: dict[str, Approval] = {}
 
     def all(self) -> dict[str, Approval]:
-        """Returns all approvals by name."""
         return dict(self._approved)
 
     def get(self, name: str) -> Approval | None:
-        """Returns the approval of a name, if there is one."""
         return self.all().get(name)
 
     def put(self, name: str, approval: Approval) -> None:
-        """Stores an approval; replaces an older one."""
         self._approved[name] = approval
 
     def remove(self, name: str) -> None:

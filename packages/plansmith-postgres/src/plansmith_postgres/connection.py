@@ -185,7 +185,6 @@ class ConnectionPool:
                 self._idle.append(connection)
 
     async def close(self) -> None:
-        """Closes all connections."""
         for connection in self._all:
             await connection.close()
 

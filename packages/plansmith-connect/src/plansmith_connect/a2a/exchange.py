@@ -85,12 +85,10 @@ class Exchange:
         return self._receive(self._client.send_message(request), self._limits.answer_s)
 
     def subscribe(self, task: str) -> AsyncGenerator[News]:
-        """Yields the updates of a running task."""
         request = proto.SubscribeToTaskRequest(id=task)
         return self._receive(self._client.subscribe(request), self._limits.silence_s)
 
     async def task(self, task: str) -> Body:
-        """Returns the current state of a task."""
         request = proto.GetTaskRequest(id=task, history_length=0)
         [found] = await self._request(self._client.get_task(request))
         if found["id"] != task:
@@ -104,7 +102,6 @@ class Exchange:
         return [each for each in found if each.get("contextId") == context]
 
     async def cancel(self, task: str) -> None:
-        """Asks the agent to cancel a task."""
         await self._request(self._client.cancel_task(proto.CancelTaskRequest(id=task)))
 
     async def _request(self, asked: Awaitable[Any]) -> list[Body]:

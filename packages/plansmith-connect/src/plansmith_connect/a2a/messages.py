@@ -162,7 +162,6 @@ class Asked(NamedTuple):
     known: Sequence[str] = ()
 
     def state(self) -> dict[str, Json]:
-        """Returns it as the state of a question."""
         return {**self._asdict(), "known": list(self.known)}
 
 

@@ -37,7 +37,6 @@ class AgentBook:
         self._folder = folder
 
     def agents(self) -> dict[str, AgentSettings]:
-        """Returns all stored agents by name."""
         found = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
         return {path.stem: self._read(path) for path in found if NAME.fullmatch(path.stem)}
 
@@ -190,7 +189,6 @@ class AgentRegistry:
         return Standing(name, now.settings, "approved", digest, now.card)
 
     def change(self, name: str, choices: Choices) -> AgentSettings:
-        """Changes the settings of an agent in the book."""
         settings = _changed(self._added(name), choices)
         self._book.put(name, settings)
         return settings
@@ -225,7 +223,6 @@ class _Unapproved:
         self.spec: AgentSpec = agent_spec(name, {}, settings.replace(enabled=False))
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """Raises an error."""
         del task, inputs, call
         raise ToolFailed(
             Sentence("the card of {name} is not approved", name=self.spec.name),

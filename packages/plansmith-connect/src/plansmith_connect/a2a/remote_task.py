@@ -279,7 +279,6 @@ class RemoteTask:
     async def _continue(
         self, asked: Asked, answer: Json, task: str, inputs: Mapping[str, Json]
     ) -> None:
-        """Continues what a question was about."""
         self._times = asked.times
         self._context, self._known = asked.context or self._context, set(asked.known)
         if asked.task:
@@ -318,7 +317,6 @@ class RemoteTask:
         await self._send([part], mark=f"{asked.question} {asked.times}")
 
     def _result(self) -> Json:
-        """Returns the result, or raises how the call failed."""
         state = state_of(self._task)
         if state == COMPLETED:
             return result_of(self._task, binary_bytes=self._limits.binary_bytes)

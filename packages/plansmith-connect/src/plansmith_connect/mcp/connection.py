@@ -100,7 +100,6 @@ class Connection:
 
     @property
     def protocol(self) -> str:
-        """The protocol revision in use."""
         return self._client.protocol_version if self._client is not None else ""
 
     async def ready(self) -> None:
@@ -110,7 +109,6 @@ class Connection:
             raise self._failure
 
     async def close(self) -> None:
-        """Closes the connection."""
         self._stop.set()
         if not self._open.is_set():
             self._task.cancel()
@@ -128,7 +126,7 @@ class Connection:
             for _ in range(_MOST_PAGES):
                 params = PaginatedRequestParams(cursor=cursor)
                 page = await client.session.list_tools(params=params)
-                readable = {tool.name for tool in page.tools}
+                readable = [tool.name for tool in page.tools]
                 for each in self._page:
                     name = each.get("name") if isinstance(each, dict) else None
                     if name in readable:
@@ -282,17 +280,14 @@ class Connection:
         self._stop.set()
 
     def sending(self, message: object) -> None:
-        """Called with a message of the client before it is sent."""
         if isinstance(message, JSONRPCRequest) and message.method == "tools/list":
             self._asked_for.add(message.id)
 
     def sent(self, message: object) -> None:
-        """Called with a message of the client after it was sent."""
         if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id is not None:
             self._unanswered.discard(message.id)
 
     def received(self, message: object) -> None:
-        """Called with a message of the server."""
         if isinstance(message, JSONRPCResponse) and message.id in self._asked_for:
             self._asked_for.discard(message.id)
             tools = message.result.get("tools")

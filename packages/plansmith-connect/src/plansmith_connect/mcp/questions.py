@@ -137,7 +137,6 @@ class Exchange:
         return await question.answer
 
     def answer(self, answer: Json) -> None:
-        """Answers the oldest open question."""
         result = elicited(self.open[0].asked, answer)
         self.open.pop(0).settle(result)
         if not self.open:

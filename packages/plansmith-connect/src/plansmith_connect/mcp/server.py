@@ -77,12 +77,10 @@ class McpServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether the server is connected."""
         return self._connection is not None and not self._connection.is_over
 
     @property
     def protocol(self) -> str:
-        """The protocol revision in use."""
         return self._connection.protocol if self._connection is not None else ""
 
     async def close(self) -> None:

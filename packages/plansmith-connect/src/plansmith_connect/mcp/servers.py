@@ -258,7 +258,6 @@ class McpServers:
             self._tell(text)
 
     def _waiting(self, name: str) -> Pending | None:
-        """Returns what waits for approval under a name."""
         server, _ = wire_names(name)
         if server not in self._settings:
             return None

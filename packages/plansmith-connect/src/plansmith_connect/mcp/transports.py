@@ -51,13 +51,11 @@ class ServerOutput:
         self.fault = ""
 
     def hear(self, data: bytes) -> None:
-        """Keeps the end of the output."""
         self._tail += data
         del self._tail[: max(0, len(self._tail) - self._most)]
 
     @property
     def last(self) -> str:
-        """Returns the last output as text."""
         return self._tail.decode(errors="replace").strip()
 
 

@@ -46,7 +46,6 @@ class Replayed:
         return self.same == self.events
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the outcome as JSON."""
         return {
             "run": self.run,
             "identical": self.identical,
@@ -62,9 +61,7 @@ class HasRuns(Protocol):
     """A Plansmith, or anything else with a `RunService`."""
 
     @property
-    def runs(self) -> RunService:
-        """Returns the service for runs."""
-        ...
+    def runs(self) -> RunService: ...
 
 
 async def replay(run_id: str, smith: HasRuns) -> Replayed:
@@ -112,7 +109,6 @@ class _Player:
                 return
 
     async def stop(self) -> None:
-        """Stops all tasks of the replay."""
         self._tape.forget_calls()
         await self._again.close()
         for task in self._tasks:
@@ -120,7 +116,6 @@ class _Player:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _settle(self) -> None:
-        """Waits until every task waits for the tape."""
         seen, quiet = -1, 0
         while quiet < _QUIET:
             await asyncio.sleep(0)
@@ -128,7 +123,6 @@ class _Player:
             seen = self._tape.activity
 
     def _make_next_happen(self, event: e.Event) -> None:
-        """Does what makes the next event happen."""
         body = event.body
         name = getattr(body, "step", None)
         if event.number == 1:

@@ -79,11 +79,9 @@ class TapedIntake(PlanIntake):
         self._taped = TapeCallees(clock, callees.tools, callees.specs, callees.agents, tape=tape)
 
     async def callees(self) -> Callees:
-        """Returns what can be called, with recorded outcomes."""
         return self._taped
 
     def agents(self) -> list[AgentSpec]:
-        """Returns the cards of all agents."""
         return self._cards
 
     async def load_templates(self) -> Mapping[str, Template]:
@@ -140,7 +138,6 @@ class TapedPlanning(RunPlanning):
     async def make(
         self, request: PlanRequest, *, on_step: OnStep | None = None, results: bool = True
     ) -> Planned:
-        """Returns the outcome of planning from the tape."""
         del request, on_step, results
         made = recorded_planning(self._tape)
         return replace(made, read_results=_has_read(self._tape))
@@ -168,7 +165,6 @@ class _NoPlanner:
     name = "on tape"
 
     async def make(self, *_: object, **__: object) -> Planned:
-        """Never called."""
         raise Refused(Sentence("a replay calls no model"))
 
 
@@ -228,5 +224,4 @@ def _usage(tokens: int, cost: str) -> Usage:
 
 
 def _exchanges(tape: Tape, record: str) -> tuple[dict[str, Json], ...]:
-    """Returns the recorded model calls."""
     return tuple(cast("list[dict[str, Json]]", tape.values[record])) if record else ()

@@ -75,14 +75,12 @@ class Tape:
 
     @classmethod
     async def load(cls, store: PlanStore, run: str) -> Tape:
-        """Loads all events and values of a run from a store."""
         events = await store.events(run)
         digests = {digest for event in events for digest in _values_of(event.body)}
         return cls(events, {digest: await store.get(digest) for digest in sorted(digests)})
 
     @property
     def next(self) -> e.Event | None:
-        """Returns the next recorded event."""
         return self.events[self.position] if self.position < len(self.events) else None
 
     def write(self, events: Sequence[e.Event]) -> None:
@@ -153,17 +151,14 @@ class TapeStore:
         self._tape.write(events)
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[e.Event]:
-        """Returns the replayed events."""
         del run
         return self._tape.events[max(after, 0) : self._tape.position]
 
     async def put(self, value: Json) -> str:
-        """Stores a value."""
         digest, self._values[digest] = content_of(value)
         return digest
 
     async def get(self, digest: str) -> Json:
-        """Returns a value of the replay or of the tape."""
         if digest in self._values:
             return cast("Json", json.loads(self._values[digest]))
         if digest in self._tape.values:
@@ -182,7 +177,6 @@ class TapeClock:
         self._ticks = 0.0
 
     def now(self) -> datetime:
-        """Returns the time of the next recorded event."""
         last = self._tape.events[-1]
         return (self._tape.next or last).at
 
@@ -221,7 +215,6 @@ class TapeCallees(Callees):
         return next((body.prefetched for body in starts if body.step == unit.name), "")
 
     def function(self, unit: Unit) -> None:
-        """Returns no function, since none is called."""
         del unit
 
     async def call(

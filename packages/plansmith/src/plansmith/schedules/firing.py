@@ -79,7 +79,6 @@ class Firing:
 
     @property
     def store(self) -> ScheduleStore:
-        """Returns the store of schedules."""
         return ScheduleStore(self._runs.store)
 
     async def tick(self, now: datetime | None = None) -> list[Fire]:
@@ -330,7 +329,6 @@ class Firing:
         return True
 
     async def pause_with_reason(self, schedule: Schedule, reason: str) -> None:
-        """Pauses a schedule automatically, with a reason."""
         self._runs.planning.tell(
             Sentence("schedule {name} is paused: {reason}", name=schedule.name, reason=reason)
         )
@@ -372,7 +370,6 @@ def _why(run: Run) -> str:
 
 
 def _waits_for(run: Run) -> str:
-    """Says what a run waits for, in a few words."""
     if isinstance(next_move(run), AwaitReview):
         return Sentence("waits for your approval")
     if run.questions:

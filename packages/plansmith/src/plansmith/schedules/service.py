@@ -252,7 +252,6 @@ class Schedules:
         await self._runs.set_aside(run_id, reason=reason, by=by)
 
     async def _source(self, run_id: str) -> Run:
-        """Returns a run of this folder."""
         source = await self._runs.journals.get(run_id)
         self._runs.journals.require_here(f"run {run_id}", source.folder)
         return source
@@ -344,7 +343,6 @@ class Schedules:
         return found[0]
 
     async def _own_schedule(self, name: str) -> Schedule:
-        """Returns a schedule of this folder."""
         schedule = await self.get(name)
         self._runs.journals.require_here(f"schedule {schedule.name}", schedule.folder)
         return schedule
@@ -516,7 +514,6 @@ class Schedules:
                     task.cancel()
 
     async def _until_next(self) -> float:
-        """Returns the seconds until something is due."""
         now = self._runs.clock.now()
         is_here = self._runs.journals.is_here
         active = [each for each in await self.all() if not each.paused and is_here(each.folder)]

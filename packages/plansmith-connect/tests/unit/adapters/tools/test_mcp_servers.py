@@ -301,18 +301,14 @@ async def test_a_step_that_is_cancelled_is_cancelled_on_the_wire(tmp_path: Path)
 # Ends
 
 
-async def test_after_closing_no_process_is_left_also_none_that_the_server_started() -> None:
-    source = await approved(servers(raw=raw()))
+@pytest.mark.parametrize("mode", ["", "stubborn"])
+async def test_after_closing_no_process_is_left_also_none_that_the_server_started(
+    mode: str,
+) -> None:
+    source = await approved(servers(raw=raw(mode, bounds=limits(stop_s=0.2))))
     child = int(await use(source, "raw.child"))
     assert is_alive(child)
     await source.close()
-    await source.close()
-    await until(lambda: not is_alive(child))
-
-
-async def test_a_server_that_will_not_go_is_made_to() -> None:
-    source = await approved(servers(raw=raw("stubborn", bounds=limits(stop_s=0.2))))
-    child = int(await use(source, "raw.child"))
     await source.close()
     await until(lambda: not is_alive(child))
 
