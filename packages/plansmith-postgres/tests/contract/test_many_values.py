@@ -10,7 +10,7 @@ import pytest
 from tests.contract.durable_stores import AnyStore
 
 from plansmith.engine.values import ManyValuesStore, load_results
-from plansmith.errors import JournalDamaged, JournalError
+from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.store.sqlite import SqliteStore
@@ -116,14 +116,6 @@ async def test_more_values_than_a_query_has_parameters_are_many_values(tmp_path:
     with pytest.raises(JournalDamaged, match=f"no value is stored under {many[1]}"):
         await store.get_many(many)
     await store.close()
-
-
-async def test_a_closed_store_gives_no_many_values(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.db")
-    digest = await store.put("there")
-    await store.close()
-    with pytest.raises(JournalError, match="closed"):
-        await store.get_many([digest])
 
 
 async def test_the_results_of_a_run_are_read_from_stores_without_many_values_too(

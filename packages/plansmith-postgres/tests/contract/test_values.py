@@ -83,21 +83,6 @@ async def test_a_value_outlives_its_run_while_another_run_mentions_it(
     await again.close()
 
 
-async def test_retention_removes_values_together_with_their_run(
-    opening: Callable[[], Store],
-) -> None:
-    first = opening()
-    await first.append(*run_of("a", {"x": 1}, "made"))
-    await first.close()
-    store = opening()
-    pruned = await store.prune(START + timedelta(days=1))
-    assert (pruned.runs, pruned.values) == (1, 2)
-    for value in ({"x": 1}, "made"):
-        with pytest.raises(JournalDamaged, match="no value is stored"):
-            await store.get(content_hash(value))
-    await store.close()
-
-
 async def test_values_of_rows_that_are_set_aside_can_still_be_read(
     opening: Callable[[], Store],
 ) -> None:

@@ -10,27 +10,12 @@ from importlib.metadata import version
 from typing import Any, Final, Self, cast
 
 import anyio
+import mcp_types as types
 from mcp import Client
 from mcp.client.subscriptions import listen
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
-    ElicitRequestParams,
-    ElicitResult,
-    ErrorData,
-    Implementation,
-    InputRequiredResult,
-    JSONRPCError,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    ListToolsResult,
-    PaginatedRequestParams,
-    ToolListChangedNotification,
-)
 from mcp_types.methods import validate_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
@@ -44,8 +29,9 @@ from plansmith_connect.mcp.launch import Target
 from plansmith_connect.mcp.settings import ServerLimits
 from plansmith_connect.mcp.transports import ServerOutput, stdio_transport, web_transport
 
-Ask = Callable[[ElicitRequestParams], Awaitable[ElicitResult | ErrorData]]
-_REPLY: Final[TypeAdapter[Any]] = TypeAdapter(CallToolResult | InputRequiredResult)
+Ask = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult | types.ErrorData]]
+Reply = types.CallToolResult | types.InputRequiredResult
+_REPLY: Final[TypeAdapter[Any]] = TypeAdapter(Reply)
 _MOST_PAGES: Final = 200
 _MOST_NAMED: Final = 5
 _MOST_OUTPUT: Final = 400
@@ -124,7 +110,7 @@ class Connection:
         cursor: str | None = None
         async with self._listing, asyncio.timeout(self._limits.list_s):
             for _ in range(_MOST_PAGES):
-                params = PaginatedRequestParams(cursor=cursor)
+                params = types.PaginatedRequestParams(cursor=cursor)
                 page = await client.session.list_tools(params=params)
                 readable = [tool.name for tool in page.tools]
                 for each in self._page:
@@ -158,18 +144,18 @@ class Connection:
         progress: ProgressFnT,
         responses: dict[str, Any] | None = None,
         state: str | None = None,
-    ) -> CallToolResult | InputRequiredResult:
+    ) -> Reply:
         """Makes one request; cancelling the caller also cancels it at the server."""
         session = self._used().session
         DELIVERY.set(delivery)
         if not self._target.url:  # over HTTP the transport sees whether there is a connection
             delivery.sent = True
-        params = CallToolRequestParams(
+        params = types.CallToolRequestParams(
             name=tool, arguments=arguments, input_responses=responses, request_state=state
         )
         # Not `session.call_tool`: its check of results may take for ever on a hostile pattern.
-        reply: CallToolResult | InputRequiredResult = await session.send_request(
-            CallToolRequest(params=params), _REPLY, progress_callback=progress
+        reply: Reply = await session.send_request(
+            types.CallToolRequest(params=params), _REPLY, progress_callback=progress
         )
         return reply
 
@@ -194,7 +180,7 @@ class Connection:
                 cast("Any", self._observed()),
                 mode=self._mode,
                 cache=None,
-                client_info=Implementation(name="plansmith", version=version("plansmith")),
+                client_info=types.Implementation(name="plansmith", version=version("plansmith")),
                 elicitation_callback=self._elicit,
                 message_handler=self._on_message,
             )
@@ -238,13 +224,13 @@ class Connection:
             self._changed()
 
     async def _elicit(
-        self, context: object, params: ElicitRequestParams
-    ) -> ElicitResult | ErrorData:
+        self, context: object, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
         del context
         return await self._ask(params)
 
     async def _on_message(self, message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, types.ToolListChangedNotification):
             self._changed()
 
     def _as_failure(self, error: BaseException) -> ToolFailed:
@@ -280,15 +266,18 @@ class Connection:
         self._stop.set()
 
     def sending(self, message: object) -> None:
-        if isinstance(message, JSONRPCRequest) and message.method == "tools/list":
+        if isinstance(message, types.JSONRPCRequest) and message.method == "tools/list":
             self._asked_for.add(message.id)
 
     def sent(self, message: object) -> None:
-        if isinstance(message, (JSONRPCResponse, JSONRPCError)) and message.id is not None:
+        if (
+            isinstance(message, (types.JSONRPCResponse, types.JSONRPCError))
+            and message.id is not None
+        ):
             self._unanswered.discard(message.id)
 
     def received(self, message: object) -> None:
-        if isinstance(message, JSONRPCResponse) and message.id in self._asked_for:
+        if isinstance(message, types.JSONRPCResponse) and message.id in self._asked_for:
             self._asked_for.discard(message.id)
             tools = message.result.get("tools")
             if isinstance(tools, list):
@@ -296,7 +285,7 @@ class Connection:
                 self._page = cast("list[Json]", tools)[: self._limits.tools + 1]
                 kept = [each for each in self._page if self._is_readable(message.result, each)]
                 message.result["tools"] = kept
-        elif isinstance(message, JSONRPCRequest):
+        elif isinstance(message, types.JSONRPCRequest):
             self._unanswered.add(message.id)
             most = self._limits.requests
             if len(self._unanswered) > most:
@@ -309,7 +298,7 @@ class Connection:
         try:
             with suppress(KeyError):
                 validate_server_result("tools/list", self.protocol, result)
-            ListToolsResult.model_validate(result, by_name=False)
+            types.ListToolsResult.model_validate(result, by_name=False)
         except ValidationError:
             return False
         return True

@@ -7,16 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
-from mcp_types import (
-    INVALID_REQUEST,
-    CallToolResult,
-    ElicitRequest,
-    ElicitRequestParams,
-    ElicitResult,
-    ErrorData,
-    InputRequiredResult,
-)
 from pydantic import ValidationError
 
 from plansmith.check.schemas import compiled
@@ -24,6 +16,7 @@ from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, safe
+from plansmith_connect.mcp.connection import Reply
 from plansmith_connect.mcp.listing import leads_outside
 
 DECLINE: Final = "decline"
@@ -36,7 +29,7 @@ Asked = dict[str, Any]
 _MOST_STATE: Final = 64 * 1024
 
 
-def asked_of(params: ElicitRequestParams) -> Asked:
+def asked_of(params: types.ElicitRequestParams) -> Asked:
     """Returns a server's question as JSON."""
     return params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
 
@@ -68,10 +61,10 @@ def _schema(asked: Asked) -> dict[str, Any]:
     return cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
 
 
-def elicited(asked: Asked, answer: Json) -> ElicitResult:
+def elicited(asked: Asked, answer: Json) -> types.ElicitResult:
     """Returns the person's answer for the server; adds nothing to it."""
     if answer == DECLINE:
-        return ElicitResult(action="decline")
+        return types.ElicitResult(action="decline")
     schema, is_page = _schema(asked), asked.get("mode") == "url"
     if is_page or not schema.get("properties"):
         word = DONE if is_page else ACCEPT
@@ -79,11 +72,11 @@ def elicited(asked: Asked, answer: Json) -> ElicitResult:
             raise ToolFailed(
                 Sentence("the answer has to be '{first}' or '{second}'", first=word, second=DECLINE)
             )
-        return ElicitResult(action="accept", content=None if is_page else {})
+        return types.ElicitResult(action="accept", content=None if is_page else {})
     validator, _ = compiled(schema)
     try:
         if isinstance(answer, dict) and (validator is None or validator.is_valid(answer)):
-            return ElicitResult.model_validate({"action": "accept", "content": answer})
+            return types.ElicitResult.model_validate({"action": "accept", "content": answer})
     except ValidationError:
         pass
     raise ToolFailed(Sentence("the answer does not fit what was asked"))
@@ -92,13 +85,13 @@ def elicited(asked: Asked, answer: Json) -> ElicitResult:
 class Question:
     """A question of a server that waits for its answer during a call."""
 
-    def __init__(self, params: ElicitRequestParams) -> None:
+    def __init__(self, params: types.ElicitRequestParams) -> None:
         self.asked = asked_of(params)
-        self.answer: asyncio.Future[ElicitResult | ErrorData] = (
+        self.answer: asyncio.Future[types.ElicitResult | types.ErrorData] = (
             asyncio.get_running_loop().create_future()
         )
 
-    def settle(self, answer: ElicitResult | ErrorData) -> None:
+    def settle(self, answer: types.ElicitResult | types.ErrorData) -> None:
         """Gives the answer, unless no one waits for it."""
         if not self.answer.done():
             self.answer.set_result(answer)
@@ -109,7 +102,7 @@ class Exchange:
 
     def __init__(
         self,
-        begin: Callable[[Exchange], Coroutine[Any, Any, CallToolResult | InputRequiredResult]],
+        begin: Callable[[Exchange], Coroutine[Any, Any, Reply]],
         *,
         progress: Callable[[str], None],
         most: int,
@@ -122,7 +115,7 @@ class Exchange:
         self._most, self._asked = most, 0
         self._news = asyncio.Event()
 
-    async def ask(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def ask(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """Waits for the person's answer; too many questions end the call."""
         self._asked += 1
         if self._asked > self._most:
@@ -148,7 +141,7 @@ class Exchange:
         if self.expiry is not None:
             self.expiry.cancel()
 
-    async def next(self, seconds: float) -> CallToolResult | InputRequiredResult | Question:
+    async def next(self, seconds: float) -> Reply | Question:
         """Returns the result, or a question that must be answered first."""
         news = asyncio.ensure_future(self._news.wait())
         try:
@@ -181,18 +174,18 @@ class Exchange:
         self.open.clear()
 
 
-def refusal(why: str) -> ErrorData:
+def refusal(why: str) -> types.ErrorData:
     """Returns a refusal to answer: the server learns that no one answered."""
-    return ErrorData(code=INVALID_REQUEST, message=why)
+    return types.ErrorData(code=types.INVALID_REQUEST, message=why)
 
 
 def questions_of(
-    server: str, result: InputRequiredResult, *, rounds: int, most: int
+    server: str, result: types.InputRequiredResult, *, rounds: int, most: int
 ) -> InputNeeded:
     """Makes the first question of a server that needs answers before it works."""
     asked = dict[str, Any]()
     for key, each in (result.input_requests or {}).items():
-        if not isinstance(each, ElicitRequest):
+        if not isinstance(each, types.ElicitRequest):
             raise ToolFailed(
                 Sentence("it asks for {method}, which is not supported here", method=each.method)
             )
@@ -233,7 +226,9 @@ def take_answer(server: str, state: Json, answer: Json) -> dict[str, Any]:
             raise need(server, held["asked"][left[1]], {**held, "answers": answers})
         rounds = int(held["rounds"])
         if not held.get("pages"):
-            responses = {key: ElicitResult.model_validate(each) for key, each in answers.items()}
+            responses = {
+                key: types.ElicitResult.model_validate(each) for key, each in answers.items()
+            }
             return {"responses": responses, "state": held["state"], "rounds": rounds}
     except (KeyError, IndexError, TypeError, ValidationError):
         raise ToolFailed(Sentence("the answer belongs to no open question")) from None

@@ -9,20 +9,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, cast
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    HEADER_MISMATCH,
-    PARSE_ERROR,
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-)
 
 from plansmith.check.schemas import compiled
 from plansmith.errors import ToolBusy, ToolFailed
@@ -53,11 +41,14 @@ def call_failure(error: MCPError, name: str, delivery: Delivery, *, message: str
     if not delivery.sent:
         return ToolBusy(Sentence("{name} was not called: {why}", name=name, why=text))
     why = Sentence("{name} gave no result: {why}", name=name, why=text)
-    if error.code in (CONNECTION_CLOSED, HEADER_MISMATCH) or delivery.status in _PASSING:
+    if (
+        error.code in (types.CONNECTION_CLOSED, types.HEADER_MISMATCH)
+        or delivery.status in _PASSING
+    ):
         return ToolBusy(why, retry_after=delivery.retry_after)
     if delivery.status in _NOT_ALLOWED:
         return ToolFailed(why, hint=Sentence("check the headers of the server"))
-    if error.code == PARSE_ERROR:
+    if error.code == types.PARSE_ERROR:
         return ToolFailed(
             Sentence("{name} was called, and its reply cannot be read: {why}", name=name, why=text)
         )
@@ -65,7 +56,7 @@ def call_failure(error: MCPError, name: str, delivery: Delivery, *, message: str
 
 
 def result_json(
-    result: CallToolResult,
+    result: types.CallToolResult,
     *,
     schema: dict[str, Json] | None,
     binary_bytes: int,
@@ -83,7 +74,7 @@ def result_json(
     has_structured = structured is not None or "structured_content" in result.model_fields_set
     if schema is not None:
         _check(structured, schema, given=has_structured)
-    others = [each for each in result.content if not isinstance(each, TextContent)]
+    others = [each for each in result.content if not isinstance(each, types.TextContent)]
     parts: list[Json] = [_part(each, binary_bytes) for each in others]
     value: Json = {"text": _text(result), "parts": parts} if parts else _text(result)
     if has_structured and (structured is not None or schema is not None):
@@ -106,20 +97,20 @@ def _check(value: Json, schema: dict[str, Json], *, given: bool) -> None:
         raise ToolFailed(Sentence("its result does not fit its own schema: {why}", why=why))
 
 
-def _text(result: CallToolResult) -> str:
-    return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
+def _text(result: types.CallToolResult) -> str:
+    return "\n".join(each.text for each in result.content if isinstance(each, types.TextContent))
 
 
 def _part(part: object, most: int) -> Json:
     match part:
-        case ImageContent() | AudioContent():
+        case types.ImageContent() | types.AudioContent():
             return {"kind": part.type, **_binary(part.data, part.mime_type, most)}
-        case ResourceLink():
+        case types.ResourceLink():
             names = ("uri", "name", "mime_type", "description")
             return _known(kind="link", **{name: getattr(part, name) for name in names})
-        case EmbeddedResource(resource=TextResourceContents() as held):
+        case types.EmbeddedResource(resource=types.TextResourceContents() as held):
             return _known(kind="resource", uri=held.uri, mime_type=held.mime_type, text=held.text)
-        case EmbeddedResource(resource=BlobResourceContents() as blob):
+        case types.EmbeddedResource(resource=types.BlobResourceContents() as blob):
             binary = _binary(blob.blob, blob.mime_type or "", most)
             return {"kind": "resource", "uri": blob.uri, **binary}
         case _:

@@ -10,16 +10,9 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
+import mcp_types as types
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    URL_ELICITATION_REQUIRED,
-    CallToolResult,
-    ElicitRequestParams,
-    ElicitResult,
-    ErrorData,
-    InputRequiredResult,
-)
 from pydantic import ValidationError
 
 from plansmith.errors import PlansmithError, ToolBusy, ToolFailed, failure_of_call
@@ -27,7 +20,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call
 from plansmith.text import clip, safe
-from plansmith_connect.mcp.connection import Connection
+from plansmith_connect.mcp.connection import Connection, Reply
 from plansmith_connect.mcp.delivery import Delivery
 from plansmith_connect.mcp.launch import Target
 from plansmith_connect.mcp.listing import Listed, Listing, read_listing
@@ -219,7 +212,7 @@ class McpServer:
             self._parked[token] = exchange
             exchange.expiry = asyncio.ensure_future(self._expire(token))
             raise asked
-        if isinstance(outcome, InputRequiredResult):
+        if isinstance(outcome, types.InputRequiredResult):
             return await self._asked_again(request, outcome)
         schema, note = request.listed.spec.output_schema, request.call.progress
         most = self._limits.binary_bytes
@@ -230,9 +223,9 @@ class McpServer:
 
     async def _next(
         self, request: Request, exchange: Exchange, connection: Connection
-    ) -> CallToolResult | InputRequiredResult | Question:
+    ) -> Reply | Question:
         spec, seconds = request.listed.spec, request.listed.spec.timeout_s or self._limits.call_s
-        outcome: CallToolResult | InputRequiredResult | Question | None = None
+        outcome: Reply | Question | None = None
         try:
             outcome = await exchange.next(seconds)
         except TimeoutError:
@@ -263,7 +256,7 @@ class McpServer:
     async def _failed(
         self, request: Request, connection: Connection, error: MCPError
     ) -> PlansmithError:
-        if error.code == URL_ELICITATION_REQUIRED:
+        if error.code == types.URL_ELICITATION_REQUIRED:
             return pages_of(
                 self.name, error, rounds=self._rounds(request), most=self._limits.questions
             )
@@ -275,7 +268,7 @@ class McpServer:
         # A server that went beyond a limit would do so again.
         return ToolFailed(failure.message, hint=failure.hint) if connection.fault else failure
 
-    async def _asked_again(self, request: Request, result: InputRequiredResult) -> Json:
+    async def _asked_again(self, request: Request, result: types.InputRequiredResult) -> Json:
         """Handles a question of a server of 2026: raises it, or retries a little later."""
         rounds, most = self._rounds(request), self._limits.questions
         if result.input_requests:
@@ -292,7 +285,7 @@ class McpServer:
 
     # Servers before 2026 wait for the answer in the middle of the call: it stays in memory.
 
-    async def _ask(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def _ask(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         free = [each for each in self._exchanges if not each.open] or [*self._exchanges]
         return await free[0].ask(params) if free else refusal("no call is being made")
 

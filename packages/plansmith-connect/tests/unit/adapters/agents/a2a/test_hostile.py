@@ -246,7 +246,7 @@ async def test_an_agent_that_gave_up_its_work_may_have_changed_something(
     async def gives_up(talk: Talk) -> None:
         await talk.result(task(state) if talk.method == "GetTask" else {"task": task(state)})
 
-    error, _ = await failed(gives_up, "")
+    error, _ = await failed(gives_up, "a2a.liar")
     assert isinstance(error, OutcomeUnknown) is not certain
 
 
