@@ -169,28 +169,21 @@ class Schedules:
             Refused: The plan cannot run unattended; the message gives every reason.
             StaleDecision: The plan has another hash than the approved one.
         """
-        given = {"timing": timing, "plan": plan, "template": template, "request": request}
-        fields = given | {"inputs": {**(inputs or {})}, "name": name, **settings}
-        return await self._create(fields, run, approve, by, part_of)
-
-    async def _create(
-        self, given: dict[str, Any], run: str, approve: str, by: e.Who, part_of: Run | None
-    ) -> Schedule:
         if run:
             part_of = await self._source(run)
-            goal = part_of.plan.goal if part_of.plan else ""
-            given |= {
-                "plan": part_of.plan,
-                "request": given["request"] or goal or part_of.request,
-            }
-        plan, wanted = given["plan"], given["name"]
-        given |= {
-            "name": wanted or "schedule",
-            "timing": given["timing"] or (plan.schedule if plan else None),
+            plan = part_of.plan
+            request = request or (plan.goal if plan else "") or part_of.request
+        fields: dict[str, Any] = {
+            "timing": timing or (plan.schedule if plan else None),
+            "plan": plan,
+            "template": template,
+            "inputs": {**(inputs or {})},
+            "request": request,
+            "name": name or "schedule",
             "by": requester(part_of, self._runs.intake.policy) or e.actor(by).name,
         }
-        made = await self._approved(self._new(given), approve, by, part_of)
-        schedule = made.replace(name=_free_name(made, await self.all(), wanted=wanted))
+        made = await self._approved(self._new(fields | {**settings}), approve, by, part_of)
+        schedule = made.replace(name=_free_name(made, await self.all(), wanted=name))
         if not await self.shelf.put_schedule(schedule):
             return await self.get(schedule.id)
         self.firing.changed_event.set()

@@ -11,7 +11,7 @@ The suites need nothing but pytest: each test runs its own event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -283,26 +283,18 @@ class ToolSourceContract:
         raise NotImplementedError
 
     def test_tools_have_distinct_names_and_object_schemas(self) -> None:
-        tools = asyncio.run(_tools(self.make_source()))
+        tools = asyncio.run(self.make_source().tools())
         assert tools
         assert len({tool.name for tool in tools}) == len(tools)
         assert all(tool.input_schema.get("type", "object") == "object" for tool in tools)
 
     def test_a_good_call_gives_a_result(self) -> None:
         tool, arguments = self.good_call
-        asyncio.run(_call(self.make_source(), tool, arguments))
+        asyncio.run(self.make_source().call(tool, arguments, Call(key="contract")))
 
     def test_a_call_of_no_tool_fails_as_a_tool(self) -> None:
         with pytest.raises(ToolFailed):
-            asyncio.run(_call(self.make_source(), "no such tool", {}))
-
-
-async def _tools(source: ToolSource) -> Sequence[Any]:
-    return await source.tools()
-
-
-async def _call(source: ToolSource, tool: str, arguments: Mapping[str, Json]) -> Json:
-    return await source.call(tool, arguments, Call(key="contract"))
+            asyncio.run(self.make_source().call("no such tool", {}, Call(key="contract")))
 
 
 class AgentContract:
@@ -315,11 +307,7 @@ class AgentContract:
     def test_an_agent_has_a_card_and_does_a_task(self) -> None:
         agent = self.make_agent()
         assert agent.spec.name
-        assert asyncio.run(_work(agent)) is not None
-
-
-async def _work(agent: Agent) -> Json:
-    return await agent.work("hello", {}, Call(key="contract"))
+        assert asyncio.run(agent.work("hello", {}, Call(key="contract"))) is not None
 
 
 class ContextSourceContract:
