@@ -1,7 +1,7 @@
 """Uses an MCP server from npm in a plan, once a person has approved it and each of its tools.
 
 Run it: `python mcp_from_npm.py` (npx fetches the server); `python mcp_from_npm.py COMMAND …` starts
-one that is installed. An `ApprovalFile` instead of `MemoryApprovals` remembers what was approved.
+one that is installed. An `ApprovalFile` instead of `Approvals` remembers what was approved.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from plansmith import Plansmith, read_plan
-from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.approvals import Approvals
 from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerSettings
 
@@ -21,7 +21,7 @@ async def main(folder: Path) -> None:
     command, *args = sys.argv[1:] or NPX
     # Trusted: what the server says of its tools is believed, so that its reads count as reads.
     server = ServerSettings(command=command, args=(*args, str(folder)), trusted=True)
-    async with McpServers({"notes": server}, approvals=MemoryApprovals()) as servers:
+    async with McpServers({"notes": server}, approvals=Approvals()) as servers:
         for _ in ("the server", "its tools"):
             for waiting in await servers.pending():  # a person reads waiting.text
                 servers.approve(waiting.name, waiting.hash, by="ada")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from plansmith.ports import Call, Reply
-from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.approvals import Approvals
 from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerLimits, ServerSettings
 
@@ -38,7 +38,7 @@ def friendly(**more: Any) -> ServerSettings:
 
 
 def servers(tell: Callable[[str], None] = lambda _: None, **named: ServerSettings) -> McpServers:
-    return McpServers(named, approvals=MemoryApprovals(), tell=tell)
+    return McpServers(named, approvals=Approvals(), tell=tell)
 
 
 async def approved(source: McpServers) -> McpServers:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         ToolSource,
     )
     from plansmith.tools import functions, toolset
-    from plansmith_connect.a2a import book as agent_book
     from plansmith_connect.a2a import registry
     from plansmith_connect.mcp import servers as mcp_servers
     from plansmith_desk import folder_brief
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 else:
     lazy_modules(
         globals(),
-        agent_book="plansmith_connect.a2a.book",
         document_files="plansmith_planner.context.documents",
         folder_brief="plansmith_desk.folder_brief",
         functions="plansmith.tools.functions",
@@ -275,7 +273,7 @@ def make_agents(settings: Settings, *, secrets: Secrets) -> registry.AgentRegist
 
     return registry.AgentRegistry(
         settings=settings.agents,
-        book=agent_book.AgentBook(settings.data() / "agents"),
+        book=registry.AgentBook(settings.data() / "agents"),
         approvals=_approvals(settings),
         lookup=lookup,
     )

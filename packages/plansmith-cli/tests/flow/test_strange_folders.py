@@ -16,12 +16,13 @@ from typing import Any, ClassVar
 import pytest
 from tests.commands import Told, typed
 
+from plansmith.plan.data import content_hash
 from plansmith.protected_files import may_write
 from plansmith.secrets import SecretBox
 from plansmith_cli.config import load_settings
 from plansmith_cli.wiring import make_servers
 from plansmith_connect.mcp.launch import launch_definition
-from plansmith_connect.mcp.servers import McpServers, pinned_hash
+from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerSettings
 
 KEY = "canary-key-4711"
@@ -120,7 +121,7 @@ class Folder:
         settings = ServerSettings(command=sys.executable, args=("server.py",))
         definition = launch_definition(settings, {})
         approval = {
-            "hash": pinned_hash(definition),
+            "hash": content_hash(definition),
             "definition": definition,
             "by": "you",
             "at": "2026-01-01T00:00:00Z",

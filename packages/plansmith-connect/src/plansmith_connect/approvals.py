@@ -1,13 +1,13 @@
-"""Stores which definitions a person has approved, in a JSON file."""
+"""Which definitions of servers, tools and agents a person has approved."""
 
 from __future__ import annotations
 
-import contextlib
+import difflib
 import json
 import os
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from pydantic import Field, ValidationError
 
@@ -15,6 +15,7 @@ from plansmith.errors import Misconfigured
 from plansmith.files import locked, replace_file
 from plansmith.plan.data import Json, Record
 from plansmith.plan.sentence import Sentence
+from plansmith.text import safe
 
 
 class Approval(Record):
@@ -26,101 +27,86 @@ class Approval(Record):
     at: datetime
 
 
-class Approvals(Protocol):
-    """Where approvals are kept."""
-
-    def get(self, name: str) -> Approval | None:
-        """Returns the approval of a name, if there is one."""
-        ...
-
-    def put(self, name: str, approval: Approval) -> None:
-        """Stores an approval; replaces an older one."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """Removes an approval; does nothing if there is none."""
-        ...
+def definition_lines(definition: Mapping[str, Json]) -> list[str]:
+    """Writes a definition for a person: as JSON with sorted keys."""
+    return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False).split("\n")
 
 
-class MemoryApprovals:
+def changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
+    """Yields the lines that differ between two definitions, safe for a terminal."""
+    lines = difflib.unified_diff(
+        definition_lines(before), definition_lines(after), lineterm="", n=0
+    )
+    for number, line in enumerate(lines):
+        if number >= 2 and not line.startswith("@@"):
+            yield safe(line)
+
+
+class Approvals:
     """Approvals that end with the process."""
 
     def __init__(self) -> None:
         self._approved: dict[str, Approval] = {}
 
+    def all(self) -> dict[str, Approval]:
+        return dict(self._approved)
+
     def get(self, name: str) -> Approval | None:
-        return self._approved.get(name)
+        return self.all().get(name)
 
     def put(self, name: str, approval: Approval) -> None:
         self._approved[name] = approval
 
     def remove(self, name: str) -> None:
+        """Removes an approval; does nothing if there is none."""
         self._approved.pop(name, None)
 
 
-class ApprovalFile:
+class ApprovalFile(Approvals):
     """Approvals in a JSON file that only its owner can write; sees others' changes at once."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self._path = path
         self._seen: tuple[int, int, int] | None = None
-        self._approved: dict[str, Approval] = {}
-
-    def get(self, name: str) -> Approval | None:
-        return self._read().get(name)
 
     def all(self) -> dict[str, Approval]:
-        """Returns all approvals by name."""
-        return dict(self._read())
-
-    def put(self, name: str, approval: Approval) -> None:
-        with self._locked():
-            self._write({**self._read(), name: approval})
-
-    def remove(self, name: str) -> None:
-        with self._locked():
-            self._write({key: each for key, each in self._read().items() if key != name})
-
-    def _read(self) -> dict[str, Approval]:
         try:
             stat = self._path.stat()
         except FileNotFoundError:
-            self._seen, self._approved = None, {}
             return {}
         if os.name == "posix" and (stat.st_mode & 0o022 or stat.st_uid not in (os.getuid(), 0)):
             hint = Sentence("check its content, then: chmod 600 {path}", path=self._path)
-            raise Misconfigured(
-                Sentence("{path}: other users can write to this file", path=self._path), hint=hint
-            )
+            why = Sentence("{path}: other users can write to this file", path=self._path)
+            raise Misconfigured(why, hint=hint)
         mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if mark != self._seen:
-            self._approved, self._seen = _parse(self._path), mark
-        return self._approved
+            self._approved, self._seen = self._read(), mark
+        return dict(self._approved)
 
-    def _write(self, approved: dict[str, Approval]) -> None:
-        value = {
-            "version": 1,
-            "approved": {name: each.model_dump(mode="json") for name, each in approved.items()},
-        }
-        text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
-        replace_file(self._path, text, durable=True)
+    def put(self, name: str, approval: Approval) -> None:
+        self._change({name: approval})
 
-    def _locked(self) -> contextlib.AbstractContextManager[None]:
+    def remove(self, name: str) -> None:
+        self._change({name: None})
+
+    def _read(self) -> dict[str, Approval]:
+        try:
+            value = json.loads(self._path.read_text(encoding="utf-8"))
+            if value["version"] != 1:
+                why = Sentence("{path} is from a newer Plansmith", path=self._path)
+                raise Misconfigured(why, hint=Sentence("update Plansmith"))
+            return {name: Approval.model_validate(each) for name, each in value["approved"].items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, ValidationError) as error:
+            why = Sentence("{path} cannot be read: {error}", path=self._path, error=error)
+            hint = Sentence("correct it, or remove it and approve again")
+            raise Misconfigured(why, hint=hint) from None
+
+    def _change(self, new: dict[str, Approval | None]) -> None:
         hint = Sentence("make its folder writable, or name another file with mcp.approvals")
-        return locked(self._path, hint=hint, mode=0o700)
-
-
-def _parse(path: Path) -> dict[str, Approval]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-        if value["version"] != 1:
-            raise Misconfigured(
-                Sentence("{path} is from a newer Plansmith", path=path),
-                hint=Sentence("update Plansmith"),
-            )
-        return {name: Approval.model_validate(each) for name, each in value["approved"].items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, ValidationError) as error:
-        hint = Sentence("correct it, or remove it and approve again")
-        raise Misconfigured(
-            Sentence("{path} cannot be read: {error}", path=path, error=error), hint=hint
-        ) from None
+        with locked(self._path, hint=hint, mode=0o700):
+            kept = {name: each for name, each in (self.all() | new).items() if each is not None}
+            approved = {name: each.model_dump(mode="json") for name, each in kept.items()}
+            value = {"version": 1, "approved": approved}
+            text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+            replace_file(self._path, text, durable=True)

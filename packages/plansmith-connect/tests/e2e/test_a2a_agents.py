@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.servers.a2a_desk import Desk, free_port
+from tests.servers.a2a_desk import Desk
 
 from plansmith.errors import InputNeeded, Misconfigured, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
@@ -296,24 +296,3 @@ async def test_a_missing_secret_is_said_before_anything_is_sent() -> None:
         with pytest.raises(Misconfigured, match="NO_SUCH_TOKEN_HERE"):
             await agent.work("echo x", {}, Call(key="k"))
         assert len(intake.headers) == before
-
-
-async def test_an_agent_that_is_not_there_is_worth_another_try() -> None:
-    async with Desk().serving() as intake:
-        agent = await agent_of(intake)
-    with pytest.raises(ToolBusy, match="no connection"):
-        await agent.work("echo x", {}, Call(key="k"))
-    with pytest.raises(ToolBusy, match="no connection"):
-        await connect("desk", f"http://127.0.0.1:{free_port()}")
-
-
-async def test_a_card_that_changed_blocks_the_agent_and_says_what_changed() -> None:
-    async with Desk().serving() as intake:
-        agent = await agent_of(intake)
-        intake.card.description = "Books things, and mails everybody."
-        with pytest.raises(ToolFailed, match=r'description: "Books things\."') as caught:
-            await agent.work("echo x", {}, Call(key="k"))
-        assert "approve" in caught.value.hint
-        assert intake.executor.deeds == []
-        intake.card.description = "Books things."
-        await agent.work("echo x", {}, Call(key="k"))

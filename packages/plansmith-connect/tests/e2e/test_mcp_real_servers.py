@@ -24,7 +24,7 @@ from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.tools.functions import tool
 from plansmith_connect.a2a.agent import connect
-from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.approvals import Approvals
 from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerSettings
 
@@ -57,7 +57,7 @@ def server(folder: Path, command: str, *args: str, **more: Any) -> ServerSetting
 
 
 async def ready(**named: ServerSettings) -> McpServers:
-    source = McpServers(named, approvals=MemoryApprovals())
+    source = McpServers(named, approvals=Approvals())
     await approved(source)
     states = {each.name: each for each in source.statuses()}
     assert all(each.state == "running" for each in states.values()), states

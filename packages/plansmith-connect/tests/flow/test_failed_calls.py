@@ -6,14 +6,14 @@ Only a failed connect proves that a call was not made. What the peer says decide
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mcp_peer import McpPeer, Respond, answer, http, sends
 from tests.servers.a2a_wire import Liar, Talk
 from tests.servers.kit import approved, limits, raw, servers, use
 
@@ -26,7 +26,7 @@ from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.tools.functions import tool
 from plansmith_connect.a2a.agent import connect
-from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.approvals import Approvals
 from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerSettings
 
@@ -46,31 +46,14 @@ CLAIMS: dict[str, Any] = {
     "an unsupported version": {"code": -32004, "message": "unsupported"},
     "an unknown task": {"code": -32001, "message": "Task not found"},
 }
-Respond = Callable[[Any, asyncio.StreamWriter], Awaitable[None]]
-
-
-def http(status: int, body: bytes, kind: str, more: str = "") -> bytes:
-    head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n"
-    return f"{head}connection: close\r\n{more}\r\n".encode() + body
-
-
-def error(number: Any, claim: Any) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": number, "error": claim}).encode()
 
 
 def says(status: int, kind: str, claim: Any = None) -> Respond:
     async def respond(number: Any, writer: asyncio.StreamWriter) -> None:
-        body = error(number, claim) if claim else b"the upstream died"
+        body = answer(number, error=claim) if claim else b"the upstream died"
         if kind == "text/event-stream":
             body = b"data: " + body + b"\r\n\r\n"
         writer.write(http(status, body, kind))
-
-    return respond
-
-
-def breaks_off(head: bytes) -> Respond:
-    async def respond(_: Any, writer: asyncio.StreamWriter) -> None:
-        writer.write(head)
 
     return respond
 
@@ -100,12 +83,12 @@ def ways() -> Iterator[Any]:
     claim = CLAIMS["not sent"]
     yield pytest.param(says(200, "text/event-stream", claim), id="a claim in a stream")
     start = b"HTTP/1.1 200 OK\r\ncontent-type: "
-    yield pytest.param(breaks_off(start + b"text/event-stream\r\n\r\n: hi\n\n"), id="a cut stream")
+    yield pytest.param(sends(start + b"text/event-stream\r\n\r\n: hi\n\n"), id="a cut stream")
     long = b"application/json\r\ncontent-length: 900\r\n\r\n{"
-    yield pytest.param(breaks_off(start + long), id="a cut answer")
-    yield pytest.param(breaks_off(b""), id="closed")
-    yield pytest.param(breaks_off(b"HTTP/1.1 302 X\r\nlocation: /away\r\n\r\n"), id="a redirect")
-    yield pytest.param(breaks_off(b"HTTP/1.1 202 X\r\ncontent-length: 0\r\n\r\n"), id="accepted")
+    yield pytest.param(sends(start + long), id="a cut answer")
+    yield pytest.param(sends(b""), id="closed")
+    yield pytest.param(sends(b"HTTP/1.1 302 X\r\nlocation: /away\r\n\r\n"), id="a redirect")
+    yield pytest.param(sends(b"HTTP/1.1 202 X\r\ncontent-length: 0\r\n\r\n"), id="accepted")
     yield pytest.param(silence, id="silence")
 
 
@@ -150,80 +133,37 @@ ANNOTATIONS: dict[str, Any] = {
 }
 
 
-class McpPeer:
-    """A server over HTTP that does what it is asked, and then fails."""
-
-    def __init__(self, respond: Respond) -> None:
-        self.respond = respond
-        self.made: Counter[str] = Counter()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-            length = head.partition("content-length: ")[2].partition("\r")[0]
-            body = json.loads(await reader.readexactly(int(length))) if length else {}
-            await self._reply(body, writer)
-            await writer.drain()
-        except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-    async def _reply(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        results: dict[Any, Any] = {
-            "initialize": {
-                "serverInfo": {"name": "peer", "version": "1"},
-                "capabilities": {"tools": {}},
-                "protocolVersion": "2025-06-18",
-            },
-            "tools/list": {
-                "tools": [
-                    {"name": name, "inputSchema": {"type": "object"}, "annotations": hints}
-                    for name, hints in ANNOTATIONS.items()
-                ]
-            },
-        }
-        if body.get("method") == "tools/call":
-            self.made[body["params"]["name"]] += 1
-            await self.respond(body["id"], writer)
-        elif body.get("method") in results:
-            reply = {"jsonrpc": "2.0", "id": body["id"], "result": results[body["method"]]}
-            session = "mcp-session-id: s1\r\n"
-            writer.write(http(200, json.dumps(reply).encode(), "application/json", session))
-        else:
-            writer.write(http(202, b"", "text/plain"))
-
-
 @asynccontextmanager
-async def over_http(peer: McpPeer) -> AsyncGenerator[tuple[Plansmith, McpServers, asyncio.Server]]:
-    server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
-    bounds = limits(call_s=seconds_for(peer.respond), stop_s=0.1)
-    settings = ServerSettings(url=url, protocol="legacy", trusted=True, limits=bounds)
-    async with server, McpServers({"peer": settings}, approvals=MemoryApprovals()) as source:
-        await approved(source)
-        yield Plansmith(tools=[source], limits=LIMITS), source, server
+async def over_http(
+    respond: Respond,
+) -> AsyncGenerator[tuple[Plansmith, McpServers, asyncio.Server, Counter[str]]]:
+    peer = McpPeer(respond, ANNOTATIONS)
+    bounds = limits(call_s=seconds_for(respond), stop_s=0.1)
+    async with peer.open() as (url, server):
+        settings = ServerSettings(url=url, protocol="legacy", trusted=True, limits=bounds)
+        async with McpServers({"peer": settings}, approvals=Approvals()) as source:
+            await approved(source)
+            yield Plansmith(tools=[source], limits=LIMITS), source, server, peer.made
 
 
 @pytest.mark.parametrize("respond", [*ways()])
 async def test_an_mcp_call_over_http_that_fails_after_it_acted(respond: Respond) -> None:
-    peer = McpPeer(respond)
-    async with over_http(peer) as (app, _, _):
-        await is_made_once(app, peer.made, {"tool": "peer.write"})
+    async with over_http(respond) as (app, _, _, made):
+        await is_made_once(app, made, {"tool": "peer.write"})
         run = await run_of(app, {"id": "s", "tool": "peer.read"})
-        assert (run.status, peer.made[READ]) in [(RunStatus.FAILED, 1), (RunStatus.FAILED, TRIES)]
+        assert (run.status, made[READ]) in [(RunStatus.FAILED, 1), (RunStatus.FAILED, TRIES)]
         run = await run_of(app, {"id": "s", "tool": "peer.keyed"})
-        assert peer.made[KEYED] == TRIES
+        assert made[KEYED] == TRIES
         await is_asked_about(app, run)
 
 
 @pytest.mark.parametrize("name", [READ, KEYED, WRITE])
 async def test_an_mcp_call_that_finds_no_server_was_not_made(name: str) -> None:
-    async with over_http(McpPeer(silence)) as (_, source, server):
+    async with over_http(silence) as (_, source, server, _):
         server.close()
         with pytest.raises(ToolBusy, match="was not called: ConnectError"):
             await use(source, f"peer.{name}")
-    async with over_http(McpPeer(silence)) as (app, _, server):
+    async with over_http(silence) as (app, _, server, _):
         server.close()
         run = await run_of(app, {"id": "s", "tool": f"peer.{name}"})
         assert run.status is RunStatus.FAILED
@@ -231,10 +171,8 @@ async def test_an_mcp_call_that_finds_no_server_was_not_made(name: str) -> None:
 
 
 async def test_what_an_mcp_server_wants_its_client_to_wait_is_known() -> None:
-    async def busy(_: Any, writer: asyncio.StreamWriter) -> None:
-        writer.write(http(429, b"", "text/plain", "retry-after: 40\r\n"))
-
-    async with over_http(McpPeer(busy)) as (_, source, _):
+    busy = sends(http(429, b"", "text/plain", "retry-after: 40\r\n"))
+    async with over_http(busy) as (_, source, _, _):
         with pytest.raises(OutcomeUnknown) as caught:
             await use(source, "peer.read")
         assert (caught.value.again, caught.value.retry_after) == (True, 40.0)

@@ -18,6 +18,7 @@ from plansmith.errors import (
     StoreAway,
 )
 from plansmith.plan.sentence import Sentence
+from plansmith.store.commit import closed
 from plansmith.store.sql import VERSION, refuse_other_version, tables_in
 
 _T = TypeVar("_T")
@@ -86,7 +87,7 @@ class Connection:
         self._driver: Any = None
         self._connection: Any = None
         self._opening = asyncio.Lock()
-        self._was_open = False
+        self._was_open = self._closed = False
 
     async def use(self, work: Callable[[Any, bool], Awaitable[_T]]) -> _T:
         """Runs `work` with the connection; runs it again with a flag if the connection was lost."""
@@ -110,7 +111,8 @@ class Connection:
                 await asyncio.sleep(0.05)
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Closes the connection for good, also one that is being opened."""
+        self._closed = True
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
@@ -153,6 +155,10 @@ class Connection:
                 except BaseException:
                     await connection.close()
                     raise
+                if self._closed:
+                    # Whoever cancels us while we connect may go unheard (asyncio.wait_for).
+                    await connection.close()
+                    raise closed()
                 self._connection, self._was_open = connection, True
             return self._connection
 
@@ -179,7 +185,6 @@ class ConnectionPool:
                 self._idle.append(connection)
 
     async def close(self) -> None:
-        """Closes all connections."""
         for connection in self._all:
             await connection.close()
 

@@ -175,7 +175,6 @@ class DbosTaker:
         self._advance = advance
 
     async def start(self) -> None:
-        """Begins to take runs."""
         loop = asyncio.get_running_loop()
         try:
             # In a thread: DBOS takes the loop it is started in for its own, and its threads too.

@@ -225,7 +225,6 @@ class _WriterTask:
         return request.future
 
     async def close(self) -> None:
-        """Finishes all requests."""
         self._closed = True
         if self._task is not None:
             await self._task

@@ -23,11 +23,13 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.plan import Plan
 from plansmith.store.doctor import verify
+from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
-from plansmith.testing.contracts import journal
+from plansmith.testing.contracts import journal, on_new_store
 from plansmith_postgres.store import PostgresStore
 
 Store = SqliteStore | PostgresStore
+AnyStore = MemoryStore | Store
 Story = Callable[[Store], Awaitable[None]]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -69,13 +71,12 @@ class DurableStoreContract:
         self._play(write)
         self._play(read)
 
-    @pytest.mark.parametrize("after", range(-1, 41))
-    def test_events_are_read_from_any_number_on(self, after: int) -> None:
-        async def story(store: Store) -> None:
-            await store.append(journal("a", 40))
-            assert list(await store.events("a", after=after)) == journal("a", 40)[max(after, 0) :]
-
-        self._play(story)
+    @on_new_store
+    async def test_events_are_read_from_any_number_on(self, store: Store) -> None:
+        await store.append(journal("a", 40))
+        for after in range(-1, 41):
+            expected = journal("a", 40)[max(after, 0) :]
+            assert list(await store.events("a", after=after)) == expected
 
     def test_a_position_never_comes_twice_even_if_the_newest_run_goes(self) -> None:
         seen: list[int] = []
@@ -93,129 +94,111 @@ class DurableStoreContract:
         self._play(write)
         self._play(go_on)
 
-    def test_a_conflict_fails_its_own_caller_only(self) -> None:
-        async def story(store: Store) -> None:
-            await store.append(journal("a", 2))
-            appends = [store.append(journal(f"r{number}", 3)) for number in range(20)]
-            appends.insert(7, store.append(journal("a", 2)[1:], [{"never": 1}]))
-            outcomes = await asyncio.gather(*appends, return_exceptions=True)
-            assert [type(each) for each in outcomes if each] == [StaleWriter]
-            assert len(await store.runs()) == 21
-            with pytest.raises(JournalDamaged):
-                await store.get(content_hash({"never": 1}))
+    @on_new_store
+    async def test_a_conflict_fails_its_own_caller_only(self, store: Store) -> None:
+        await store.append(journal("a", 2))
+        appends = [store.append(journal(f"r{number}", 3)) for number in range(20)]
+        appends.insert(7, store.append(journal("a", 2)[1:], [{"never": 1}]))
+        outcomes = await asyncio.gather(*appends, return_exceptions=True)
+        assert [type(each) for each in outcomes if each] == [StaleWriter]
+        assert len(await store.runs()) == 21
+        with pytest.raises(JournalDamaged):
+            await store.get(content_hash({"never": 1}))
 
-        self._play(story)
+    @on_new_store
+    async def test_appends_of_one_run_may_be_on_their_way_together(self, store: Store) -> None:
+        events = journal("a", 30)
+        await asyncio.gather(*(store.append([event]) for event in events))
+        assert list(await store.events("a")) == events
 
-    def test_appends_of_one_run_may_be_on_their_way_together(self) -> None:
-        async def story(store: Store) -> None:
-            events = journal("a", 30)
-            await asyncio.gather(*(store.append([event]) for event in events))
-            assert list(await store.events("a")) == events
+    @on_new_store
+    async def test_an_event_of_another_history_is_refused(self, store: Store) -> None:
+        ours = journal("a", 2)
+        other = next_event(RunCreated(request="other"), run="a", by=ours[0].by, at=ours[0].at)
+        theirs = next_event(ours[1].body, run="a", by=ours[0].by, at=ours[0].at, last=other)
+        await store.append(ours[:1])
+        with pytest.raises(StaleWriter):
+            await store.append([theirs])
+        with pytest.raises(StaleWriter):
+            await store.append([ours[1], ours[1]])
+        with pytest.raises(JournalDamaged, match="altered"):
+            await store.append([ours[1].replace(hash="0" * 64)])
+        assert list(await store.events("a")) == ours[:1]
 
-        self._play(story)
+    @on_new_store
+    async def test_a_value_two_rivals_bring_is_kept_whoever_wins(self, store: Store) -> None:
+        await store.append(journal("a", 1))
+        lost = store.append(journal("a", 3)[2:], ["same"])
+        won = store.append(journal("b", 1), ["same"])
+        outcomes = await asyncio.gather(lost, won, return_exceptions=True)
+        assert isinstance(outcomes[0], StaleWriter)
+        assert await store.get(content_hash("same")) == "same"
 
-    def test_an_event_of_another_history_is_refused(self) -> None:
-        async def story(store: Store) -> None:
-            ours = journal("a", 2)
-            other = next_event(RunCreated(request="other"), run="a", by=ours[0].by, at=ours[0].at)
-            theirs = next_event(ours[1].body, run="a", by=ours[0].by, at=ours[0].at, last=other)
-            await store.append(ours[:1])
-            with pytest.raises(StaleWriter):
-                await store.append([theirs])
-            with pytest.raises(StaleWriter):
-                await store.append([ours[1], ours[1]])
-            with pytest.raises(JournalDamaged, match="altered"):
-                await store.append([ours[1].replace(hash="0" * 64)])
-            assert list(await store.events("a")) == ours[:1]
+    @on_new_store
+    async def test_heads_say_where_every_run_stands(self, store: Store) -> None:
+        done = finished_run("old", result=1)
+        await store.append(done)
+        await store.append(journal("new", 20))
+        heads = {head.run: head for head in await store.heads()}
+        assert list(heads) == ["old", "new"]
+        assert (heads["old"].number, heads["old"].type) == (4, "run_finished")
+        assert heads["new"].at == journal("new", 20)[-1].at
+        assert heads["new"].created == journal("new", 1)[0].at
 
-        self._play(story)
+    @on_new_store
+    async def test_a_follower_is_told_by_another_store(self, store: Store) -> None:
+        other = self.open_store()
+        events = journal("a", 3)
+        try:
+            waiting = [asyncio.ensure_future(store.wait("a", after=n)) for n in (0, 1)]
+            await other.append(events[:1])
+            await waiting[0]
+            assert not waiting[1].done()
+            await other.append(events[1:])
+            await waiting[1]
+            await store.wait("a", after=2)
+            assert list(await store.events("a", after=1)) == events[1:]
+        finally:
+            await other.close()
 
-    def test_a_value_two_rivals_bring_is_kept_whoever_wins(self) -> None:
-        async def story(store: Store) -> None:
-            await store.append(journal("a", 1))
-            lost = store.append(journal("a", 3)[2:], ["same"])
-            won = store.append(journal("b", 1), ["same"])
-            outcomes = await asyncio.gather(lost, won, return_exceptions=True)
-            assert isinstance(outcomes[0], StaleWriter)
-            assert await store.get(content_hash("same")) == "same"
+    @on_new_store
+    async def test_a_follower_is_told_by_its_own_store(self, store: Store) -> None:
+        seen: list[Event] = []
 
-        self._play(story)
+        async def follow() -> None:
+            while len(seen) < 30:
+                await store.wait("a", after=len(seen))
+                seen.extend(await store.events("a", after=len(seen)))
 
-    def test_heads_say_where_every_run_stands(self) -> None:
-        async def story(store: Store) -> None:
-            done = finished_run("old", result=1)
-            await store.append(done)
-            await store.append(journal("new", 20))
-            heads = {head.run: head for head in await store.heads()}
-            assert list(heads) == ["old", "new"]
-            assert (heads["old"].number, heads["old"].type) == (4, "run_finished")
-            assert heads["new"].at == journal("new", 20)[-1].at
-            assert heads["new"].created == journal("new", 1)[0].at
+        following = asyncio.ensure_future(follow())
+        for event in journal("a", 30):
+            await store.append([event])
+        await following
+        assert seen == journal("a", 30)
 
-        self._play(story)
+    @on_new_store
+    async def test_a_follower_goes_home_when_the_store_closes(self, store: Store) -> None:
+        waiting = asyncio.ensure_future(store.wait("a"))
+        given_up = asyncio.ensure_future(store.wait("a"))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await store.runs()
+        await store.close()
+        with pytest.raises(JournalError):
+            await waiting
 
-    def test_a_follower_is_told_by_another_store(self) -> None:
-        async def story(store: Store) -> None:
-            other = self.open_store()
-            events = journal("a", 3)
-            try:
-                waiting = [asyncio.ensure_future(store.wait("a", after=n)) for n in (0, 1)]
-                await other.append(events[:1])
-                await waiting[0]
-                assert not waiting[1].done()
-                await other.append(events[1:])
-                await waiting[1]
-                await store.wait("a", after=2)
-                assert list(await store.events("a", after=1)) == events[1:]
-            finally:
-                await other.close()
-
-        self._play(story)
-
-    def test_a_follower_is_told_by_its_own_store(self) -> None:
-        async def story(store: Store) -> None:
-            seen: list[Event] = []
-
-            async def follow() -> None:
-                while len(seen) < 30:
-                    await store.wait("a", after=len(seen))
-                    seen.extend(await store.events("a", after=len(seen)))
-
-            following = asyncio.ensure_future(follow())
-            for event in journal("a", 30):
-                await store.append([event])
-            await following
-            assert seen == journal("a", 30)
-
-        self._play(story)
-
-    def test_a_follower_goes_home_when_the_store_closes(self) -> None:
-        async def story(store: Store) -> None:
-            waiting = asyncio.ensure_future(store.wait("a"))
-            given_up = asyncio.ensure_future(store.wait("a"))
-            await asyncio.sleep(0)
-            given_up.cancel()
-            await store.runs()
-            await store.close()
-            with pytest.raises(JournalError):
-                await waiting
-
-        self._play(story)
-
-    def test_a_deleted_run_is_gone_and_its_name_is_free(self) -> None:
-        async def story(store: Store) -> None:
-            await store.append(journal("a", 20))
-            await store.append(journal("b", 20))
-            assert await store.delete_run("a")
-            assert not await store.delete_run("a")
-            assert list(await store.runs()) == ["b"]
-            with pytest.raises(StaleWriter):
-                await store.append(journal("a", 21)[20:])
-            await store.append(journal("a", 2))
-            assert list(await store.events("a")) == journal("a", 2)
-            assert list(await store.events("b")) == journal("b", 20)
-
-        self._play(story)
+    @on_new_store
+    async def test_a_deleted_run_is_gone_and_its_name_is_free(self, store: Store) -> None:
+        await store.append(journal("a", 20))
+        await store.append(journal("b", 20))
+        assert await store.delete_run("a")
+        assert not await store.delete_run("a")
+        assert list(await store.runs()) == ["b"]
+        with pytest.raises(StaleWriter):
+            await store.append(journal("a", 21)[20:])
+        await store.append(journal("a", 2))
+        assert list(await store.events("a")) == journal("a", 2)
+        assert list(await store.events("b")) == journal("b", 20)
 
     def test_a_run_is_deleted_only_as_it_was_seen_and_its_tombstone_stays(self) -> None:
         stone: Json = {"run": "a", "callee": "pay"}
@@ -235,26 +218,24 @@ class DurableStoreContract:
         self._play(story)
         self._play(later)
 
-    def test_changes_at_the_same_time_do_not_get_into_each_other(self) -> None:
-        async def story(store: Store) -> None:
-            names = [f"r{number}" for number in range(12)]
-            for name in names:
-                await store.append(journal(name, 3))
-            found = await asyncio.gather(
-                *(store.delete_run(name) for name in names[:6]),
-                store.set_aside(names[6], 2, []),
-                *(store.claim(name, "me") for name in names[7:]),
-                store.prune(START),
-                store.append(journal("new", 2), ["kept"]),
-            )
-            assert found[:7] == [*[True] * 6, 1]
-            assert [getattr(each, "owner", None) for each in found[7:12]] == ["me"] * 5
-            assert list(await store.runs()) == [*names[6:], "new"]
-            claimed = [(name, claim.owner) for name, claim in await store.claims()]
-            assert claimed == sorted((name, "me") for name in names[7:])
-            assert await store.missing() == []
-
-        self._play(story)
+    @on_new_store
+    async def test_changes_at_the_same_time_do_not_get_into_each_other(self, store: Store) -> None:
+        names = [f"r{number}" for number in range(12)]
+        for name in names:
+            await store.append(journal(name, 3))
+        found = await asyncio.gather(
+            *(store.delete_run(name) for name in names[:6]),
+            store.set_aside(names[6], 2, []),
+            *(store.claim(name, "me") for name in names[7:]),
+            store.prune(START),
+            store.append(journal("new", 2), ["kept"]),
+        )
+        assert found[:7] == [*[True] * 6, 1]
+        assert [getattr(each, "owner", None) for each in found[7:12]] == ["me"] * 5
+        assert list(await store.runs()) == [*names[6:], "new"]
+        claimed = [(name, claim.owner) for name, claim in await store.claims()]
+        assert claimed == sorted((name, "me") for name in names[7:])
+        assert await store.missing() == []
 
     def test_retention_takes_old_finished_runs_and_the_values_only_they_used(self) -> None:
         async def write(store: Store) -> None:
@@ -289,36 +270,30 @@ class DurableStoreContract:
         self._play(write)
         self._play(prune, now=START + timedelta(days=30))
 
-    def test_a_closed_store_says_so(self) -> None:
-        async def story(store: Store) -> None:
-            await store.append(journal("a", 1))
-            await store.close()
-            for use in (store.append(journal("a", 2)[1:]), store.events("a"), store.put(1)):
-                with pytest.raises(JournalError, match="closed"):
-                    await use
+    @on_new_store
+    async def test_a_closed_store_says_so(self, store: Store) -> None:
+        await store.append(journal("a", 1))
+        await store.close()
+        for use in (store.append(journal("a", 2)[1:]), store.events("a"), store.put(1)):
+            with pytest.raises(JournalError, match="closed"):
+                await use
 
-        self._play(story)
+    @on_new_store
+    async def test_what_was_asked_for_before_closing_is_kept(self, store: Store) -> None:
+        appends = [asyncio.ensure_future(store.append(journal(f"{n}", 3))) for n in range(9)]
+        await asyncio.sleep(0)
+        await store.close()
+        await asyncio.gather(*appends)
+        again = self.open_store()
+        assert len(await again.runs()) == 9
+        await again.close()
 
-    def test_what_was_asked_for_before_closing_is_kept(self) -> None:
-        async def story(store: Store) -> None:
-            appends = [asyncio.ensure_future(store.append(journal(f"{n}", 3))) for n in range(9)]
-            await asyncio.sleep(0)
-            await store.close()
-            await asyncio.gather(*appends)
-            again = self.open_store()
-            assert len(await again.runs()) == 9
-            await again.close()
-
-        self._play(story)
-
-    @pytest.mark.parametrize("size", [1, 127, 129, 5_000, 200_000])
-    def test_values_of_any_size_come_back(self, size: int) -> None:
-        async def story(store: Store) -> None:
+    @on_new_store
+    async def test_values_of_any_size_come_back(self, store: Store) -> None:
+        for size in (1, 127, 129, 5_000, 200_000):
             text = "".join(chr(0x4E00 + n % 97) for n in range(size))
             digest = await store.put({"text": text})
             assert await store.get(digest) == {"text": text}
-
-        self._play(story)
 
     def _play(self, story: Story, *, now: datetime = START) -> None:
         async def scene() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -10,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.postgres import Server
+from tests.contract.durable_stores import Store
 
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.events import (
@@ -27,19 +26,9 @@ from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 from plansmith_postgres.store import PostgresStore
 
-Store = SqliteStore | PostgresStore
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SYSTEM = Actor(kind="system")
-_numbers = itertools.count(1)
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'store.db'}"
-    server: Server = request.getfixturevalue("postgres_server")
-    return server.new_database(f"together_{next(_numbers)}")
 
 
 def opened(url: str) -> Store:
@@ -49,7 +38,7 @@ def opened(url: str) -> Store:
 
 
 @pytest.fixture
-async def store(url: str) -> AsyncIterator[Store]:
+async def durable(url: str) -> AsyncIterator[Store]:
     made = opened(url)
     yield made
     await made.close()
@@ -63,8 +52,8 @@ def together(length: int, *, last: Event | None = None, at: datetime = START) ->
     return next_events([(body, SYSTEM) for body in bodies], run="a", at=at, last=last)
 
 
-async def test_events_appended_together_are_read_from_any_number_on(store: Store) -> None:
-    events = together(20)
+async def test_events_appended_together_are_read_from_any_number_on(durable: Store) -> None:
+    store, events = durable, together(20)
     later = START + timedelta(seconds=1)
     events += together(3, last=events[-1], at=later)
     events += together(1, last=events[-1])
@@ -78,12 +67,12 @@ async def test_events_appended_together_are_read_from_any_number_on(store: Store
     assert (head.at, head.created) == (EPOCH, START)
 
 
-async def test_an_event_behind_the_end_of_a_run_is_read_with_its_time(store: Store) -> None:
+async def test_an_event_behind_the_end_of_a_run_is_read_with_its_time(durable: Store) -> None:
     bodies: list[AnyBody] = [RunCreated(request="r"), RunFinished(status="done"), RunPaused()]
     events = next_events([(body, SYSTEM) for body in bodies], run="a", at=START)
-    await store.append(events)
+    await durable.append(events)
     for after in range(4):
-        assert list(await store.events("a", after=after)) == events[after:]
+        assert list(await durable.events("a", after=after)) == events[after:]
 
 
 @pytest.mark.parametrize("after", [1, 2, 9, 10, 11])

@@ -2,56 +2,49 @@
 
 from __future__ import annotations
 
-import itertools
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from tests.postgres import Server
+from tests.contract.durable_stores import AnyStore
 
 from plansmith.engine.journal import ManyValuesStore, load_results
 from plansmith.errors import JournalDamaged, JournalError
+from plansmith.engine.values import ManyValuesStore, load_results
+from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.run import Run, StepState, StepStatus
-from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
-from plansmith_postgres.store import PostgresStore
-
-Store = MemoryStore | SqliteStore | PostgresStore
-_numbers = itertools.count(1)
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def opening(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opening]:
-    """Opens the same store again and again, so that nothing is still in its cache."""
-    made = Opening(request, tmp_path)
-    yield made
-    await made.close()
+from plansmith.store.urls import open_store
 
 
 class Opening:
-    """Opens a store, and closes the one opened before."""
+    """Opens a store again and again, so that nothing is still in its cache."""
 
-    def __init__(self, request: pytest.FixtureRequest, folder: Path) -> None:
-        self._last: Store | None = None
-        memory = MemoryStore()
-        self._make: Callable[[], Store] = lambda: memory
-        if request.param == "sqlite":
-            self._make = lambda: SqliteStore(folder / "store.db")
-        if request.param == "postgres":
-            server: Server = request.getfixturevalue("postgres_server")
-            dsn = server.new_database(f"many_{next(_numbers)}")
-            self._make = lambda: PostgresStore(dsn)
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._last: AnyStore | None = None
 
-    async def __call__(self) -> Store:
+    async def __call__(self) -> AnyStore:
         await self.close()
-        self._last = self._make()
-        return self._last
+        made = self._last if self._url == "memory" and self._last else open_store(self._url)
+        assert isinstance(made, AnyStore)
+        self._last = made
+        return made
 
     async def close(self) -> None:
         if self._last is not None:
             await self._last.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+async def opening(
+    request: pytest.FixtureRequest, address: Callable[[str], str]
+) -> AsyncIterator[Opening]:
+    made = Opening(address(request.param))
+    yield made
+    await made.close()
 
 
 async def put_all(opening: Opening, values: list[Json]) -> list[str]:
@@ -125,14 +118,6 @@ async def test_more_values_than_a_query_has_parameters_are_many_values(tmp_path:
     with pytest.raises(JournalDamaged, match=f"no value is stored under {many[1]}"):
         await store.get_many(many)
     await store.close()
-
-
-async def test_a_closed_store_gives_no_many_values(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.db")
-    digest = await store.put("there")
-    await store.close()
-    with pytest.raises(JournalError, match="closed"):
-        await store.get_many([digest])
 
 
 async def test_the_results_of_a_run_are_read_from_stores_without_many_values_too(

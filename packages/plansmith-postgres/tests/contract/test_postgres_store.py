@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 from tests.contract.durable_stores import START, DurableStoreContract
 from tests.postgres import Server
+from tests.waiting import until
 
-from plansmith.errors import Misconfigured
+from plansmith.errors import JournalError, Misconfigured
 from plansmith.testing.contracts import PlanStoreContract
 from plansmith_postgres.connection import Connection
 from plansmith_postgres.store import PostgresStore
-
-# A test leaves a connection open, perhaps a wait that is given up while it connects: to be found.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 _numbers = itertools.count(1)
 
@@ -71,6 +69,27 @@ async def test_a_query_that_is_given_up_half_way_leaves_a_store_that_works(
             await task
         assert list(await store.runs()) == []
     await store.close()
+
+
+async def test_a_store_that_closes_while_a_follower_connects_leaves_no_connection(
+    postgres_server: Server,
+) -> None:
+    name = f"contract_{next(_numbers)}"
+    dsn = postgres_server.new_database(name)
+    await _closed_after(dsn, 1)
+    for turns in range(40):
+        await _closed_after(dsn, turns / 1000)
+    left = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'"
+    await until(lambda: postgres_server.sql(left) == "0")
+
+
+async def _closed_after(dsn: str, seconds: float) -> None:
+    store = PostgresStore(dsn)
+    waiting = asyncio.create_task(store.wait("a"))
+    await asyncio.sleep(seconds)
+    await store.close()
+    with pytest.raises(JournalError):
+        await waiting
 
 
 async def test_stores_that_are_opened_at_the_same_time_make_their_tables_once(

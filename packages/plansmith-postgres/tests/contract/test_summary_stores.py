@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import AsyncIterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.postgres import Server
+from tests.contract.durable_stores import AnyStore
 
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
@@ -19,12 +16,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.summary import ModelUse, RunSummary
 from plansmith.ports import Call, Usage
 from plansmith.store.memory import MemoryStore
-from plansmith.store.sqlite import SqliteStore
 from plansmith.testing.contracts import journal
-from plansmith_postgres.store import PostgresStore
-
-Store = MemoryStore | SqliteStore | PostgresStore
-_numbers = itertools.count(1)
 
 
 @tool(effect="read")
@@ -39,19 +31,7 @@ def note(text: str = "") -> str:
     return text
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    made: Store = MemoryStore()
-    if request.param == "sqlite":
-        made = SqliteStore(tmp_path / "store.db")
-    elif request.param == "postgres":
-        server: Server = request.getfixturevalue("postgres_server")
-        made = PostgresStore(server.new_database(f"summaries_{next(_numbers)}"))
-    yield made
-    await made.close()
-
-
-def smith_on(store: Store) -> Plansmith:
+def smith_on(store: AnyStore) -> Plansmith:
     return Plansmith(tools=[look, note], store=store)
 
 
@@ -71,7 +51,7 @@ async def ids(smith: Plansmith, **asked: Any) -> list[str]:
     return [each.run for each in await smith.runs.lists.newest(**{"limit": 100, **asked})]
 
 
-async def test_runs_are_listed_newest_first_by_status_and_page(store: Store) -> None:
+async def test_runs_are_listed_newest_first_by_status_and_page(store: AnyStore) -> None:
     smith = smith_on(store)
     runs = [await (waiting if n % 3 else done)(smith, f"g{n}") for n in range(9)]
     newest = [run.id for run in reversed(runs)]
@@ -89,7 +69,7 @@ async def test_runs_are_listed_newest_first_by_status_and_page(store: Store) -> 
     assert await smith.runs.lists.status_counts() == {"done": 3, "reviewing": 6}
 
 
-async def test_a_page_of_runs_goes_on_behind_a_run_that_was_removed(store: Store) -> None:
+async def test_a_page_of_runs_goes_on_behind_a_run_that_was_removed(store: AnyStore) -> None:
     if isinstance(store, MemoryStore):
         return  # it removes none
     smith = smith_on(store)
@@ -116,7 +96,9 @@ def day_of(run: Run) -> object:
         ("emoji 🎈 here", "🎈"),
     ],
 )
-async def test_a_text_is_found_in_the_request_of_a_run(store: Store, goal: str, text: str) -> None:
+async def test_a_text_is_found_in_the_request_of_a_run(
+    store: AnyStore, goal: str, text: str
+) -> None:
     smith = smith_on(store)
     await done(smith, "something else")
     found = (await done(smith, goal)).id
@@ -127,7 +109,7 @@ async def test_a_text_is_found_in_the_request_of_a_run(store: Store, goal: str, 
     assert await ids(smith, text="created") == [], "the names of stored fields are no text of a run"
 
 
-async def test_a_summary_comes_back_as_it_was_stored(store: Store) -> None:
+async def test_a_summary_comes_back_as_it_was_stored(store: AnyStore) -> None:
     [first, *_] = events = journal("a", 3)
     told = RunSummary(
         run="a",
@@ -158,7 +140,7 @@ async def test_a_summary_comes_back_as_it_was_stored(store: Store) -> None:
 
 
 async def test_a_run_that_claims_more_tokens_than_a_database_counts_is_done_and_summed_up(
-    store: Store,
+    store: AnyStore,
 ) -> None:
     @tool(effect="read")
     def boast(call: Call) -> str:
@@ -175,7 +157,7 @@ async def test_a_run_that_claims_more_tokens_than_a_database_counts_is_done_and_
     assert day.tokens > 2**50
 
 
-async def test_a_status_that_no_writer_told_is_read_from_the_journal(store: Store) -> None:
+async def test_a_status_that_no_writer_told_is_read_from_the_journal(store: AnyStore) -> None:
     """Whoever appends without a journal tells no status: the store knows that it does not know."""
     smith = smith_on(store)
     over, opened = await done(smith, "over"), await waiting(smith, "open")
@@ -194,7 +176,9 @@ async def test_a_status_that_no_writer_told_is_read_from_the_journal(store: Stor
     assert all(each.summary is not None for each in headlines), "they were stored by the way"
 
 
-async def test_a_summary_of_an_earlier_event_is_not_stored_over_a_later_one(store: Store) -> None:
+async def test_a_summary_of_an_earlier_event_never_replaces_a_later_one(
+    store: AnyStore,
+) -> None:
     smith = smith_on(store)
     run = await waiting(smith, "g")
     [before] = await store.headlines(limit=1)
@@ -205,7 +189,7 @@ async def test_a_summary_of_an_earlier_event_is_not_stored_over_a_later_one(stor
     assert await store.headlines(limit=1) == [after]
 
 
-async def test_the_ids_beside_runs_are_their_neighbours(store: Store) -> None:
+async def test_the_ids_beside_runs_are_their_neighbours(store: AnyStore) -> None:
     for name in ("a1", "a2", "b1", "c"):
         await store.append(journal(name, 1))
     assert {"a1", "b1"} <= set(await store.beside(["a2"])) <= {"a1", "a2", "b1"}

@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.postgres import Server
+from tests.contract.durable_stores import Store
 
 from plansmith.errors import JournalDamaged, StaleWriter
 from plansmith.plan.data import Content, Json, content_hash, content_of
@@ -27,20 +26,21 @@ from plansmith.plan.events import (
 from plansmith.store.sqlite import SqliteStore
 from plansmith_postgres.store import PostgresStore
 
-Store = SqliteStore | PostgresStore
 START = datetime(2026, 1, 1, tzinfo=UTC)
-_numbers = itertools.count(1)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+@pytest.fixture
+def opening(url: str) -> Callable[[], Store]:
     """Opens the same store again and again, each time a month later."""
-    now = (START + timedelta(days=30 * month) for month in itertools.count())
-    if request.param == "sqlite":
-        return lambda: SqliteStore(tmp_path / "store.db", now=partial(lambda at: at, next(now)))
-    server: Server = request.getfixturevalue("postgres_server")
-    dsn = server.new_database(f"inside_{next(_numbers)}")
-    return lambda: PostgresStore(dsn, now=partial(lambda at: at, next(now)))
+    months = itertools.count()
+
+    def opened() -> Store:
+        now = START + timedelta(days=30 * next(months))
+        if url.startswith("sqlite"):
+            return SqliteStore(Path(url.removeprefix("sqlite:///")), now=lambda: now)
+        return PostgresStore(url, now=lambda: now)
+
+    return opened
 
 
 def chained(run: str, *bodies: AnyBody, last: Event | None = None) -> list[Event]:
@@ -81,21 +81,6 @@ async def test_a_value_outlives_its_run_while_another_run_mentions_it(
     with pytest.raises(JournalDamaged, match="no value is stored"):
         await again.get(content_hash({"x": 1}))
     await again.close()
-
-
-async def test_retention_removes_values_together_with_their_run(
-    opening: Callable[[], Store],
-) -> None:
-    first = opening()
-    await first.append(*run_of("a", {"x": 1}, "made"))
-    await first.close()
-    store = opening()
-    pruned = await store.prune(START + timedelta(days=1))
-    assert (pruned.runs, pruned.values) == (1, 2)
-    for value in ({"x": 1}, "made"):
-        with pytest.raises(JournalDamaged, match="no value is stored"):
-            await store.get(content_hash(value))
-    await store.close()
 
 
 async def test_values_of_rows_that_are_set_aside_can_still_be_read(

@@ -1,19 +1,17 @@
-"""Reads agent cards: hash, differences, allowed addresses, and the spec that planners see."""
+"""Reads agent cards: hash, allowed addresses, and the spec that planners see."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any, Final, NoReturn, cast
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import AgentSpec, Skill
-from plansmith.plan.data import Json, content_hash, flaws
+from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.text import safe
 from plansmith_connect.a2a.settings import AgentSettings
 
 Card = dict[str, Json]
@@ -21,20 +19,11 @@ Card = dict[str, Json]
 WELL_KNOWN: Final = "/.well-known/agent-card.json"
 BINDINGS: Final = ("JSONRPC", "HTTP+JSON")
 NAMESPACE: Final = "a2a."
+_SIGN_IN: Final = ("authorizationUrl", "deviceAuthorizationUrl", "openIdConnectUrl")
 _LONGEST: Final = 2000
 _MOST: Final = 50
 _PORTS: Final = {"http": 80, "https": 443}
 _LOOPBACK: Final = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
-
-
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """One address at which an agent can be reached, as its card lists it."""
-
-    url: str
-    binding: str
-    version: str = ""
-    tenant: str = ""
 
 
 def card_url(url: str) -> str:
@@ -62,7 +51,7 @@ def read_card(raw: bytes, place: str) -> Card:
             Sentence("the card at {place} is not usable: {why}", place=place, why=flaw.message)
         )
     card = cast("Card", card)
-    if not isinstance(card.get("name"), str) or not str(card["name"]).strip():
+    if not _text(card.get("name")).strip():
         raise ToolFailed(
             Sentence("the card at {place} has no agent name", place=place),
             hint=Sentence("is this an A2A agent?"),
@@ -82,72 +71,58 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def card_hash(card: Card) -> str:
-    """Hashes the whole raw card; order and spacing of its JSON do not matter."""
-    return content_hash(card)
-
-
-def interfaces(card: Card) -> list[Interface]:
+def _interfaces(card: Card) -> list[dict[str, str]]:
     """Returns the interfaces of a card in its order, also for cards of protocol 0.3."""
-    listed = card.get("supportedInterfaces")
-    if isinstance(listed, list):
-        return [_interface(each, "protocolBinding") for each in _tables(listed)]
-    if not isinstance(card.get("url"), str):
-        return []
-    version = _text(card.get("protocolVersion")) or "0.3.0"
-    first = Interface(str(card["url"]), _text(card.get("preferredTransport")) or "JSONRPC", version)
-    more = [_interface(each, "transport") for each in _tables(card.get("additionalInterfaces"))]
-    return [first, *(Interface(each.url, each.binding, version) for each in more)]
+    listed = _tables(card.get("supportedInterfaces"))
+    if not isinstance(card.get("supportedInterfaces"), list) and isinstance(card.get("url"), str):
+        version = {"protocolVersion": _text(card.get("protocolVersion")) or "0.3.0"}
+        first: Card = {"url": card["url"], "transport": card.get("preferredTransport", "JSONRPC")}
+        others = (first, *_tables(card.get("additionalInterfaces")))
+        listed = [{**each, **version, "protocolBinding": each.get("transport")} for each in others]
+    names = ("url", "protocolBinding", "protocolVersion", "tenant")
+    return [{name: _text(each.get(name)) for name in names} for each in listed[:_MOST]]
 
 
-def _interface(entry: Mapping[str, Json], binding: str) -> Interface:
-    names = ("url", binding, "protocolVersion", "tenant")
-    return Interface(*(_text(entry.get(name)) for name in names))
-
-
-def choose_interface(card: Card, settings: AgentSettings) -> Interface:
+def choose_interface(card: Card, settings: AgentSettings) -> dict[str, str]:
     """Returns the first interface that we support and whose host the settings allow."""
-    offered = [(each, _refusal(each, settings)) for each in interfaces(card)[:_MOST]]
+    offered = [(each, _refusal(each, settings)) for each in _interfaces(card)]
     taken = [each for each, why in offered if not why]
     if taken:
         # Protocol 0.3 cannot look for a lost task, so it comes last whatever the card's order.
-        return min(taken, key=lambda each: each.version.startswith("0."))
+        return min(taken, key=lambda each: each["protocolVersion"].startswith("0."))
     why = joined([why for _, why in offered[:5]]) or Sentence("the card has no address")
     hint = Sentence("add the host to the agent's hosts") if "another host" in why else ""
     raise ToolFailed(Sentence("the agent cannot be used: {why}", why=why), hint=hint)
 
 
-def _refusal(offered: Interface, settings: AgentSettings) -> str:
+def _refusal(offered: dict[str, str], settings: AgentSettings) -> str:
     """Returns why an interface cannot be used, or an empty text."""
-    if offered.binding not in BINDINGS:
+    binding, url = offered["protocolBinding"], offered["url"]
+    if binding not in BINDINGS:
         return (
-            Sentence("{name} is not supported", name=offered.binding)
-            if offered.binding
+            Sentence("{name} is not supported", name=binding)
+            if binding
             else Sentence("an unnamed binding is not supported")
         )
     home = urlsplit(settings.url)
     try:
-        away = urlsplit(offered.url)
-        same = authority(away) == authority(home)
+        away = urlsplit(url)
+        same = _authority(away) == _authority(home)
     except ValueError:
-        return Sentence("'{url}' is not an address", url=offered.url[:200])
+        return Sentence("'{url}' is not an address", url=url[:200])
     if away.scheme not in _PORTS or not away.hostname or away.username:
-        return Sentence("'{url}' is not an address", url=offered.url[:200])
+        return Sentence("'{url}' is not an address", url=url[:200])
     if home.scheme == "https" and away.scheme == "http":
-        return Sentence(
-            "{url} is not encrypted, while the card's own address is", url=offered.url[:200]
-        )
+        return Sentence("{url} is not encrypted, while the card's own address is", url=url[:200])
     named = {host.lower() for host in settings.hosts}
-    if not same and not named & {away.netloc.lower(), (away.hostname or "").lower()}:
+    if not same and not named & {away.netloc.lower(), away.hostname.lower()}:
         return Sentence(
-            "{url} is on another host than the card ({host})",
-            url=offered.url[:200],
-            host=home.netloc,
+            "{url} is on another host than the card ({host})", url=url[:200], host=home.netloc
         )
-    return plain_refusal(offered.url, settings)
+    return plain_refusal(url, settings)
 
 
-def authority(parts: SplitResult) -> tuple[str, int]:
+def _authority(parts: SplitResult) -> tuple[str, int]:
     """Returns host and port of an address; the scheme's default port is filled in."""
     return (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
 
@@ -164,7 +139,15 @@ def plain_refusal(url: str, settings: AgentSettings) -> str:
 
 def agent_spec(name: str, card: Card, settings: AgentSettings) -> AgentSpec:
     """Makes the spec that planners see; clips texts and ignores effects the card claims."""
-    skills = tuple(_skill(each) for each in _tables(card.get("skills"))[:_MOST])
+    skills = tuple(
+        Skill(
+            name=_line(each.get("name")) or _line(each.get("id")) or "unnamed",
+            description=_line(each.get("description")),
+            examples=_lines(each.get("examples")),
+            tags=_lines(each.get("tags")),
+        )
+        for each in _tables(card.get("skills"))[:_MOST]
+    )
     return AgentSpec(
         name=plan_name(name),
         description=_line(card.get("description")) or _line(card.get("name")),
@@ -184,55 +167,13 @@ def plan_name(name: str) -> str:
     return f"{NAMESPACE}{name}"
 
 
-def _skill(entry: Mapping[str, Json]) -> Skill:
-    return Skill(
-        name=_line(entry.get("name")) or _line(entry.get("id")) or "unnamed",
-        description=_line(entry.get("description")),
-        examples=_lines(entry.get("examples")),
-        tags=_lines(entry.get("tags")),
-    )
-
-
-def card_changes(old: Json, new: Json) -> Iterator[str]:
-    """Lists the differences of two cards, one line each, safe for a terminal."""
-    yield from map(safe, _changes(old, new, ""))
-
-
-def _changes(old: Json, new: Json, path: str) -> Iterator[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted({*old, *new}):
-            yield from _side(old, new, key, f"{path}.{key}" if path else key)
-    elif isinstance(old, list) and isinstance(new, list):
-        befores, afters = dict(enumerate(old)), dict(enumerate(new))
-        for index in range(max(len(old), len(new))):
-            yield from _side(befores, afters, index, f"{path}[{index}]")
-    elif content_hash(old) != content_hash(new):
-        yield f"{path}: {_short(old)} -> {_short(new)}"
-
-
-def _side(old: Mapping[Any, Json], new: Mapping[Any, Json], key: Any, path: str) -> Iterator[str]:
-    if key not in new:
-        yield f"- {path}: {_short(old[key])}"
-    elif key not in old:
-        yield f"+ {path}: {_short(new[key])}"
-    else:
-        yield from _changes(old[key], new[key], path)
-
-
-def _short(value: Json) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 300 else f"{text[:300]}… ({len(text)} letters)"
-
-
-def sign_in_links(card: Card) -> Iterable[str]:
-    """Returns the addresses in the card at which a person can sign in."""
-    schemes = card.get("securitySchemes")
-    wanted = ("authorizationUrl", "deviceAuthorizationUrl", "openIdConnectUrl")
-    stack: list[Json] = [schemes if isinstance(schemes, dict) else {}]
+def sign_in_links(card: Card) -> Iterator[str]:
+    """Yields the addresses in the card at which a person can sign in."""
+    stack: list[Json] = [card.get("securitySchemes")]
     while stack:
         node = stack.pop()
         if isinstance(node, dict):
-            yield from (_text(node[name]) for name in wanted if name in node)
+            yield from (_text(node[name]) for name in _SIGN_IN if name in node)
             stack.extend(node.values())
 
 

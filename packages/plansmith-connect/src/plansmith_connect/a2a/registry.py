@@ -2,38 +2,69 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal, Protocol
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
 
 from pydantic import ValidationError
 
-from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision, ToolFailed
+from plansmith.files import replace_file
 from plansmith.plan.capability import AgentSpec, Effect
 from plansmith.plan.data import Flag, Json, Record, content_hash
 from plansmith.plan.limits import broken_rule
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.ports import Agent, Call, Clock
-from plansmith_connect.a2a.agent import A2AAgent, fetch_card
-from plansmith_connect.a2a.book import AgentBook
-from plansmith_connect.a2a.cards import Card, agent_spec, card_changes, choose_interface, plan_name
-from plansmith_connect.a2a.settings import AgentSettings, check_name
-from plansmith_connect.approvals import Approval, Approvals
-
-
-class NamedLookup(Protocol):
-    """Returns the value for a placeholder in an agent's headers; None if there is none."""
-
-    def __call__(self, place: str, agent: str) -> str | None:
-        """Returns the value."""
-        ...
-
+from plansmith.ports import Agent, Call
+from plansmith_connect.a2a.agent import A2AAgent, usable_card
+from plansmith_connect.a2a.cards import Card, agent_spec, plan_name
+from plansmith_connect.a2a.settings import NAME, AgentSettings, check_name
+from plansmith_connect.approvals import Approval, Approvals, changes
 
 Status = Literal["approved", "new", "changed", "away"]
+# What of the settings is no part of an approval: it does not decide where data goes.
+_FREE = ("enabled", "hidden", "passthrough", "limits")
+
+
+class AgentBook:
+    """The agents that a person added by address, one file each; sees others' changes at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def agents(self) -> dict[str, AgentSettings]:
+        found = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
+        return {path.stem: self._read(path) for path in found if NAME.fullmatch(path.stem)}
+
+    def _read(self, path: Path) -> AgentSettings:
+        try:
+            return AgentSettings.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, ValidationError) as error:
+            why = str(error).splitlines()[0]
+            raise Misconfigured(
+                Sentence("{path} cannot be read: {error}", path=path, error=why),
+                hint=Sentence("correct or remove it"),
+            ) from None
+
+    def put(self, name: str, settings: AgentSettings) -> None:
+        """Stores an agent; replaces an older entry of the same name."""
+        path = self._folder / f"{check_name(name)}.json"
+        text = json.dumps(settings.to_json(), indent=2, sort_keys=True, ensure_ascii=False)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            replace_file(path, text + "\n")
+        except OSError as error:
+            raise Misconfigured(
+                Sentence("{path} cannot be written: {error}", path=path, error=error)
+            ) from None
+
+    def remove(self, name: str) -> None:
+        """Removes an agent; does nothing if it is not stored."""
+        (self._folder / f"{check_name(name)}.json").unlink(missing_ok=True)
 
 
 class Choices(Record):
@@ -60,11 +91,13 @@ class Standing:
     card: Card | None = None
     changes: tuple[str, ...] = ()
     why: str = ""
-    approved: Approval | None = None
 
 
 class AgentRegistry:
-    """The agents of the settings and of the book; each needs approval before it can work."""
+    """The agents of the settings and of the book; each needs approval before it can work.
+
+    `lookup` returns the value for a placeholder in the headers of an agent, None if there is none.
+    """
 
     def __init__(
         self,
@@ -72,26 +105,20 @@ class AgentRegistry:
         settings: Mapping[str, AgentSettings],
         book: AgentBook,
         approvals: Approvals,
-        lookup: NamedLookup | None = None,
-        clock: Clock | None = None,
+        lookup: Callable[[str, str], str | None] = lambda place, _: os.environ.get(place),
     ) -> None:
         self._fixed = {check_name(name): each for name, each in settings.items()}
-        self._book = book
-        self._approvals = approvals
-        self._lookup = lookup or _environment
-        self._clock = clock or SystemClock()
+        self._book, self._approvals, self._lookup = book, approvals, lookup
 
     def entries(self) -> dict[str, AgentSettings]:
         """Returns the settings of all agents by name; a name may occur only once."""
         added = self._book.agents()
-        twice = sorted(added.keys() & self._fixed.keys())
-        if twice:
-            why = Sentence(
-                "the agent '{name}' is in the settings and was also added by address", name=twice[0]
-            )
+        for name in sorted(added.keys() & self._fixed.keys()):
             raise Misconfigured(
-                why,
-                hint=Sentence("run plansmith agents remove {name}, or rename one", name=twice[0]),
+                Sentence(
+                    "the agent '{name}' is in the settings and was also added by address", name=name
+                ),
+                hint=Sentence("run plansmith agents remove {name}, or rename one", name=name),
             )
         return added | self._fixed
 
@@ -106,15 +133,22 @@ class AgentRegistry:
             return _Unapproved(name, settings)
         if approved.hash != content_hash(_definition(settings, card)):
             return _Unapproved(name, settings)
-        own = partial(self._lookup, agent=plan_name(name))
-        return A2AAgent(name, card, settings, lookup=own, clock=self._clock)
+        agent = plan_name(name)
+        return A2AAgent(name, card, settings, lookup=lambda place: self._lookup(place, agent))
 
     async def add(self, url: str, *, name: str = "", choices: Choices | None = None) -> Standing:
         """Adds an agent by its address; it can work once its card is approved."""
-        settings = _changed(_settings(url), choices)
-        card = await fetch_card(settings)
-        choose_interface(card, settings)
-        name = check_name(name or _name_of(card))
+        try:
+            settings = _changed(AgentSettings(url=url), choices)
+        except ValidationError as error:
+            why = broken_rule(error.errors()[0])
+            raise Misconfigured(
+                Sentence("'{url}' is not the address of an agent: {why}", url=url, why=why),
+                hint=Sentence("such as https://example.com/agent"),
+            ) from None
+        card = await usable_card(settings)
+        plain = re.sub(r"[^a-z0-9]+", "-", str(card["name"]).lower()).strip("-")
+        name = check_name(name or plain[:40].strip("-") or "agent")
         if name in self.entries():
             hint = Sentence("give this one another name, or remove that one")
             raise Refused(Sentence("there is another agent '{name}'", name=name), hint=hint)
@@ -124,46 +158,37 @@ class AgentRegistry:
     async def look(self, name: str) -> Standing:
         """Fetches the card of an agent and compares it with the approved one."""
         settings = self._entry(name)
-        approved = self._approvals.get(_key(name))
         try:
-            card = await fetch_card(settings)
-            choose_interface(card, settings)
+            card = await usable_card(settings)
         except PlansmithError as error:
-            why = with_hint(error.message, error.hint)
-            return Standing(name, settings, "away", why=why, approved=approved)
+            return Standing(name, settings, "away", why=with_hint(error.message, error.hint))
         now = _definition(settings, card)
-        digest = content_hash(now)
+        digest, approved = content_hash(now), self._approvals.get(_key(name))
         if approved is None:
             return Standing(name, settings, "new", digest, card)
         if approved.hash == digest:
-            return Standing(name, settings, "approved", digest, card, approved=approved)
-        changes = tuple(card_changes(approved.definition, now))
-        return Standing(name, settings, "changed", digest, card, changes, approved=approved)
+            return Standing(name, settings, "approved", digest, card)
+        found = tuple(changes(approved.definition, now))
+        return Standing(name, settings, "changed", digest, card, found)
 
     async def approve(self, name: str, digest: str, *, by: str) -> Standing:
         """Approves the card that was shown; refuses if it has changed since."""
-        standing = await self.look(name)
-        if standing.card is None:
+        now = await self.look(name)
+        if now.card is None:
             raise ToolFailed(
-                Sentence(
-                    "the card of '{name}' cannot be approved: {why}", name=name, why=standing.why
-                )
+                Sentence("the card of '{name}' cannot be approved: {why}", name=name, why=now.why)
             )
-        if not digest or standing.hash != digest:
-            hint = Sentence("look at it again and approve what is there now")
+        if not digest or now.hash != digest:
             raise StaleDecision(
-                Sentence("the card of '{name}' is not the one that was shown", name=name), hint=hint
+                Sentence("the card of '{name}' is not the one that was shown", name=name),
+                hint=Sentence("look at it again and approve what is there now"),
             )
-        definition = _definition(standing.settings, standing.card)
-        now = self._clock.now()
-        approval = Approval(hash=digest, definition=definition, by=by, at=now)
+        definition = _definition(now.settings, now.card)
+        approval = Approval(hash=digest, definition=definition, by=by, at=datetime.now(UTC))
         self._approvals.put(_key(name), approval)
-        return Standing(
-            name, standing.settings, "approved", digest, standing.card, approved=approval
-        )
+        return Standing(name, now.settings, "approved", digest, now.card)
 
     def change(self, name: str, choices: Choices) -> AgentSettings:
-        """Changes the settings of an agent in the book."""
         settings = _changed(self._added(name), choices)
         self._book.put(name, settings)
         return settings
@@ -198,19 +223,13 @@ class _Unapproved:
         self.spec: AgentSpec = agent_spec(name, {}, settings.replace(enabled=False))
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """Raises an error."""
         del task, inputs, call
-        hint = Sentence(
-            "look at it and approve it: plansmith agents approve {name}", name=self._name
-        )
         raise ToolFailed(
-            Sentence("the card of {name} is not approved", name=self.spec.name), hint=hint
+            Sentence("the card of {name} is not approved", name=self.spec.name),
+            hint=Sentence(
+                "look at it and approve it: plansmith agents approve {name}", name=self._name
+            ),
         )
-
-
-def _environment(place: str, agent: str) -> str | None:
-    del agent
-    return os.environ.get(place)
 
 
 def _key(name: str) -> str:
@@ -220,30 +239,9 @@ def _key(name: str) -> str:
 
 def _definition(settings: AgentSettings, card: Card) -> dict[str, Json]:
     """Returns what is approved: the card, and the settings that decide where data goes."""
-    free = {"enabled", "hidden", "passthrough", "limits"}
-    fixed = {key: value for key, value in settings.to_json().items() if key not in free}
+    fixed = {key: value for key, value in settings.to_json().items() if key not in _FREE}
     return {**fixed, "card": card}
 
 
-def _settings(url: str) -> AgentSettings:
-    try:
-        return AgentSettings(url=url)
-    except ValidationError as error:
-        why = broken_rule(error.errors()[0])
-        hint = Sentence("such as https://example.com/agent")
-        raise Misconfigured(
-            Sentence("'{url}' is not the address of an agent: {why}", url=url, why=why), hint=hint
-        ) from None
-
-
 def _changed(settings: AgentSettings, choices: Choices | None) -> AgentSettings:
-    if choices is None:
-        return settings
-    changes = {name: value for name, value in choices if value is not None}
-    return settings.replace(**changes)
-
-
-def _name_of(card: Card) -> str:
-    """Makes a name from the one in the agent's card."""
-    plain = re.sub(r"[^a-z0-9]+", "-", str(card["name"]).lower()).strip("-")
-    return plain[:40].strip("-") or "agent"
+    return settings.replace(**{name: value for name, value in choices or () if value is not None})

@@ -17,7 +17,7 @@ from plansmith.plan.sentence import Sentence
 
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 # A shorter secret could not be taken out of a text without hurting the rest of it.
-SHORTEST: Final = 6
+_SHORTEST: Final = 6
 _PLACE: Final = re.compile(r"\$\{([^{}]+)\}")
 
 # Maps the text between `${` and `}` to its value; None if there is none.
@@ -94,10 +94,10 @@ class AgentSettings(Record):
                 Sentence("the url has to begin with http:// or https:// and name a host")
             )
         if parts.username or parts.password:
+            name = "${NAME}"
             raise ValueError(
                 Sentence(
-                    "a url must not contain a password: use headers with {example}",
-                    example="${NAME}",
+                    "a url must not contain a password: use headers with {example}", example=name
                 )
             )
         return url
@@ -118,22 +118,17 @@ def fill_headers(headers: Mapping[str, str], lookup: Lookup) -> tuple[dict[str, 
     secrets: list[str] = []
 
     def value(found: re.Match[str]) -> str:
-        got = lookup(found[1])
+        got, place = lookup(found[1]), found[0]
         if not got:
             hint = Sentence("set {name}, or take it out of the agent's headers", name=found[1])
-            raise Misconfigured(
-                Sentence("there is no value for {place}", place=found[0]), hint=hint
-            )
+            raise Misconfigured(Sentence("there is no value for {place}", place=place), hint=hint)
         if not (got.isascii() and got.isprintable()):
-            raise Misconfigured(
-                Sentence("the value of {place} cannot be used in a header", place=found[0])
-            )
-        if len(got) < SHORTEST:
-            hint = Sentence("use one of {least} characters or more", least=SHORTEST)
-            raise Misconfigured(
-                Sentence("the value of {place} is too short to be hidden", place=found[0]),
-                hint=hint,
-            )
+            why = Sentence("the value of {place} cannot be used in a header", place=place)
+            raise Misconfigured(why)
+        if len(got) < _SHORTEST:
+            why = Sentence("the value of {place} is too short to be hidden", place=place)
+            hint = Sentence("use one of {least} characters or more", least=_SHORTEST)
+            raise Misconfigured(why, hint=hint)
         secrets.append(got)
         return got
 

@@ -8,17 +8,15 @@ from collections.abc import AsyncIterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, cast
-from urllib.parse import urljoin, urlsplit
 
 import httpx
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.retry_after import retry_after
-from plansmith_connect.a2a.cards import Card, authority, card_url, plain_refusal, read_card
+from plansmith_connect.a2a.cards import Card, card_url, plain_refusal, read_card
 from plansmith_connect.a2a.settings import AgentSettings
 
-_REDIRECTS: Final = 3
 _PASSING: Final = (408, 425, 429)
 # Only without a connection was a request certainly not sent.
 _UNSENT: Final = (
@@ -46,44 +44,38 @@ class Cut(ToolBusy):
 class _Bounded(httpx.AsyncByteStream):
     """A response body that fails when it grows beyond a limit."""
 
-    def __init__(self, stream: httpx.AsyncByteStream, limit: int) -> None:
-        self._stream = stream
-        self._left = self._limit = limit
+    def __init__(self, stream: httpx.AsyncByteStream, most: int) -> None:
+        self._stream, self._most = stream, most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        seen, most = 0, self._most
         async for piece in self._stream:
-            self._left -= len(piece)
-            if self._left < 0:
-                raise TooMuch(
-                    Sentence(
-                        "the agent sent more than {most} bytes in one answer", most=self._limit
-                    )
-                )
+            seen += len(piece)
+            if seen > most:
+                why = Sentence("the agent sent more than {most} bytes in one answer", most=most)
+                raise TooMuch(why)
             yield piece
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-class BoundedTransport(httpx.AsyncBaseTransport):
+class BoundedTransport(httpx.AsyncHTTPTransport):
     """An HTTP transport that limits responses and does not decompress them."""
 
     def __init__(self, *, limit: int, verify: ssl.SSLContext) -> None:
+        super().__init__(verify=verify)
         self._limit = limit
-        self._plain = httpx.AsyncHTTPTransport(verify=verify)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         # A packed answer of a few bytes can unpack to gigabytes, so none is asked for or taken.
         request.headers["Accept-Encoding"] = "identity"
-        response = await self._plain.handle_async_request(request)
+        response = await super().handle_async_request(request)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             raise TooMuch(Sentence("the agent sent a compressed answer, which was not requested"))
         response.stream = _Bounded(cast("httpx.AsyncByteStream", response.stream), self._limit)
         return response
-
-    async def aclose(self) -> None:
-        await self._plain.aclose()
 
 
 def open_http(
@@ -119,107 +111,59 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
 
 
 async def fetch_card(settings: AgentSettings) -> Card:
-    """Fetches the raw card; follows redirects only within its own host."""
+    """Fetches the raw card; follows no redirect, which would lead to another agent."""
     limits, url = settings.limits, card_url(settings.url)
     # No secret goes along: this is asked of addresses that nobody has approved yet.
-    client = open_http(settings, headers={}, limit=limits.card_bytes)
+    client = open_http(settings, headers={"Accept": "application/json"}, limit=limits.card_bytes)
     try:
         async with asyncio.timeout(limits.request_s), client:
-            response = await _get(client, url)
+            response = await client.get(url)
+            response.raise_for_status()
     except TimeoutError:
+        seconds = f"{limits.request_s:g}"
         raise ToolBusy(
             Sentence(
-                "the card at {url} did not arrive within {seconds} s",
-                url=url,
-                seconds=f"{limits.request_s:g}",
+                "the card at {url} did not arrive within {seconds} s", url=url, seconds=seconds
             )
         ) from None
     except httpx.HTTPError as error:
-        raise _card_failure(error, url) from None
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and not kind.endswith("+json"):
-        found = kind or "nothing"
-        raise ToolFailed(
-            Sentence(
-                "the card at {url} has the type {type}, not application/json",
-                url=url,
-                type=found[:80],
-            )
-        )
+        failure = explain(error)
+        raise type(failure)(
+            Sentence("the card at {url} could not be fetched: {why}", url=url, why=failure.message),
+            hint=failure.hint,
+        ) from None
     return read_card(response.content, url)
-
-
-async def _get(client: httpx.AsyncClient, url: str) -> httpx.Response:
-    for _ in range(_REDIRECTS + 1):
-        response = await client.get(url, headers={"Accept": "application/json"})
-        if not response.has_redirect_location:
-            response.raise_for_status()
-            return response
-        url = _next_hop(url, response.headers["location"])
-    raise ToolFailed(
-        Sentence("the card at {url} is redirected more than {most} times", url=url, most=_REDIRECTS)
-    )
-
-
-def _next_hop(url: str, location: str) -> str:
-    there = urljoin(url, location)
-    old, new = urlsplit(url), urlsplit(there)
-    try:
-        same = authority(old) == authority(new) and old.scheme == new.scheme
-    except ValueError:
-        same = False
-    if not same:
-        hint = Sentence("if the agent is there, add it by that address")
-        raise ToolFailed(
-            Sentence("{url} redirects to another address, {there}", url=url, there=there[:200]),
-            hint=hint,
-        )
-    return there
-
-
-def _card_failure(error: httpx.HTTPError, url: str) -> ToolFailed:
-    failure = explain(error)
-    why = Sentence("the card at {url} could not be fetched: {why}", url=url, why=failure.message)
-    return type(failure)(why, hint=failure.hint)
 
 
 def explain(error: httpx.HTTPError) -> ToolFailed:
     """Converts an HTTP error to ours; `NotSent` only if there was no connection."""
     if isinstance(error, httpx.HTTPStatusError):
         return _status(error.response)
+    what = str(error) or type(error).__name__
     if not isinstance(error, _UNSENT):
-        return Cut(
-            Sentence("the connection was lost: {error}", error=str(error) or type(error).__name__)
-        )
-    if _is_about_certificates(error):
-        return Untrusted(
-            Sentence("the connection is not safe: {error}", error=error),
-            hint=Sentence("fix the certificate, or set the agent's ca_file to its issuer"),
-        )
-    return NotSent(Sentence("no connection: {error}", error=str(error) or type(error).__name__))
-
-
-def _is_about_certificates(error: BaseException | None) -> bool:
-    """Whether an error is caused by TLS: a retry would not help."""
-    while error is not None:
-        if isinstance(error, ssl.SSLError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+        return Cut(Sentence("the connection was lost: {error}", error=what))
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        return NotSent(Sentence("no connection: {error}", error=what))
+    return Untrusted(
+        Sentence("the connection is not safe: {error}", error=what),
+        hint=Sentence("fix the certificate, or set the agent's ca_file to its issuer"),
+    )
 
 
 def _status(response: httpx.Response) -> ToolFailed:
-    code = response.status_code
+    code, reason = response.status_code, response.reason_phrase
     message = Sentence(
-        "the agent answered with HTTP {status} {reason}", status=code, reason=response.reason_phrase
+        "the agent answered with HTTP {status} {reason}", status=code, reason=reason
     ).rstrip()
     if response.has_redirect_location:
-        there = response.headers["location"][:200]
         return ToolFailed(
             Sentence(
                 "{message}, a redirect to {there}, which is not followed",
                 message=message,
-                there=there,
+                there=response.headers["location"][:200],
             )
         )
     if code in (401, 403):

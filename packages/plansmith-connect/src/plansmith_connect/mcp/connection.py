@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
+import anyio
+import mcp_types as types
 from mcp import Client
 from mcp.client.subscriptions import listen
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CallToolRequest,
-    CallToolRequestParams,
-    CallToolResult,
-    ElicitRequestParams,
-    ElicitResult,
-    ErrorData,
-    Implementation,
-    InputRequiredResult,
-    PaginatedRequestParams,
-    ToolListChangedNotification,
-)
+from mcp.shared.message import SessionMessage
+from mcp_types.methods import validate_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
@@ -35,11 +27,11 @@ from plansmith.text import clip, safe
 from plansmith_connect.mcp.delivery import DELIVERY, Delivery
 from plansmith_connect.mcp.launch import Target
 from plansmith_connect.mcp.settings import ServerLimits
-from plansmith_connect.mcp.tap import Tap, tapped
-from plansmith_connect.mcp.transports import ServerOutput, copied_transport, web_transport
+from plansmith_connect.mcp.transports import ServerOutput, stdio_transport, web_transport
 
-Ask = Callable[[ElicitRequestParams], Awaitable[ElicitResult | ErrorData]]
-_REPLY: Final[TypeAdapter[Any]] = TypeAdapter(CallToolResult | InputRequiredResult)
+Ask = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult | types.ErrorData]]
+Reply = types.CallToolResult | types.InputRequiredResult
+_REPLY: Final[TypeAdapter[Any]] = TypeAdapter(Reply)
 _MOST_PAGES: Final = 200
 _MOST_NAMED: Final = 5
 _MOST_OUTPUT: Final = 400
@@ -67,13 +59,10 @@ class Connection:
         self._target, self._limits, self._mode = target, limits, mode
         self._ask, self._changed = ask, changed
         self._output = ServerOutput(limits.stderr_bytes)
-        self._tap = Tap(
-            most_requests=limits.requests,
-            most_tools=limits.tools,
-            ended=self._has_ended,
-            version=lambda: self.protocol,
-        )
         self._open, self._stop, self._listing = asyncio.Event(), asyncio.Event(), asyncio.Lock()
+        self._asked_for: set[int | str] = set()
+        self._unanswered: set[int | str] = set()
+        self._page: list[Json] = []
         self._client: Client | None = None
         self._failure: ToolFailed | None = None
         self._loop = asyncio.get_running_loop()
@@ -97,7 +86,6 @@ class Connection:
 
     @property
     def protocol(self) -> str:
-        """The protocol revision in use."""
         return self._client.protocol_version if self._client is not None else ""
 
     async def ready(self) -> None:
@@ -107,7 +95,6 @@ class Connection:
             raise self._failure
 
     async def close(self) -> None:
-        """Closes the connection."""
         self._stop.set()
         if not self._open.is_set():
             self._task.cancel()
@@ -119,21 +106,34 @@ class Connection:
         client = self._used()
         if client.server_capabilities.tools is None:
             return [], [Sentence("it offers no tools")]
-        raw, bad, most = list[Json](), list[Json](), self._limits.tools
+        raw, bad, most = list[Json](), list[str](), self._limits.tools
         cursor: str | None = None
         async with self._listing, asyncio.timeout(self._limits.list_s):
             for _ in range(_MOST_PAGES):
-                params = PaginatedRequestParams(cursor=cursor)
+                params = types.PaginatedRequestParams(cursor=cursor)
                 page = await client.session.list_tools(params=params)
-                readable = {tool.name for tool in page.tools}
-                for each in self._tap.page:
-                    (raw if _name_of(each) in readable else bad).append(each)
+                readable = [tool.name for tool in page.tools]
+                for each in self._page:
+                    name = each.get("name") if isinstance(each, dict) else None
+                    if name in readable:
+                        raw.append(each)
+                    else:
+                        bad.append(clip(repr(name), 80))
                 cursor = page.next_cursor
                 if cursor is None or len(raw) + len(bad) > most:
                     break
         if cursor is not None or len(raw) + len(bad) > most:
             raise ToolFailed(Sentence("it has more than {most} tools, or endless pages", most=most))
-        return raw, _unreadable(bad)
+        if not bad:
+            return raw, []
+        names = ", ".join(bad[:_MOST_NAMED])
+        return raw, [
+            Sentence(
+                "{count} of its tools do not follow the protocol: {names}",
+                count=len(bad),
+                names=names,
+            )
+        ]
 
     async def call(
         self,
@@ -144,29 +144,30 @@ class Connection:
         progress: ProgressFnT,
         responses: dict[str, Any] | None = None,
         state: str | None = None,
-    ) -> CallToolResult | InputRequiredResult:
+    ) -> Reply:
         """Makes one request; cancelling the caller also cancels it at the server."""
         session = self._used().session
         DELIVERY.set(delivery)
         if not self._target.url:  # over HTTP the transport sees whether there is a connection
             delivery.sent = True
-        params = CallToolRequestParams(
+        params = types.CallToolRequestParams(
             name=tool, arguments=arguments, input_responses=responses, request_state=state
         )
         # Not `session.call_tool`: its check of results may take for ever on a hostile pattern.
-        reply: CallToolResult | InputRequiredResult = await session.send_request(
-            CallToolRequest(params=params), _REPLY, progress_callback=progress
+        reply: Reply = await session.send_request(
+            types.CallToolRequest(params=params), _REPLY, progress_callback=progress
         )
         return reply
 
-    def last_words(self) -> str:
+    def reason(self, message: str) -> str:
+        """Returns why something failed; quotes the last output of a server that has ended."""
+        fault = self.fault or self._target.hush(safe(message))
+        return f"{fault}{self._last_words() if self.is_over else ''}"
+
+    def _last_words(self) -> str:
         """Returns the server's last output outside the protocol, for an error message."""
-        text = safe(self._target.hush(self._output.last))
-        return (
-            Sentence("; it said: {text}", text=clip(text[-_MOST_OUTPUT:], _MOST_OUTPUT))
-            if text
-            else ""
-        )
+        text = safe(self._target.hush(self._output.last))[-_MOST_OUTPUT:]
+        return Sentence("; it said: {text}", text=text) if text else ""
 
     def _used(self) -> Client:
         if self._client is None:
@@ -175,39 +176,30 @@ class Connection:
 
     async def _run(self) -> None:
         try:
-            async with asyncio.timeout(self._limits.start_s) as limit, self._connect() as client:
+            client = Client(
+                cast("Any", self._observed()),
+                mode=self._mode,
+                cache=None,
+                client_info=types.Implementation(name="plansmith", version=version("plansmith")),
+                elicitation_callback=self._elicit,
+                message_handler=self._on_message,
+            )
+            async with asyncio.timeout(self._limits.start_s) as limit, client:
                 limit.reschedule(None)
                 self._client = client
                 self._open.set()
                 await self._until_over(client)
         except TimeoutError:
-            late = Sentence(
-                "it did not start within {seconds} s{more}",
-                seconds=f"{self._limits.start_s:g}",
-                more=self.last_words(),
+            seconds, more = f"{self._limits.start_s:g}", self._last_words()
+            self._failure = ToolBusy(
+                Sentence("it did not start within {seconds} s{more}", seconds=seconds, more=more)
             )
-            self._failure = ToolBusy(late)
         except Exception as error:  # noqa: BLE001 - any failure goes to the waiting caller
             self._failure = self._as_failure(error)
         finally:
             self._failure = self._failure or ToolBusy(Sentence("the connection is over"))
             self._stop.set()
             self._open.set()
-
-    def _connect(self) -> Client:
-        transport: AbstractAsyncContextManager[Any] = (
-            web_transport(self._target, limits=self._limits)
-            if self._target.url
-            else copied_transport(self._target, limits=self._limits, output=self._output)
-        )
-        return Client(
-            cast("Any", tapped(transport, self._tap)),
-            mode=self._mode,
-            cache=None,
-            client_info=Implementation(name="plansmith", version=version("plansmith")),
-            elicitation_callback=self._elicit,
-            message_handler=self._on_message,
-        )
 
     async def _until_over(self, client: Client) -> None:
         tools = client.server_capabilities.tools
@@ -232,52 +224,125 @@ class Connection:
             self._changed()
 
     async def _elicit(
-        self, context: object, params: ElicitRequestParams
-    ) -> ElicitResult | ErrorData:
+        self, context: object, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
         del context
         return await self._ask(params)
 
     async def _on_message(self, message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, types.ToolListChangedNotification):
             self._changed()
 
-    def _has_ended(self, why: str) -> None:
+    def _as_failure(self, error: BaseException) -> ToolFailed:
+        if self.fault:
+            return ToolFailed(self.fault)
+        while isinstance(error, BaseExceptionGroup):
+            error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+        if isinstance(error, ToolFailed):
+            return error
+        why = f"{self._target.hush(safe(str(error)))}{self._last_words()}"
+        if isinstance(error, (FileNotFoundError, PermissionError)):
+            return ToolFailed(Sentence("its command cannot be started: {why}", why=why))
+        if isinstance(error, ValidationError):
+            return ToolFailed(Sentence("it does not follow the protocol"))
+        passing = isinstance(error, (MCPError, OSError))
+        return ToolBusy(why) if passing else ToolFailed(f"{type(error).__name__}: {why}")
+
+    # All messages pass here: the client's own models drop unknown fields of definitions.
+
+    @asynccontextmanager
+    async def _observed(self) -> AsyncGenerator[tuple[_Read, _Write]]:
+        transport = (
+            web_transport(self._target, limits=self._limits)
+            if self._target.url
+            else stdio_transport(self._target, limits=self._limits, output=self._output)
+        )
+        async with transport as (read, write):
+            yield _Read(read, self), _Write(write, self)
+
+    def over(self, why: str) -> None:
+        """Ends the connection, since the server ended it or went beyond a limit."""
         self._output.fault = self._output.fault or why
         self._stop.set()
 
-    def _as_failure(self, error: Exception) -> ToolFailed:
-        if self._output.fault:
-            return ToolFailed(self._output.fault)
-        cause = next(_leaves(error))
-        if isinstance(cause, ToolFailed):
-            return cause
-        why = f"{self._target.hush(safe(str(cause)))}{self.last_words()}"
-        if isinstance(cause, (FileNotFoundError, PermissionError)):
-            return ToolFailed(Sentence("its command cannot be started: {why}", why=why))
-        if isinstance(cause, ValidationError):
-            return ToolFailed(Sentence("it does not follow the protocol"))
-        passing = isinstance(cause, (MCPError, OSError))
-        return ToolBusy(why) if passing else ToolFailed(f"{type(cause).__name__}: {why}")
+    def sending(self, message: object) -> None:
+        if isinstance(message, types.JSONRPCRequest) and message.method == "tools/list":
+            self._asked_for.add(message.id)
+
+    def sent(self, message: object) -> None:
+        if (
+            isinstance(message, (types.JSONRPCResponse, types.JSONRPCError))
+            and message.id is not None
+        ):
+            self._unanswered.discard(message.id)
+
+    def received(self, message: object) -> None:
+        if isinstance(message, types.JSONRPCResponse) and message.id in self._asked_for:
+            self._asked_for.discard(message.id)
+            tools = message.result.get("tools")
+            if isinstance(tools, list):
+                # The client gets only what it can read, so that one bad tool hides no other.
+                self._page = cast("list[Json]", tools)[: self._limits.tools + 1]
+                kept = [each for each in self._page if self._is_readable(message.result, each)]
+                message.result["tools"] = kept
+        elif isinstance(message, types.JSONRPCRequest):
+            self._unanswered.add(message.id)
+            most = self._limits.requests
+            if len(self._unanswered) > most:
+                self.over(Sentence("it asked more than {most} things at once", most=most))
+                raise anyio.EndOfStream
+
+    def _is_readable(self, page: dict[str, Any], tool: Json) -> bool:
+        """Whether a page with this one tool follows the protocol."""
+        result = {**page, "tools": [tool]}
+        try:
+            with suppress(KeyError):
+                validate_server_result("tools/list", self.protocol, result)
+            types.ListToolsResult.model_validate(result, by_name=False)
+        except ValidationError:
+            return False
+        return True
 
 
-def _unreadable(bad: list[Json]) -> list[str]:
-    if not bad:
-        return []
-    names = ", ".join(clip(repr(_name_of(each)), 80) for each in bad[:_MOST_NAMED])
-    return [
-        Sentence(
-            "{count} of its tools do not follow the protocol: {names}", count=len(bad), names=names
-        )
-    ]
+class _Stream:
+    """One of the two streams of a connection, observed."""
+
+    def __init__(self, inner: Any, connection: Connection) -> None:
+        self._inner, self._connection = inner, connection
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
-def _name_of(raw: Json) -> Json:
-    return raw.get("name") if isinstance(raw, dict) else None
+class _Read(_Stream):
+    async def receive(self) -> SessionMessage | Exception:
+        try:
+            each: SessionMessage | Exception = await self._inner.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._connection.over("")
+            raise
+        if isinstance(each, SessionMessage):
+            self._connection.received(each.message)
+        return each
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for each in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from _leaves(each)
-    else:
-        yield error
+class _Write(_Stream):
+    async def send(self, item: SessionMessage, /) -> None:
+        self._connection.sending(item.message)
+        await self._inner.send(item)
+        self._connection.sent(item.message)

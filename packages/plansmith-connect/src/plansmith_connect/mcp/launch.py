@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from plansmith.errors import Misconfigured
@@ -86,65 +86,57 @@ def _is_secret(name: str, value: str) -> bool:
     return bool(value) and bool(_SECRET.search(name)) and not _REFERENCE.search(value)
 
 
-def launch_lines(name: str, definition: Mapping[str, Json]) -> Iterator[str]:
-    """Returns a launch as a person reads it before approving, with the exact command."""
+def launch_lines(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a launch as a person reads it before approving, with the exact command."""
     if "url" in definition:
         yield Sentence("MCP server {name}, reached at", name=safe(name))
-        yield f"    {safe(str(definition['url']))}"
+        yield f"    {safe(definition['url'])}"
         yield from _values("mcp.header", definition["headers"])
-        yield from _open_wire(str(definition["url"]))
+        parts = urlsplit(definition["url"])
+        if parts.scheme == "http" and parts.hostname not in _LOCAL:
+            yield Sentence("    The connection is not encrypted.")
     else:
-        command, args = str(definition["command"]), definition["args"]
-        started = [command, *map(str, args if isinstance(args, list) else [])]
         yield Sentence("MCP server {name}, started with the command", name=safe(name))
-        yield f"    {safe(shlex.join(started))}"
-        found, folder = shutil.which(command), str(definition["cwd"])
-        yield (
-            Sentence("    that is {file}", file=safe(found))
-            if found
-            else Sentence("    that is not found on this machine")
-        )
-        yield (
-            Sentence("    in {folder}", folder=safe(folder))
-            if folder
-            else Sentence("    in the folder Plansmith runs in")
-        )
-        if definition["folder"]:
-            yield Sentence(
-                "    in a copy of what you trusted in {folder}:",
-                folder=safe(str(definition["folder"])),
-            )
-            yield from _values("mcp.copied_file", definition["files"])
-        yield from _values("mcp.environment", definition["env"])
-        passed = definition["pass_env"]
-        if isinstance(passed, list) and passed:
-            yield Sentence(
-                "    gets from your environment: {names}",
-                names=[safe(str(each)) for each in passed],
-            )
-        if os.path.basename(command) in _FETCHERS:  # noqa: PTH119 - a command is no path
-            yield Sentence("    It downloads what it starts: give an exact version.")
+        yield from _command_lines(definition)
     yield Sentence(
         "    Its hints about its own tools are believed."
         if definition["trusted"]
         else "    Its hints about its own tools are ignored: every tool counts as a write."
     )
-    tools = definition["tools"]
-    for tool, chosen in tools.items() if isinstance(tools, dict) else ():
+    for tool, chosen in definition["tools"].items():
         yield Sentence("    You say of {tool}: {what}", tool=safe(tool), what=safe(str(chosen)))
 
 
-def _values(code: str, values: Json) -> Iterator[str]:
-    for key, value in values.items() if isinstance(values, dict) else ():
-        secret = _HASHED.fullmatch(str(value))
-        shown = Sentence("(a secret in the file)") if secret else safe(str(value))
+def _command_lines(definition: Mapping[str, Any]) -> Iterator[str]:
+    command, cwd, folder = (definition[key] for key in ("command", "cwd", "folder"))
+    yield f"    {safe(shlex.join([command, *definition['args']]))}"
+    found = shutil.which(command)
+    yield (
+        Sentence("    that is {file}", file=safe(found))
+        if found
+        else Sentence("    that is not found on this machine")
+    )
+    yield (
+        Sentence("    in {folder}", folder=safe(cwd))
+        if cwd
+        else Sentence("    in the folder Plansmith runs in")
+    )
+    if folder:
+        yield Sentence("    in a copy of what you trusted in {folder}:", folder=safe(folder))
+        yield from _values("mcp.copied_file", definition["files"])
+    yield from _values("mcp.environment", definition["env"])
+    if passed := definition["pass_env"]:
+        names = [safe(each) for each in passed]
+        yield Sentence("    gets from your environment: {names}", names=names)
+    if os.path.basename(command) in _FETCHERS:  # noqa: PTH119 - a command is no path
+        yield Sentence("    It downloads what it starts: give an exact version.")
+
+
+def _values(code: str, values: Mapping[str, str]) -> Iterator[str]:
+    for key, value in values.items():
+        secret = _HASHED.fullmatch(value)
+        shown = Sentence("(a secret in the file)") if secret else safe(value)
         yield Sentence(code, name=safe(key), value=shown)
-
-
-def _open_wire(url: str) -> Iterator[str]:
-    parts = urlsplit(url)
-    if parts.scheme == "http" and parts.hostname not in _LOCAL:
-        yield Sentence("    The connection is not encrypted.")
 
 
 def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
@@ -174,16 +166,13 @@ def target(settings: ServerSettings, environment: Mapping[str, str]) -> Target:
 
 
 def _secrets(settings: ServerSettings, environment: Mapping[str, str]) -> Iterator[str]:
-    """Returns the values that must not appear in messages."""
+    """Yields the values that must not appear in messages."""
     texts = (*settings.args, settings.url, *settings.env.values(), *settings.headers.values())
     named = [found[1] for text in texts for found in _REFERENCE.finditer(text)]
-    values = [environment.get(name, "") for name in (*named, *settings.pass_env)]
-    values += [
-        value
-        for name, value in (*settings.env.items(), *settings.headers.items())
-        if _is_secret(name, value)
-    ]
-    yield from {value for value in values if len(value) >= _SHORTEST_SECRET}
+    values = {environment.get(name, "") for name in (*named, *settings.pass_env)}
+    given = (settings.env | settings.headers).items()
+    values |= {value for name, value in given if _is_secret(name, value)}
+    yield from (value for value in values if len(value) >= _SHORTEST_SECRET)
 
 
 def expand(text: str, environment: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -18,7 +18,7 @@ from plansmith_connect.mcp.settings import ServerSettings, ToolSettings
 _ODD_IN_SERVER: Final = re.compile(r"[^A-Za-z0-9_-]|_(?=x[0-9a-f]+[^A-Za-z0-9-])")
 _ODD_IN_TOOL: Final = re.compile(r"[^A-Za-z0-9_.-]|_(?=x[0-9a-f]+[^A-Za-z0-9.-])")
 _MARKED: Final = re.compile(r"_x([0-9a-f]+)_")
-MOST_LETTERS: Final = 200
+_MOST_LETTERS: Final = 200
 _LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef", "$schema")
 _DRAFTS: Final = ("http://json-schema.org/", "https://json-schema.org/")
 
@@ -44,12 +44,11 @@ def _mark(found: re.Match[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    return _MARKED.sub(lambda found: _letter(found[1], found[0]), text)
+    return _MARKED.sub(lambda found: _letter(found[1]) or found[0], text)
 
 
-def _letter(digits: str, marked: str) -> str:
-    number = int(digits, 16)
-    return chr(number) if number <= 0x10FFFF else marked
+def _letter(digits: str) -> str:
+    return chr(number) if (number := int(digits, 16)) <= 0x10FFFF else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,36 +70,49 @@ class Listing:
 
 def read_listing(server: str, settings: ServerSettings, raw: Sequence[Json]) -> Listing:
     """Returns the usable tools of a server; notes the others."""
-    tools, notes = dict[str, Listed](), list[str]()
+    tools: dict[str, Listed] = {}
     counted = Counter(_wire_name(each) for each in raw)
-    for wire, count in counted.items():
-        if count > 1:
-            notes.append(
-                Sentence(
-                    "{server} has {count} tools called '{name}': none of them is used",
-                    server=server,
-                    count=count,
-                    name=wire,
-                )
-            )
+    notes: list[str] = [
+        Sentence(
+            "{server} has {count} tools called '{name}': none of them is used",
+            server=server,
+            count=count,
+            name=name,
+        )
+        for name, count in counted.items()
+        if count > 1
+    ]
     for each in raw:
         wire = _wire_name(each)
         if counted[wire] > 1:
             continue
-        listed = _listed(server, settings, each)
-        if isinstance(listed, Listed):
-            tools[listed.spec.name] = listed
-            notes += _remarks(listed)
-        else:
+        found = _listed(server, settings, each)
+        if isinstance(found, str):
             notes.append(
                 Sentence(
                     "{server}: the tool '{name}' is not used: {why}",
                     server=server,
                     name=wire,
-                    why=listed,
+                    why=found,
                 )
             )
-    notes += _unknown(server, settings, counted)
+            continue
+        name = found.spec.name
+        tools[name] = found
+        if found.definition.get("outputSchema") is not None and found.spec.output_schema is None:
+            notes.append(
+                Sentence(
+                    "{name}: its output schema is not usable, so its results go unchecked",
+                    name=name,
+                )
+            )
+    notes += [
+        Sentence(
+            "{server} has no tool '{name}', which your settings mention", server=server, name=name
+        )
+        for name in settings.tools
+        if name not in counted
+    ]
     return Listing(tools, tuple(notes))
 
 
@@ -111,17 +123,15 @@ def _wire_name(raw: Json) -> str:
 
 def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
     """Returns the tool, or why it cannot be used."""
-    wire = _wire_name(raw)
+    wire, most = _wire_name(raw), settings.limits.definition_bytes
     name = full_name(server, wire)
     if not isinstance(raw, dict) or not wire:
         return Sentence("it has no name")
     if next(flaws(raw), None) is not None:
         return Sentence("its definition cannot be stored as JSON")
-    if len(canonical_json(raw)) > settings.limits.definition_bytes:
-        return Sentence(
-            "its definition is longer than {most} bytes", most=settings.limits.definition_bytes
-        )
-    if len(name) > MOST_LETTERS:
+    if len(canonical_json(raw)) > most:
+        return Sentence("its definition is longer than {most} bytes", most=most)
+    if len(name) > _MOST_LETTERS:
         return Sentence("its name is too long")
     schema, output = raw.get("inputSchema", {"type": "object"}), raw.get("outputSchema")
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
@@ -131,21 +141,17 @@ def _listed(server: str, settings: ServerSettings, raw: Json) -> Listed | str:
     own = settings.tools.get(wire, ToolSettings())
     if not own.enabled:
         return Sentence("your settings have it disabled")
+    checks = output is not None and not leads_outside(output) and compiled(output).validator
     spec = ToolSpec(
         name=name,
-        description=_description(raw),
+        description=str(raw.get("description") or raw.get("title") or ""),
         input_schema=schema,
-        output_schema=output if output is not None and _is_usable(output) else None,
+        output_schema=output if checks else None,
         timeout_s=own.timeout_s or settings.limits.call_s,
         search=own.search,
         **_effects(raw, own, trusted=settings.trusted),
     )
     return Listed(wire, raw, spec)
-
-
-def _description(raw: Mapping[str, Json]) -> str:
-    title, description = raw.get("title"), raw.get("description")
-    return str(description or title or "")
 
 
 def _effects(raw: Mapping[str, Json], own: ToolSettings, *, trusted: bool) -> dict[str, Any]:
@@ -163,29 +169,6 @@ def _effects(raw: Mapping[str, Json], own: ToolSettings, *, trusted: bool) -> di
         "open_world": hints.get("openWorldHint") is not False if open_world is None else open_world,
         "idempotent": hints.get("idempotentHint") is True if idempotent is None else idempotent,
     }
-
-
-def _remarks(listed: Listed) -> Iterator[str]:
-    if listed.definition.get("outputSchema") is not None and listed.spec.output_schema is None:
-        yield Sentence(
-            "{name}: its output schema is not usable, so its results go unchecked",
-            name=listed.spec.name,
-        )
-
-
-def _unknown(server: str, settings: ServerSettings, counted: Mapping[str, int]) -> Iterator[str]:
-    for name in settings.tools:
-        if name not in counted:
-            yield Sentence(
-                "{server} has no tool '{name}', which your settings mention",
-                server=server,
-                name=name,
-            )
-
-
-def _is_usable(schema: dict[str, Json]) -> bool:
-    """Whether results can be checked with a schema; one with outside links cannot be."""
-    return not leads_outside(schema) and compiled(schema).validator is not None
 
 
 def leads_outside(schema: Json) -> bool:

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
-from mcp_types import (
-    INVALID_REQUEST,
-    CallToolResult,
-    ElicitRequest,
-    ElicitRequestParams,
-    ElicitResult,
-    ErrorData,
-    InputRequiredResult,
-)
 from pydantic import ValidationError
 
 from plansmith.check.schemas import compiled
@@ -24,6 +16,7 @@ from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip, safe
+from plansmith_connect.mcp.connection import Reply
 from plansmith_connect.mcp.listing import leads_outside
 
 DECLINE: Final = "decline"
@@ -36,7 +29,7 @@ Asked = dict[str, Any]
 _MOST_STATE: Final = 64 * 1024
 
 
-def asked_of(params: ElicitRequestParams) -> Asked:
+def asked_of(params: types.ElicitRequestParams) -> Asked:
     """Returns a server's question as JSON."""
     return params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
 
@@ -68,44 +61,37 @@ def _schema(asked: Asked) -> dict[str, Any]:
     return cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
 
 
-def elicited(asked: Asked, answer: Json) -> ElicitResult:
+def elicited(asked: Asked, answer: Json) -> types.ElicitResult:
     """Returns the person's answer for the server; adds nothing to it."""
     if answer == DECLINE:
-        return ElicitResult(action="decline")
-    if asked.get("mode") == "url":
-        if answer != DONE:
+        return types.ElicitResult(action="decline")
+    schema, is_page = _schema(asked), asked.get("mode") == "url"
+    if is_page or not schema.get("properties"):
+        word = DONE if is_page else ACCEPT
+        if answer != word:
             raise ToolFailed(
-                Sentence("the answer has to be '{first}' or '{second}'", first=DONE, second=DECLINE)
+                Sentence("the answer has to be '{first}' or '{second}'", first=word, second=DECLINE)
             )
-        return ElicitResult(action="accept")
-    schema = _schema(asked)
-    if not schema.get("properties"):
-        if answer != ACCEPT:
-            raise ToolFailed(
-                Sentence(
-                    "the answer has to be '{first}' or '{second}'", first=ACCEPT, second=DECLINE
-                )
-            )
-        return ElicitResult(action="accept", content={})
+        return types.ElicitResult(action="accept", content=None if is_page else {})
     validator, _ = compiled(schema)
-    if not isinstance(answer, dict) or (validator is not None and not validator.is_valid(answer)):
-        raise ToolFailed(Sentence("the answer does not fit what was asked"))
     try:
-        return ElicitResult.model_validate({"action": "accept", "content": answer})
+        if isinstance(answer, dict) and (validator is None or validator.is_valid(answer)):
+            return types.ElicitResult.model_validate({"action": "accept", "content": answer})
     except ValidationError:
-        raise ToolFailed(Sentence("the answer does not fit what was asked")) from None
+        pass
+    raise ToolFailed(Sentence("the answer does not fit what was asked"))
 
 
 class Question:
     """A question of a server that waits for its answer during a call."""
 
-    def __init__(self, params: ElicitRequestParams) -> None:
+    def __init__(self, params: types.ElicitRequestParams) -> None:
         self.asked = asked_of(params)
-        self.answer: asyncio.Future[ElicitResult | ErrorData] = (
+        self.answer: asyncio.Future[types.ElicitResult | types.ErrorData] = (
             asyncio.get_running_loop().create_future()
         )
 
-    def settle(self, answer: ElicitResult | ErrorData) -> None:
+    def settle(self, answer: types.ElicitResult | types.ErrorData) -> None:
         """Gives the answer, unless no one waits for it."""
         if not self.answer.done():
             self.answer.set_result(answer)
@@ -114,24 +100,29 @@ class Question:
 class Exchange:
     """A running call and the questions it raised (protocols before 2026)."""
 
-    def __init__(self, progress: Callable[[str], None], *, most: int) -> None:
+    def __init__(
+        self,
+        begin: Callable[[Exchange], Coroutine[Any, Any, Reply]],
+        *,
+        progress: Callable[[str], None],
+        most: int,
+    ) -> None:
         self.progress = progress
         self.fault = ""
-        self.task: asyncio.Task[CallToolResult | InputRequiredResult] | None = None
+        self._call = asyncio.ensure_future(begin(self))
         self.expiry: asyncio.Task[None] | None = None
         self.open: list[Question] = []
         self._most, self._asked = most, 0
         self._news = asyncio.Event()
 
-    async def ask(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def ask(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         """Waits for the person's answer; too many questions end the call."""
         self._asked += 1
         if self._asked > self._most:
             self.fault = Sentence(
                 "it asked more than {most} questions in one call", most=self._most
             )
-            if self.task is not None:
-                self.task.cancel()
+            self._call.cancel()
             return refusal(self.fault)
         question = Question(params)
         self.open.append(question)
@@ -139,13 +130,10 @@ class Exchange:
         return await question.answer
 
     def answer(self, answer: Json) -> None:
-        """Answers the oldest open question."""
-        question = self.open[0]
-        result = elicited(question.asked, answer)
-        self.open.pop(0)
+        result = elicited(self.open[0].asked, answer)
+        self.open.pop(0).settle(result)
         if not self.open:
             self._news.clear()
-        question.settle(result)
 
     def go_on(self, progress: Callable[[str], None]) -> None:
         """Reports progress to a new caller; the call no longer expires."""
@@ -153,22 +141,19 @@ class Exchange:
         if self.expiry is not None:
             self.expiry.cancel()
 
-    async def next(self, seconds: float) -> CallToolResult | InputRequiredResult | Question:
+    async def next(self, seconds: float) -> Reply | Question:
         """Returns the result, or a question that must be answered first."""
-        if self.task is None:
-            raise ToolFailed(Sentence("the call was never made"))
         news = asyncio.ensure_future(self._news.wait())
         try:
-            await asyncio.wait(
-                {self.task, news}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
+            either = {self._call, news}
+            await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             news.cancel()
-        if self.task.cancelled():
+        if self._call.cancelled():
             raise ToolFailed(self.fault or Sentence("the call was given up"))
-        if self.task.done():
+        if self._call.done():
             self._refuse_rest()
-            return self.task.result()
+            return self._call.result()
         if not self.open:
             raise TimeoutError
         return self.open[0]
@@ -177,11 +162,11 @@ class Exchange:
         """Cancels the call, also at the server; reports nothing more."""
         self.go_on(lambda _: None)
         self._refuse_rest()
-        if self.task is not None and not self.task.done():
-            self.task.cancel()
-            await asyncio.wait({self.task})
-        if self.task is not None and not self.task.cancelled():
-            self.task.exception()
+        if not self._call.done():
+            self._call.cancel()
+            await asyncio.wait({self._call})
+        if not self._call.cancelled():
+            self._call.exception()
 
     def _refuse_rest(self) -> None:
         for question in self.open:
@@ -189,26 +174,18 @@ class Exchange:
         self.open.clear()
 
 
-def refusal(why: str) -> ErrorData:
+def refusal(why: str) -> types.ErrorData:
     """Returns a refusal to answer: the server learns that no one answered."""
-    return ErrorData(code=INVALID_REQUEST, message=why)
-
-
-class Again(NamedTuple):
-    """What the next try of a call must send."""
-
-    responses: dict[str, Any] | None
-    state: str | None
-    rounds: int
+    return types.ErrorData(code=types.INVALID_REQUEST, message=why)
 
 
 def questions_of(
-    server: str, result: InputRequiredResult, *, rounds: int, most: int
+    server: str, result: types.InputRequiredResult, *, rounds: int, most: int
 ) -> InputNeeded:
     """Makes the first question of a server that needs answers before it works."""
     asked = dict[str, Any]()
     for key, each in (result.input_requests or {}).items():
-        if not isinstance(each, ElicitRequest):
+        if not isinstance(each, types.ElicitRequest):
             raise ToolFailed(
                 Sentence("it asks for {method}, which is not supported here", method=each.method)
             )
@@ -237,8 +214,8 @@ def _ask(
     return need(server, next(iter(asked.values())), state)
 
 
-def take_answer(server: str, state: Json, answer: Json) -> Again:
-    """Adds an answer; raises the next question or returns what to call again with."""
+def take_answer(server: str, state: Json, answer: Json) -> dict[str, Any]:
+    """Adds an answer; raises the next question, or returns what the call is made again with."""
     try:
         held = cast("dict[str, Any]", state)
         left = [key for key in held["asked"] if key not in held["answers"]]
@@ -247,15 +224,14 @@ def take_answer(server: str, state: Json, answer: Json) -> Again:
         answers = {**held["answers"], left[0]: given}
         if len(left) > 1:
             raise need(server, held["asked"][left[1]], {**held, "answers": answers})
-        if held.get("pages"):
-            return _opened(answers, int(held["rounds"]))
-        responses = {key: ElicitResult.model_validate(each) for key, each in answers.items()}
-        return Again(responses, held["state"], int(held["rounds"]))
+        rounds = int(held["rounds"])
+        if not held.get("pages"):
+            responses = {
+                key: types.ElicitResult.model_validate(each) for key, each in answers.items()
+            }
+            return {"responses": responses, "state": held["state"], "rounds": rounds}
     except (KeyError, IndexError, TypeError, ValidationError):
         raise ToolFailed(Sentence("the answer belongs to no open question")) from None
-
-
-def _opened(answers: dict[str, Any], rounds: int) -> Again:
     if any(each["action"] != "accept" for each in answers.values()):
         raise ToolFailed(Sentence("you answered {answer}", answer=DECLINE))
-    return Again(None, None, rounds)
+    return {"rounds": rounds}

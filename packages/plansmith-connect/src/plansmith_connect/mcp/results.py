@@ -7,22 +7,10 @@ import binascii
 import hashlib
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Final, cast
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    HEADER_MISMATCH,
-    PARSE_ERROR,
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    TextResourceContents,
-)
 
 from plansmith.check.schemas import compiled
 from plansmith.errors import ToolBusy, ToolFailed
@@ -53,11 +41,14 @@ def call_failure(error: MCPError, name: str, delivery: Delivery, *, message: str
     if not delivery.sent:
         return ToolBusy(Sentence("{name} was not called: {why}", name=name, why=text))
     why = Sentence("{name} gave no result: {why}", name=name, why=text)
-    if error.code in (CONNECTION_CLOSED, HEADER_MISMATCH) or delivery.status in _PASSING:
+    if (
+        error.code in (types.CONNECTION_CLOSED, types.HEADER_MISMATCH)
+        or delivery.status in _PASSING
+    ):
         return ToolBusy(why, retry_after=delivery.retry_after)
     if delivery.status in _NOT_ALLOWED:
         return ToolFailed(why, hint=Sentence("check the headers of the server"))
-    if error.code == PARSE_ERROR:
+    if error.code == types.PARSE_ERROR:
         return ToolFailed(
             Sentence("{name} was called, and its reply cannot be read: {why}", name=name, why=text)
         )
@@ -65,7 +56,7 @@ def call_failure(error: MCPError, name: str, delivery: Delivery, *, message: str
 
 
 def result_json(
-    result: CallToolResult,
+    result: types.CallToolResult,
     *,
     schema: dict[str, Json] | None,
     binary_bytes: int,
@@ -83,16 +74,13 @@ def result_json(
     has_structured = structured is not None or "structured_content" in result.model_fields_set
     if schema is not None:
         _check(structured, schema, given=has_structured)
-    value: Json
-    parts: list[Json] = [_part(each, binary_bytes) for each in _others(result)]
+    others = [each for each in result.content if not isinstance(each, types.TextContent)]
+    parts: list[Json] = [_part(each, binary_bytes) for each in others]
+    value: Json = {"text": _text(result), "parts": parts} if parts else _text(result)
     if has_structured and (structured is not None or schema is not None):
         if parts:
             note(f"{len(parts)} parts beside the structured result are left out")
         value = structured
-    elif parts:
-        value = {"text": _text(result), "parts": parts}
-    else:
-        value = _text(result)
     flaw = next(flaws(value), None)
     if flaw is not None:
         raise ToolFailed(Sentence("its result cannot be stored as JSON: {why}", why=flaw.message))
@@ -105,34 +93,24 @@ def _check(value: Json, schema: dict[str, Json], *, given: bool) -> None:
     validator, _ = compiled(schema)
     error = next(validator.iter_errors(value), None) if validator is not None else None
     if error is not None:
-        raise ToolFailed(
-            Sentence("its result does not fit its own schema: {why}", why=clip(safe(error.message)))
-        )
+        why = clip(safe(error.message))
+        raise ToolFailed(Sentence("its result does not fit its own schema: {why}", why=why))
 
 
-def _text(result: CallToolResult) -> str:
-    return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
-
-
-def _others(result: CallToolResult) -> list[Any]:
-    return [each for each in result.content if not isinstance(each, TextContent)]
+def _text(result: types.CallToolResult) -> str:
+    return "\n".join(each.text for each in result.content if isinstance(each, types.TextContent))
 
 
 def _part(part: object, most: int) -> Json:
     match part:
-        case ImageContent() | AudioContent():
+        case types.ImageContent() | types.AudioContent():
             return {"kind": part.type, **_binary(part.data, part.mime_type, most)}
-        case ResourceLink():
-            return _known(
-                kind="link",
-                uri=part.uri,
-                name=part.name,
-                mime_type=part.mime_type,
-                description=part.description,
-            )
-        case EmbeddedResource(resource=TextResourceContents() as held):
+        case types.ResourceLink():
+            names = ("uri", "name", "mime_type", "description")
+            return _known(kind="link", **{name: getattr(part, name) for name in names})
+        case types.EmbeddedResource(resource=types.TextResourceContents() as held):
             return _known(kind="resource", uri=held.uri, mime_type=held.mime_type, text=held.text)
-        case EmbeddedResource(resource=BlobResourceContents() as blob):
+        case types.EmbeddedResource(resource=types.BlobResourceContents() as blob):
             binary = _binary(blob.blob, blob.mime_type or "", most)
             return {"kind": "resource", "uri": blob.uri, **binary}
         case _:

@@ -10,24 +10,17 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
+import mcp_types as types
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    URL_ELICITATION_REQUIRED,
-    CallToolResult,
-    ElicitRequestParams,
-    ElicitResult,
-    ErrorData,
-    InputRequiredResult,
-)
 from pydantic import ValidationError
 
-from plansmith.errors import InputNeeded, PlansmithError, ToolBusy, ToolFailed, failure_of_call
+from plansmith.errors import PlansmithError, ToolBusy, ToolFailed, failure_of_call
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call
 from plansmith.text import clip, safe
-from plansmith_connect.mcp.connection import Connection
+from plansmith_connect.mcp.connection import Connection, Reply
 from plansmith_connect.mcp.delivery import Delivery
 from plansmith_connect.mcp.launch import Target
 from plansmith_connect.mcp.listing import Listed, Listing, read_listing
@@ -74,16 +67,13 @@ class McpServer:
         self._failure: tuple[float, ToolFailed] | None = None
         self._exchanges: dict[Exchange, None] = {}
         self._parked: dict[str, Exchange] = {}
-        self._expiring: set[asyncio.Task[None]] = set()
 
     @property
     def is_running(self) -> bool:
-        """Whether the server is connected."""
         return self._connection is not None and not self._connection.is_over
 
     @property
     def protocol(self) -> str:
-        """The protocol revision in use."""
         return self._connection.protocol if self._connection is not None else ""
 
     async def close(self) -> None:
@@ -104,22 +94,18 @@ class McpServer:
             if time.monotonic() - since < self._limits.retry_s:
                 raise failure
         try:
-            listing = await self._current(await self._connected())
+            connection = await self._connected()
+            listing, age = self._listing, time.monotonic() - self._listed_at
+            if listing is None or age > self._limits.fresh_s:
+                before = self._changes
+                listing = await self._read(connection)
+                # What changed while it was read is read again next time.
+                if self._changes == before:
+                    self._listing, self._listed_at = listing, time.monotonic()
         except ToolFailed as failure:
             self._failure = (time.monotonic(), failure)
             raise
         self._failure = None
-        return listing
-
-    async def _current(self, connection: Connection) -> Listing:
-        held, age = self._listing, time.monotonic() - self._listed_at
-        if held is not None and age <= self._limits.fresh_s:
-            return held
-        before = self._changes
-        listing = await self._read(connection)
-        # What changed while it was read is read again next time.
-        if self._changes == before:
-            self._listing, self._listed_at = listing, time.monotonic()
         return listing
 
     async def _connected(self) -> Connection:
@@ -147,34 +133,30 @@ class McpServer:
         self._changes += 1
 
     async def _read(self, connection: Connection) -> Listing:
+        name = safe(self.name)
         try:
             raw, notes = await connection.tools()
         except TimeoutError:
-            late = Sentence(
-                "{name} did not list its tools within {seconds} s",
-                name=safe(self.name),
-                seconds=f"{self._limits.list_s:g}",
-            )
-            raise ToolBusy(late) from None
+            seconds = f"{self._limits.list_s:g}"
+            raise ToolBusy(
+                Sentence(
+                    "{name} did not list its tools within {seconds} s", name=name, seconds=seconds
+                )
+            ) from None
         except ValidationError:
             raise ToolFailed(
-                Sentence("the tool list of {name} is not readable", name=safe(self.name))
+                Sentence("the tool list of {name} is not readable", name=name)
             ) from None
         except ToolFailed as failure:
-            raise type(failure)(f"{safe(self.name)}: {failure.message}") from None
+            raise type(failure)(f"{name}: {failure.message}") from None
         except MCPError as error:
-            why = self._reason(connection, error.message)
+            why = connection.reason(error.message)
             raise ToolBusy(
-                Sentence("{name} did not list its tools: {why}", name=safe(self.name), why=why)
+                Sentence("{name} did not list its tools: {why}", name=name, why=why)
             ) from None
         listing = read_listing(self.name, self._settings, raw)
         own_notes = (f"{self.name}: {note}" for note in notes)
         return Listing(listing.tools, (*own_notes, *listing.notes))
-
-    def _reason(self, connection: Connection, message: str) -> str:
-        """Returns why a call failed; quotes the last output of a server that has ended."""
-        fault = connection.fault or self._target.hush(safe(message))
-        return f"{fault}{connection.last_words() if connection.is_over else ''}"
 
     async def call(
         self, listed: Listed, arguments: Mapping[str, Json], call: Call, delivery: Delivery
@@ -183,80 +165,69 @@ class McpServer:
 
         Only a call that was not sent was certainly not made: `delivery` tells.
         """
-        name = listed.spec.name
+        name, request = listed.spec.name, Request(listed, dict(arguments), call, delivery)
         try:
-            return await self._made(listed, arguments, call, delivery)
+            if call.reply is None:
+                return await self._begin(request)
+            state, answer = call.reply.state, call.reply.answer
+            if isinstance(state, dict) and "token" in state:
+                return await self._continue(request, str(state["token"]), answer)
+            return await self._begin(replace(request, **take_answer(self.name, state, answer)))
         except ToolFailed as failure:
             known = name in failure.message
             message = failure.message if known else f"{name}: {failure.message}"
             raise failure_of_call(failure, sent=delivery.sent, message=message) from None
 
-    async def _made(
-        self, listed: Listed, arguments: Mapping[str, Json], call: Call, delivery: Delivery
-    ) -> Json:
-        request = Request(listed, dict(arguments), call, delivery)
-        if call.reply is None:
-            return await self._begin(request)
-        state, answer = call.reply.state, call.reply.answer
-        if isinstance(state, dict) and "token" in state:
-            return await self._continue(request, str(state["token"]), answer)
-        responses, kept, rounds = take_answer(self.name, state, answer)
-        return await self._begin(replace(request, responses=responses, state=kept, rounds=rounds))
-
-    async def _turn(self) -> None:
-        """Waits until a call may be made by the limit of calls a second."""
+    async def _begin(self, request: Request) -> Json:
         if self._limits.calls_per_second is not None:
             now = time.monotonic()
             start, self._next_turn = self._next_turn, max(now, self._next_turn)
             self._next_turn += 1 / self._limits.calls_per_second
             await asyncio.sleep(start - now)
-
-    async def _begin(self, request: Request) -> Json:
-        await self._turn()
         connection = await self._connected()
-        exchange = Exchange(request.call.progress, most=self._limits.questions)
-        exchange.task = asyncio.ensure_future(
-            connection.call(
+        exchange = Exchange(
+            lambda exchange: connection.call(
                 request.listed.wire,
                 request.arguments,
                 delivery=request.delivery,
                 progress=self._progress_reporter(exchange),
                 responses=request.responses,
                 state=request.state,
-            )
+            ),
+            progress=request.call.progress,
+            most=self._limits.questions,
         )
         self._exchanges[exchange] = None
         return await self._finish(request, exchange, connection)
 
     async def _finish(self, request: Request, exchange: Exchange, connection: Connection) -> Json:
         outcome = await self._next(request, exchange, connection)
-        match outcome:
-            case Question():
-                raise await self._question(outcome, exchange)
-            case InputRequiredResult():
-                return await self._handle_question(request, outcome)
-            case CallToolResult():
-                return self._result(request, outcome)
-
-    async def _question(self, question: Question, exchange: Exchange) -> InputNeeded:
-        """Returns the question to the person; one that cannot be put to them ends the call."""
-        token = secrets.token_hex(16)
+        if isinstance(outcome, Question):
+            token = secrets.token_hex(16)
+            try:
+                asked = need(self.name, outcome.asked, {"token": token})
+            except ToolFailed:  # it cannot be put to the person
+                await self._drop(exchange)
+                raise
+            self._parked[token] = exchange
+            exchange.expiry = asyncio.ensure_future(self._expire(token))
+            raise asked
+        if isinstance(outcome, types.InputRequiredResult):
+            return await self._asked_again(request, outcome)
+        schema, note = request.listed.spec.output_schema, request.call.progress
+        most = self._limits.binary_bytes
         try:
-            asked = need(self.name, question.asked, {"token": token})
-        except ToolFailed:
-            await self._drop(exchange)
-            raise
-        self._keep_waiting(token, exchange)
-        return asked
+            return result_json(outcome, schema=schema, binary_bytes=most, note=note)
+        except ToolFailed as failure:
+            raise ToolFailed(self._target.hush(failure.message)) from None
 
     async def _next(
         self, request: Request, exchange: Exchange, connection: Connection
-    ) -> CallToolResult | InputRequiredResult | Question:
+    ) -> Reply | Question:
         spec, seconds = request.listed.spec, request.listed.spec.timeout_s or self._limits.call_s
-        over = True
+        outcome: Reply | Question | None = None
         try:
             outcome = await exchange.next(seconds)
-            over = not isinstance(outcome, Question)
         except TimeoutError:
             why = Sentence("no answer from its server for {seconds} s", seconds=f"{seconds:g}")
             raise ToolBusy(
@@ -271,7 +242,7 @@ class McpServer:
         except MCPError as error:
             raise await self._failed(request, connection, error) from None
         finally:
-            if over:
+            if not isinstance(outcome, Question):
                 await self._drop(exchange)
             if exchange.fault:
                 # One who does not stop asking would go on in the next call.
@@ -282,49 +253,41 @@ class McpServer:
         self._exchanges.pop(exchange, None)
         await exchange.drop()
 
-    def _result(self, request: Request, result: CallToolResult) -> Json:
-        try:
-            return result_json(
-                result,
-                schema=request.listed.spec.output_schema,
-                binary_bytes=self._limits.binary_bytes,
-                note=request.call.progress,
-            )
-        except ToolFailed as failure:
-            raise ToolFailed(self._target.hush(failure.message)) from None
-
     async def _failed(
         self, request: Request, connection: Connection, error: MCPError
     ) -> PlansmithError:
-        if error.code == URL_ELICITATION_REQUIRED:
-            rounds, most = request.rounds + 1, self._limits.questions
-            if rounds > most:
-                return ToolFailed(Sentence("it asked more than {most} times", most=most))
-            return pages_of(self.name, error, rounds=rounds, most=most)
+        if error.code == types.URL_ELICITATION_REQUIRED:
+            return pages_of(
+                self.name, error, rounds=self._rounds(request), most=self._limits.questions
+            )
         if request.delivery.status == HTTPStatus.NOT_FOUND:  # the server has ended our session
             await connection.close()
         self._forget_listing()
-        failure = call_failure(
-            error,
-            request.listed.spec.name,
-            request.delivery,
-            message=self._reason(connection, str(error)),
-        )
+        message = connection.reason(str(error))
+        failure = call_failure(error, request.listed.spec.name, request.delivery, message=message)
         # A server that went beyond a limit would do so again.
         return ToolFailed(failure.message, hint=failure.hint) if connection.fault else failure
 
+    async def _asked_again(self, request: Request, result: types.InputRequiredResult) -> Json:
+        """Handles a question of a server of 2026: raises it, or retries a little later."""
+        rounds, most = self._rounds(request), self._limits.questions
+        if result.input_requests:
+            raise questions_of(self.name, result, rounds=rounds, most=most)
+        await asyncio.sleep(_STATE_WAIT_S)
+        again = replace(request, state=result.request_state, responses=None, rounds=rounds)
+        return await self._begin(again)
+
+    def _rounds(self, request: Request) -> int:
+        most = self._limits.questions
+        if request.rounds >= most:
+            raise ToolFailed(Sentence("it asked more than {most} times", most=most))
+        return request.rounds + 1
+
     # Servers before 2026 wait for the answer in the middle of the call: it stays in memory.
 
-    async def _ask(self, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def _ask(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         free = [each for each in self._exchanges if not each.open] or [*self._exchanges]
         return await free[0].ask(params) if free else refusal("no call is being made")
-
-    def _keep_waiting(self, token: str, exchange: Exchange) -> None:
-        self._parked[token] = exchange
-        expiry = asyncio.ensure_future(self._expire(token))
-        self._expiring.add(expiry)
-        expiry.add_done_callback(self._expiring.discard)
-        exchange.expiry = expiry
 
     async def _expire(self, token: str) -> None:
         await asyncio.sleep(self._limits.answer_s)
@@ -334,8 +297,7 @@ class McpServer:
             await self._drop(exchange)
 
     async def _continue(self, request: Request, token: str, answer: Json) -> Json:
-        exchange = self._parked.get(token)
-        connection = self._connection
+        exchange, connection = self._parked.get(token), self._connection
         if exchange is None or connection is None or connection.is_over:
             self._parked.pop(token, None)
             gone = "its server no longer waits for the answer"
@@ -347,17 +309,6 @@ class McpServer:
         del self._parked[token]
         exchange.go_on(request.call.progress)
         return await self._finish(request, exchange, connection)
-
-    async def _handle_question(self, request: Request, result: InputRequiredResult) -> Json:
-        """Handles a question of a server of 2026: raises it, or retries a little later."""
-        rounds, most = request.rounds + 1, self._limits.questions
-        if rounds > most:
-            raise ToolFailed(Sentence("it asked more than {most} times", most=most))
-        if result.input_requests:
-            raise questions_of(self.name, result, rounds=rounds, most=most)
-        await asyncio.sleep(_STATE_WAIT_S)
-        again = replace(request, state=result.request_state, responses=None, rounds=rounds)
-        return await self._begin(again)
 
     def _progress_reporter(self, exchange: Exchange) -> ProgressFnT:
         count = 0

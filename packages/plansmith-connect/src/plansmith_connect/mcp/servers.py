@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
-import json
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from plansmith.errors import (
     Misconfigured,
@@ -26,7 +25,7 @@ from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.ports import Call
 from plansmith.text import safe
-from plansmith_connect.approvals import Approval, Approvals
+from plansmith_connect.approvals import Approval, Approvals, changes, definition_lines
 from plansmith_connect.mcp.delivery import Delivery
 from plansmith_connect.mcp.launch import launch_definition, launch_lines, target
 from plansmith_connect.mcp.listing import Listed, Listing, effect_words, server_name, wire_names
@@ -35,7 +34,7 @@ from plansmith_connect.mcp.settings import ServerSettings
 if TYPE_CHECKING:
     from plansmith_connect.mcp.server import McpServer
 
-_MOST_REMEMBERED: Final = 1000
+Kind = Literal["server", "tool"]
 State = Literal["unapproved", "stopped", "running", "failed", "disabled"]
 
 
@@ -44,63 +43,11 @@ class Pending:
     """Something that waits for approval: a server's start, or one of its tools."""
 
     name: str
-    kind: Literal["server", "tool"]
+    kind: Kind
     hash: str
     text: str
     definition: Mapping[str, Json]
     changed: bool = False
-
-
-def pinned_hash(definition: Mapping[str, Json]) -> str:
-    """Returns the hash that an approval names."""
-    return content_hash(dict(definition))
-
-
-def is_approved(definition: Mapping[str, Json], approval: Approval | None) -> bool:
-    """Whether exactly this definition was approved."""
-    return approval is not None and approval.hash == pinned_hash(definition)
-
-
-def pending(
-    name: str,
-    kind: Literal["server", "tool"],
-    definition: Mapping[str, Json],
-    lines: Iterator[str],
-    approval: Approval | None,
-) -> Pending | None:
-    """Returns what waits for approval; None if it is approved."""
-    if is_approved(definition, approval):
-        return None
-    shown = [*lines]
-    if approval is not None:
-        shown += [Sentence("    It changed since {by} approved it:", by=safe(approval.by))]
-        shown += [f"      {line}" for line in changes(approval.definition, definition)]
-    text = joined(shown, "text.lines")
-    return Pending(name, kind, pinned_hash(definition), text, definition, approval is not None)
-
-
-def changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
-    """Returns the lines that differ between two definitions."""
-    compared = difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=0)
-    for number, line in enumerate(compared):
-        if number >= 2 and not line.startswith("@@"):
-            yield safe(line)
-
-
-def _lines(definition: Mapping[str, Json]) -> list[str]:
-    return json.dumps(definition, indent=2, sort_keys=True, ensure_ascii=False).split("\n")
-
-
-def tool_lines(name: str, definition: Mapping[str, Json], effect: str) -> Iterator[str]:
-    """Returns a tool as a person reads it before approving: its whole definition."""
-    yield Sentence("tool {name}, which counts as: {effect}", name=safe(name), effect=effect)
-    if not definition.get("description"):
-        yield Sentence("    (no description)")
-    for line in str(definition.get("description") or "").splitlines():
-        yield f"    {safe(line)}"
-    rest = {key: value for key, value in definition.items() if key != "description"}
-    for line in _lines(rest):
-        yield f"    {safe(line)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +74,15 @@ class McpServers:
         approvals: Approvals,
         environment: Mapping[str, str] | None = None,
         tell: Callable[[str], None] = lambda _: None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._settings = dict(servers)
         self._approvals = approvals
         self._environment = os.environ if environment is None else environment
-        self._report, self._now = tell, now
+        self._tell = tell
         self._servers: dict[str, McpServer] = {}
         self._listings: dict[str, Listing] = {}
         self._failures: dict[str, str] = {}
-        self._reported: set[str] = set()
+        self._told: deque[str] = deque(maxlen=1000)
 
     async def __aenter__(self) -> Self:
         return self
@@ -152,22 +98,18 @@ class McpServers:
         """Returns the approved tools of all approved servers; skips servers that fail."""
         names = [name for name in self._enabled() if self._may_start(name)]
         found = await asyncio.gather(*(self._listing(name) for name in names))
+        approved: list[ToolSpec] = []
         for name, listing in zip(names, found, strict=True):
-            waiting = [each.name for each in self._tools_pending(listing)]
+            waiting = [each.name for each in self._pending_tools(listing)]
+            approved += [each.spec for key, each in listing.tools.items() if key not in waiting]
             if waiting:
-                self._report_once(
+                shown = safe(name)
+                self._tell_once(
                     Sentence(
-                        "tools of {name} wait for your approval: {names}",
-                        name=safe(name),
-                        names=[*waiting],
+                        "tools of {name} wait for your approval: {names}", name=shown, names=waiting
                     )
                 )
-        return [
-            each.spec
-            for listing in found
-            for name, each in listing.tools.items()
-            if is_approved(each.definition, self._approvals.get(name))
-        ]
+        return approved
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
         """Calls a tool if it and its server are unchanged since their approval."""
@@ -184,16 +126,16 @@ class McpServers:
         server, _ = wire_names(tool)
         if server not in self._enabled():
             raise ToolFailed(Sentence("unknown.tool", name=tool))
-        if not self._is_launch_approved(server):
-            raise self._blocked(server_name(server))
+        if waiting := self._pending_start(server):
+            raise _blocked(waiting)
         running = self._server(server)
         listing = await running.listing(again=True)
         self._note(server, listing)
         listed = listing.tools.get(tool)
         if listed is None:
             raise ToolFailed(Sentence("unknown.tool", name=tool))
-        if not is_approved(listed.definition, self._approvals.get(tool)):
-            raise self._blocked(tool)
+        if waiting := self._pending_tool(tool, listed):
+            raise _blocked(waiting)
         return running, listed
 
     async def pending(self) -> list[Pending]:
@@ -203,11 +145,11 @@ class McpServers:
 
     async def _pending_of(self, name: str) -> list[Pending]:
         try:
-            start = self._launch_pending(name)
+            start = self._pending_start(name)
         except Misconfigured as failure:
             self._fail(name, failure)
             return []
-        return [start] if start else [*self._tools_pending(await self._listing(name))]
+        return [start] if start else [*self._pending_tools(await self._listing(name))]
 
     def approve(self, name: str, digest: str, *, by: str) -> None:
         """Approves a server's start or a tool; the hash must be that of what was shown."""
@@ -220,12 +162,12 @@ class McpServers:
                 hint=Sentence("see what is pending"),
             )
         if waiting.hash != digest:
-            hint = Sentence("look at it again and approve what is there now")
             raise StaleDecision(
-                Sentence("{name} has changed since it was shown", name=name), hint=hint
+                Sentence("{name} has changed since it was shown", name=name),
+                hint=Sentence("look at it again and approve what is there now"),
             )
         definition = dict(waiting.definition)
-        approval = Approval(hash=digest, definition=definition, by=by, at=self._now())
+        approval = Approval(hash=digest, definition=definition, by=by, at=datetime.now(UTC))
         self._approvals.put(name, approval)
 
     def revoke(self, name: str) -> None:
@@ -236,17 +178,14 @@ class McpServers:
 
     def leave_out(self, tool: str) -> None:
         """Tells the person that a tool is not used, since another one has its name."""
-        server, name = wire_names(tool)
+        server, name = map(safe, wire_names(tool))
         why = Sentence(
             "there is another tool '{tool}'; give the server another name in your settings",
             tool=tool,
         )
-        self._report_once(
+        self._tell_once(
             Sentence(
-                "{server}: the tool '{name}' is not used: {why}",
-                server=safe(server),
-                name=safe(name),
-                why=why,
+                "{server}: the tool '{name}' is not used: {why}", server=server, name=name, why=why
             )
         )
 
@@ -262,7 +201,7 @@ class McpServers:
         if name in self._failures:
             return ServerStatus(name, "failed", self._failures[name], tools)
         try:
-            if not self._is_launch_approved(name):
+            if self._pending_start(name):
                 return ServerStatus(name, "unapproved")
         except Misconfigured as failure:
             return ServerStatus(name, "failed", failure.message)
@@ -275,10 +214,9 @@ class McpServers:
 
     def _server(self, name: str) -> McpServer:
         if name not in self._servers:
-            made = _load().McpServer(
-                name, self._settings[name], target(self._settings[name], self._environment)
-            )
-            self._servers[name] = made
+            settings = self._settings[name]
+            place = target(settings, self._environment)
+            self._servers[name] = _library().McpServer(name, settings, place)
         return self._servers[name]
 
     async def _listing(self, name: str) -> Listing:
@@ -291,21 +229,20 @@ class McpServers:
         return listing
 
     def _may_start(self, name: str) -> bool:
-        """Whether a server is approved and its settings are complete; reports what is not."""
+        """Whether a server is approved and its settings are complete; tells what is not."""
         try:
-            if self._is_launch_approved(name):
-                return True
+            waits = self._pending_start(name)
         except Misconfigured as failure:
             self._fail(name, failure)
             return False
-        self._report_once(
-            Sentence("the MCP server {name} waits for your approval", name=safe(name))
-        )
-        return False
+        if waits:
+            waiting = Sentence("the MCP server {name} waits for your approval", name=safe(name))
+            self._tell_once(waiting)
+        return not waits
 
     def _fail(self, name: str, failure: PlansmithError) -> None:
         self._failures[name] = failure.message
-        self._report_once(
+        self._tell_once(
             Sentence("the MCP server {name} is not usable now: {why}", name=safe(name), why=failure)
         )
 
@@ -313,58 +250,76 @@ class McpServers:
         self._failures.pop(name, None)
         self._listings[name] = listing
         for note in listing.notes:
-            self._report_once(safe(note))
+            self._tell_once(safe(note))
 
-    def _report_once(self, text: str) -> None:
-        if text in self._reported:
-            return
-        if len(self._reported) >= _MOST_REMEMBERED:
-            self._reported.clear()
-        self._reported.add(text)
-        self._report(text)
-
-    def _is_launch_approved(self, name: str) -> bool:
-        definition = launch_definition(self._settings[name], self._environment)
-        return is_approved(definition, self._approvals.get(server_name(name)))
-
-    def _launch_pending(self, name: str) -> Pending | None:
-        definition = launch_definition(self._settings[name], self._environment)
-        known = server_name(name)
-        lines = launch_lines(name, definition)
-        return pending(known, "server", definition, lines, self._approvals.get(known))
-
-    def _tools_pending(self, listing: Listing) -> Iterator[Pending]:
-        for name, each in listing.tools.items():
-            waiting = self._tool_pending(name, each)
-            if waiting is not None:
-                yield waiting
-
-    def _tool_pending(self, name: str, listed: Listed) -> Pending | None:
-        lines = tool_lines(name, listed.definition, effect_words(listed.spec))
-        return pending(name, "tool", listed.definition, lines, self._approvals.get(name))
+    def _tell_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.append(text)
+            self._tell(text)
 
     def _waiting(self, name: str) -> Pending | None:
         server, _ = wire_names(name)
         if server not in self._settings:
             return None
         if "." not in name:
-            return self._launch_pending(server)
-        listing = self._listings.get(server, Listing({}))
-        listed = listing.tools.get(name)
-        return self._tool_pending(name, listed) if listed is not None else None
+            return self._pending_start(server)
+        listed = self._listings.get(server, Listing({})).tools.get(name)
+        return self._pending_tool(name, listed) if listed is not None else None
 
-    def _blocked(self, name: str) -> ToolFailed:
-        changed = self._approvals.get(name) is not None
-        why = Sentence(
-            "{name} changed since it was approved" if changed else "{name} has not been approved",
-            name=name,
-        )
-        return ToolFailed(
-            why, hint=Sentence("see and approve it: plansmith tools approve {name}", name=name)
+    def _pending_start(self, name: str) -> Pending | None:
+        definition = launch_definition(self._settings[name], self._environment)
+        return self._pending(
+            server_name(name), "server", definition, launch_lines(name, definition)
         )
 
+    def _pending_tools(self, listing: Listing) -> list[Pending]:
+        found = (self._pending_tool(name, each) for name, each in listing.tools.items())
+        return [each for each in found if each is not None]
 
-def _load() -> Any:
+    def _pending_tool(self, name: str, listed: Listed) -> Pending | None:
+        return self._pending(name, "tool", listed.definition, _tool_lines(name, listed))
+
+    def _pending(
+        self, name: str, kind: Kind, definition: Mapping[str, Json], lines: Iterator[str]
+    ) -> Pending | None:
+        """Returns what waits for approval; None if exactly this definition was approved."""
+        digest, approval = content_hash(dict(definition)), self._approvals.get(name)
+        if approval is None:
+            return Pending(name, kind, digest, joined([*lines], "text.lines"), definition)
+        if approval.hash == digest:
+            return None
+        told = Sentence("    It changed since {by} approved it:", by=safe(approval.by))
+        diff = [f"      {line}" for line in changes(approval.definition, definition)]
+        text = joined([*lines, told, *diff], "text.lines")
+        return Pending(name, kind, digest, text, definition, changed=True)
+
+
+def _tool_lines(name: str, listed: Listed) -> Iterator[str]:
+    """Yields a tool as a person reads it before approving: its whole definition."""
+    effect = effect_words(listed.spec)
+    yield Sentence("tool {name}, which counts as: {effect}", name=safe(name), effect=effect)
+    definition = dict(listed.definition)
+    description = str(definition.pop("description", "") or "")
+    if not description:
+        yield Sentence("    (no description)")
+    for line in (*description.splitlines(), *definition_lines(definition)):
+        yield f"    {safe(line)}"
+
+
+def _blocked(waiting: Pending) -> ToolFailed:
+    name = waiting.name
+    why = Sentence(
+        "{name} changed since it was approved"
+        if waiting.changed
+        else "{name} has not been approved",
+        name=name,
+    )
+    return ToolFailed(
+        why, hint=Sentence("see and approve it: plansmith tools approve {name}", name=name)
+    )
+
+
+def _library() -> Any:
     """Imports the part that needs the MCP library, when the first server is used."""
     try:
         return import_module("plansmith_connect.mcp.server")

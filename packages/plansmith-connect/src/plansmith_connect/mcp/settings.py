@@ -180,7 +180,7 @@ def all_servers(settings: McpSettings) -> Found:
     """Returns the servers of the settings and of their files; names must be unique."""
     servers, notes = dict(settings.servers), list[str]()
     for path in settings.files:
-        found = read_servers(path.expanduser())
+        found = parse_servers(None, path.expanduser())
         twice = sorted(set(found.servers) & set(servers))
         if twice:
             hint = Sentence("rename one of the two")
@@ -193,22 +193,11 @@ def all_servers(settings: McpSettings) -> Found:
     return Found(servers, tuple(notes))
 
 
-def read_servers(path: Path) -> Found:
-    """Reads the servers of one file; notes and ignores unknown settings."""
+def parse_servers(data: bytes | None, path: Path) -> Found:
+    """Reads the servers of a file, or of its content; notes and ignores unknown settings."""
     try:
-        return parse_servers(path.read_bytes(), path)
-    except OSError as error:
-        raise Misconfigured(
-            Sentence("{path} cannot be read: {error}", path=path, error=error),
-            hint=Sentence("correct or remove it"),
-        ) from None
-
-
-def parse_servers(data: bytes, path: Path) -> Found:
-    """Returns the servers of a parsed file."""
-    try:
-        value = json.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+        value = json.loads((path.read_bytes() if data is None else data).decode("utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
         raise Misconfigured(
             Sentence("{path} cannot be read: {error}", path=path, error=error),
             hint=Sentence("correct or remove it"),

@@ -8,9 +8,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, cast
@@ -52,113 +51,81 @@ class ServerOutput:
         self.fault = ""
 
     def hear(self, data: bytes) -> None:
-        """Keeps the end of the output."""
         self._tail += data
         del self._tail[: max(0, len(self._tail) - self._most)]
 
     @property
     def last(self) -> str:
-        """Returns the last output as text."""
         return self._tail.decode(errors="replace").strip()
-
-
-class TooLong(Exception):
-    """A message is longer than the limit."""
-
-
-class Lines:
-    """Splits bytes into lines; refuses lines longer than a limit."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._held = bytearray()
-
-    def add(self, data: bytes) -> Iterator[bytes]:
-        """Returns the lines that are now complete."""
-        searched = len(self._held)
-        self._held += data
-        while (end := self._held.find(b"\n", searched)) >= 0:
-            line = bytes(self._held[:end])
-            del self._held[: end + 1]
-            searched = 0
-            if len(line) > self._most:
-                raise TooLong
-            yield line
-        if len(self._held) > self._most:
-            raise TooLong
 
 
 @asynccontextmanager
 async def stdio_transport(
     target: Target, *, limits: ServerLimits, output: ServerOutput
 ) -> AsyncGenerator[Streams]:
-    """Starts the command in its own process group, and ends the group in any case."""
-    process = await asyncio.create_subprocess_exec(
-        target.command,
-        *target.args,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=dict(target.env or {}),
-        cwd=target.cwd,
-        start_new_session=True,
-    )
+    """Starts the command in its own process group, and ends the group in any case.
+
+    A command of a folder starts in a copy of the files that were trusted.
+    """
     to_session, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, from_session = anyio.create_memory_object_stream[SessionMessage](0)
-    try:
+    with ExitStack() as stack:
+        for stream in (to_session, read, write, from_session):
+            stack.callback(stream.close)
+        cwd = target.cwd
+        if target.folder:
+            copying = trusted_copy(Path(target.folder), target.files or {})
+            cwd = f"{await asyncio.to_thread(stack.enter_context, copying)}/{cwd or '.'}"
+        process = await asyncio.create_subprocess_exec(
+            target.command,
+            *target.args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(target.env or {}),
+            cwd=cwd,
+            start_new_session=True,
+        )
         async with anyio.create_task_group() as group:
-            group.start_soon(_read_messages, process, to_session, limits, output)
-            group.start_soon(_write_messages, process, from_session)
-            group.start_soon(_read_stderr, process, output)
+            group.start_soon(_read_messages, process.stdout, to_session, limits, output)
+            group.start_soon(_write_messages, process.stdin, from_session)
+            group.start_soon(_read_stderr, process.stderr, output)
             try:
                 yield read, write
             finally:
                 with anyio.CancelScope(shield=True):
                     await end(process, limits.stop_s)
                 group.cancel_scope.cancel()
-    finally:
-        for stream in (to_session, read, write, from_session):
-            stream.close()
-
-
-@asynccontextmanager
-async def copied_transport(
-    target: Target, *, limits: ServerLimits, output: ServerOutput
-) -> AsyncGenerator[Streams]:
-    """Starts the command in a copy of the files that were trusted, if it is a folder's."""
-    with ExitStack() as stack:
-        if target.folder:
-            copying = trusted_copy(Path(target.folder), target.files or {})
-            place = await asyncio.to_thread(stack.enter_context, copying)
-            target = replace(target, cwd=f"{place}/{target.cwd or '.'}")
-        async with stdio_transport(target, limits=limits, output=output) as streams:
-            yield streams
 
 
 async def _read_messages(
-    process: asyncio.subprocess.Process,
-    session: Incoming,
-    limits: ServerLimits,
-    server_output: ServerOutput,
+    stdout: Any, session: Incoming, limits: ServerLimits, output: ServerOutput
 ) -> None:
     """Passes on every message of the server until its output ends."""
-    output = process.stdout
-    lines = Lines(limits.message_bytes)
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with session:
-            while output is not None and (data := await output.read(_CHUNK)):
-                try:
-                    for line in lines.add(data):
-                        message = parse_line(line)
-                        if message is not None:
-                            await session.send(message)
-                        else:
-                            server_output.hear(line[:_CHUNK] + b"\n")
-                except TooLong:
-                    server_output.fault = (
-                        f"it sent a message of more than {limits.message_bytes:,} bytes"
-                    )
-                    return
+            while line := await _line(stdout, limits, output):
+                message = parse_line(line)
+                if message is not None:
+                    await session.send(message)
+                else:
+                    output.hear(line[:_CHUNK])
+
+
+async def _line(stdout: Any, limits: ServerLimits, output: ServerOutput) -> bytes:
+    """Reads a line of any length up to the limit; empty at the end of the output."""
+    line = b""
+    while not line.endswith(b"\n"):
+        try:
+            line += await stdout.readuntil(b"\n")
+        except asyncio.LimitOverrunError as longer:
+            line += await stdout.readexactly(longer.consumed)
+        except asyncio.IncompleteReadError:
+            return b""
+        if len(line) > limits.message_bytes:
+            output.fault = f"it sent a message of more than {limits.message_bytes:,} bytes"
+            return b""
+    return line
 
 
 def parse_line(line: bytes) -> SessionMessage | None:
@@ -173,20 +140,17 @@ def parse_line(line: bytes) -> SessionMessage | None:
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
 
 
-async def _write_messages(
-    process: asyncio.subprocess.Process, session: MemoryObjectReceiveStream[SessionMessage]
-) -> None:
+async def _write_messages(stdin: Any, session: MemoryObjectReceiveStream[SessionMessage]) -> None:
     # A server that is gone is noticed where it is listened to.
     with suppress(OSError):
         async for each in session:
             text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
-            if process.stdin is not None:
-                process.stdin.write(text.encode() + b"\n")
-                await process.stdin.drain()
+            stdin.write(text.encode() + b"\n")
+            await stdin.drain()
 
 
-async def _read_stderr(process: asyncio.subprocess.Process, output: ServerOutput) -> None:
-    while process.stderr is not None and (data := await process.stderr.read(_CHUNK)):
+async def _read_stderr(stderr: Any, output: ServerOutput) -> None:
+    while data := await stderr.read(_CHUNK):
         output.hear(data)
 
 
@@ -227,8 +191,7 @@ class _Bounded(httpx2.AsyncByteStream):
     """A response body that may not be longer than a limit."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
-        self._inner = inner
-        self._most = most
+        self._inner, self._most = inner, most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = 0
@@ -275,7 +238,7 @@ class BoundedClient(httpx2.AsyncClient):
             response.stream = _Bounded(stream, self._most)
         if _is_plain_failure(request, response.status_code, kind):
             await response.aclose()
-            text = f"HTTP {response.status_code} {_phrase(response.status_code)}".strip()
+            text = f"HTTP {response.status_code} {response.reason_phrase}".strip()
             return _failure(request, text, status=response.status_code)
         return response
 
@@ -288,13 +251,6 @@ def _is_plain_failure(request: httpx2.Request, status: int, kind: str) -> bool:
         and status != HTTPStatus.NOT_FOUND
         and not kind.startswith("application/json")
     )
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
 
 
 def _failure(

@@ -46,7 +46,6 @@ class Replayed:
         return self.same == self.events
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the outcome as JSON."""
         return {
             "run": self.run,
             "identical": self.identical,
@@ -62,9 +61,7 @@ class HasRuns(Protocol):
     """A Plansmith, or anything else with a `RunService`."""
 
     @property
-    def runs(self) -> RunService:
-        """Returns the service for runs."""
-        ...
+    def runs(self) -> RunService: ...
 
 
 async def replay(run_id: str, smith: HasRuns) -> Replayed:
@@ -112,7 +109,6 @@ class _Player:
                 return
 
     async def stop(self) -> None:
-        """Stops all tasks of the replay."""
         self._tape.forget_calls()
         await self._again.close()
         for task in self._tasks:
@@ -120,7 +116,6 @@ class _Player:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _settle(self) -> None:
-        """Waits until every task waits for the tape."""
         seen, quiet = -1, 0
         while quiet < _QUIET:
             await asyncio.sleep(0)
@@ -128,7 +123,6 @@ class _Player:
             seen = self._tape.activity
 
     def _make_next_happen(self, event: e.Event) -> None:
-        """Does what makes the next event happen."""
         body = event.body
         name = getattr(body, "step", None)
         if event.number == 1:
@@ -166,13 +160,13 @@ class _Player:
 
     async def _begin(self, event: e.Event) -> None:
         """Creates the run as recorded: with a plan, or with a request that is planned."""
-        assert isinstance(event.body, e.RunCreated)  # noqa: S101 - `fold` accepts no other
+        given: dict[str, Any] = {name: getattr(event.body, name) for name in _CREATED}
         second = self._tape.events[1].body if len(self._tape.events) > 1 else None
         if isinstance(second, e.PlanProposed):
             kept = [b for b in self._bodies(2) if isinstance(b, e.StepReused)]
             asked = [b for b in self._bodies(2) if isinstance(b, e.ReviewAsked)]
             await self._again.create(
-                **_fields(event.body),
+                **given,
                 plan=second.plan,
                 by=event.by,
                 kept=kept,
@@ -180,7 +174,7 @@ class _Player:
                 reviewed=asked if second.origin == "rerun" else None,
             )
             return
-        journal = await self._again.create(**_fields(event.body), by=event.by)
+        journal = await self._again.create(**given, by=event.by)
         await self._again.planning.plan(journal)
 
     def _bodies(self, start: int) -> Iterator[e.AnyBody]:
@@ -218,22 +212,12 @@ class _Player:
                 edits = again.editing
                 await (edits.undo if goes_back else edits.redo)(run, by=by)
             case e.PlanProposed(plan=plan):
-                await again.editing.edit(run, plan, by=by, why=self._values_changed(event))
+                await again.editing.edit(run, plan, by=by)
             case e.QuestionAnswered(question=question):
                 answer = self._given(event.number, event.body)
                 await again.planned(await again.answer(run, question, answer, by=by))
             case _:
                 await self._control(event)
-
-    def _values_changed(self, event: e.Event) -> str:
-        """Returns why a review was asked for at an edit: for values that a person changed.
-
-        Journals of now have such values in the answer, not in a plan.
-        """
-        asked = [body for body in self._bodies(event.number) if isinstance(body, e.ReviewAsked)]
-        reasons = [reason for body in asked for reason in body.reasons]
-        found = (each for each in reasons if getattr(each, "key", "") == "review.values_changed")
-        return next(found, "")
 
     def _given(self, number: int, body: e.QuestionAnswered) -> Json:
         """Returns an answer as it was given: consent may also name the files that were seen."""
@@ -339,7 +323,7 @@ class _Player:
                 progress.append(body)
             elif not isinstance(body, _ENDS):
                 break
-            elif body.step in self._tape.calls and self._ends_call(body):
+            elif body.step in self._tape.calls and outcome_of(body, self._tape, body.step):
                 ends.append(event)
             elif body.step is None or not _ends_without_call(states, body.step):
                 break
@@ -351,10 +335,6 @@ class _Player:
             pending.call.progress(body.text)
         elif pending is not None and isinstance(body, e.StepAdvised):
             pending.call.advise(body.advice, body.reason)
-
-    def _ends_call(self, body: e.AnyBody) -> bool:
-        step = getattr(body, "step", "")
-        return outcome_of(body, self._tape, step) is not None
 
     def _end(self, event: e.Event) -> None:
         step = str(getattr(event.body, "step", ""))
@@ -376,10 +356,6 @@ class _Player:
             if isinstance(event.body, e.StepStarted) and event.body.step in self._tape.sleepers:
                 waking.append(event.body.step)
         return waking
-
-
-def _fields(created: e.RunCreated) -> dict[str, Any]:
-    return {name: getattr(created, name) for name in _CREATED}
 
 
 def _ends_without_call(states: Mapping[str, StepState], name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, nullcontext
 from dataclasses import asdict
 from decimal import Decimal
@@ -94,7 +94,7 @@ class RecordedModel:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lines = [_read_line(path, number, text) for number, text in _lines(path)]
+        self._lines = list(_read(path))
         self._used = [False] * len(self._lines)
 
     @property
@@ -147,20 +147,15 @@ def _failure_from_json(value: dict[str, Any]) -> ModelFailed:
     return kind(value["message"], hint=value["hint"])
 
 
-def _lines(path: Path) -> list[tuple[int, str]]:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-
-
-def _read_line(path: Path, number: int, text: str) -> dict[str, Any]:
-    try:
-        line = json.loads(text)
-        return {"model": line["model"], "request": line["request"], "deltas": line["deltas"]} | (
-            {"failure": line["failure"]} if "failure" in line else {}
-        )
-    except (ValueError, KeyError, TypeError):
-        message = f"line {number} of {path.name} is not a recorded call"
-        raise ScriptMismatch(message, hint="remove the line, or record it again") from None
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            line = json.loads(text) if text.strip() else None
+            if line is not None:
+                yield {each: line[each] for each in ("model", "request", "deltas")} | line
+        except (ValueError, KeyError, TypeError):
+            message = f"line {number} of {path.name} is not a recorded call"
+            raise ScriptMismatch(message, hint="remove the line, or record it again") from None
 
 
 def _request(prompt: Prompt) -> dict[str, Json]:

@@ -22,7 +22,7 @@ from plansmith.plan.planning import Decision, OnStep, Planned, PlanningFigures, 
 from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import RunOptions
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import Planner, Usage
+from plansmith.ports import Planner, PlanStore, Usage
 from plansmith.replay.tape import Tape, TapeCallees, TapeClock, TapeStore, earlier_results
 from plansmith.runs.intake import PlanIntake
 from plansmith.runs.journals import Journals
@@ -35,7 +35,7 @@ def taped_runs(tape: Tape, runs: RunService, callees: Callees) -> RunService:
     """Returns a `RunService` that replays a tape, with the settings of another one."""
     bodies = [event.body for event in tape.events]
     planned = any(isinstance(each, e.Triaged | e.ReplanStarted) for each in bodies)
-    store, clock = TapeStore(tape), TapeClock(tape)
+    store, clock = cast("PlanStore", TapeStore(tape)), TapeClock(tape)
     journals = Journals(store=store, clock=clock, ids=lambda: tape.events[0].run)
     intake = TapedIntake(tape, runs.intake, callees, store=store, clock=clock)
     planner = _NoPlanner() if planned else None
@@ -58,7 +58,7 @@ class TapedIntake(PlanIntake):
         intake: PlanIntake,
         callees: Callees,
         *,
-        store: TapeStore,
+        store: PlanStore,
         clock: TapeClock,
     ) -> None:
         super().__init__(
@@ -74,11 +74,9 @@ class TapedIntake(PlanIntake):
         self._taped = TapeCallees(clock, callees.tools, callees.specs, callees.agents, tape=tape)
 
     async def callees(self) -> Callees:
-        """Returns what can be called, with recorded outcomes."""
         return self._taped
 
     def agents(self) -> list[AgentSpec]:
-        """Returns the cards of all agents."""
         return self._cards
 
     async def load_templates(self) -> Mapping[str, Template]:
@@ -109,7 +107,7 @@ class TapedIntake(PlanIntake):
         **entries: Any,
     ) -> None:
         """Writes a plan into the run; a schedule's approval comes from the tape."""
-        if journal.run.plan is None and _is_scheduled(self._tape):
+        if journal.run.plan is None and journal.run.origin.kind == "schedule":
             entries["reviewed"] = recorded_review(self._tape)
         found = next_plan(self._tape)
         if found is not None:  # the tools' effects may have changed since
@@ -135,7 +133,6 @@ class TapedPlanning(RunPlanning):
     async def make(
         self, request: PlanRequest, *, on_step: OnStep | None = None, results: bool = True
     ) -> Planned:
-        """Returns the outcome of planning from the tape."""
         del request, on_step, results
         made = recorded_planning(self._tape)
         return replace(made, read_results=_has_read(self._tape))
@@ -163,71 +160,57 @@ class _NoPlanner:
     name = "on tape"
 
     async def make(self, *_: object, **__: object) -> Planned:
-        """Never called."""
         raise Refused(Sentence("a replay calls no model"))
-
-
-def _is_scheduled(tape: Tape) -> bool:
-    body = tape.events[0].body
-    return isinstance(body, e.RunCreated) and body.origin.kind == "schedule"
 
 
 def recorded_review(tape: Tape) -> list[Entry]:
     """Returns the recorded approval or review request of the next plan."""
-    rest = list(dropwhile(lambda each: not _proposes(each), tape.events[tape.position :]))
+    following = tape.events[tape.position :]
+    rest = [*dropwhile(lambda each: not isinstance(each.body, e.PlanProposed), following)]
     kinds = (e.PlanApproved, e.RunStarted, e.ReviewAsked)
     found = takewhile(lambda each: isinstance(each.body, kinds), rest[1:])
     return [(each.body, each.by) for each in found if each.at == rest[0].at]
 
 
-def _proposes(event: e.Event) -> bool:
-    return isinstance(event.body, e.PlanProposed)
-
-
 def recorded_planning(tape: Tape) -> Planned:
     """Returns the outcome of planning that the next events record."""
     bodies = [event.body for event in tape.events[tape.position : tape.position + 4]]
-    proposed = next((body for body in bodies if isinstance(body, e.PlanProposed)), None)
     triaged = next((body for body in bodies if isinstance(body, e.Triaged)), None)
-    decision = Decision(triaged.decision) if triaged else Decision.PLAN
-    reason = triaged.reason if triaged else ""
-    if proposed is not None:
-        return Planned(
-            decision,
-            reason=reason,
-            plan=proposed.plan,
-            problems=proposed.problems,
-            picks=proposed.picks,
-            origin=proposed.origin,
-            metrics=proposed.metrics or PlanningFigures(),
-            exchanges=_exchanges(tape, proposed.record),
-        )
-    failed = next((body for body in bodies if isinstance(body, PlanningFailed)), None)
-    if failed is not None:
-        return _failed(failed, reason, tape)
-    asked = next((body.text for body in bodies if isinstance(body, e.QuestionAsked)), "")
-    made = next((body.result for body in bodies if isinstance(body, e.ReportMade)), "")
-    answer = str(tape.values[made]) if triaged and made else asked
-    usage = _usage(triaged.tokens, triaged.cost) if triaged and triaged.tokens else Usage()
-    return Planned(
-        decision,
-        reason=reason,
-        answer=answer,
-        metrics=PlanningFigures().spent(usage),
-        exchanges=_exchanges(tape, triaged.record if triaged else ""),
+    made = Planned(
+        Decision(triaged.decision) if triaged else Decision.PLAN,
+        reason=triaged.reason if triaged else "",
     )
-
-
-def _failed(body: PlanningFailed, reason: str, tape: Tape) -> Planned:
-    """Returns the outcome of planning that failed, with an empty plan that says why."""
-    empty = Plan.model_validate({"degraded": body.reason, "steps": []})
-    return Planned(
-        Decision.PLAN,
-        reason=reason,
-        plan=empty,
-        problems=body.problems,
-        metrics=PlanningFigures().spent(_usage(body.tokens, body.cost)),
-        exchanges=_exchanges(tape, body.record),
+    for body in bodies:
+        if isinstance(body, e.PlanProposed):
+            return replace(
+                made,
+                plan=body.plan,
+                problems=body.problems,
+                picks=body.picks,
+                origin=body.origin,
+                metrics=body.metrics or PlanningFigures(),
+                exchanges=_exchanges(tape, body.record),
+            )
+    for body in bodies:
+        if isinstance(body, PlanningFailed):
+            return replace(
+                made,
+                decision=Decision.PLAN,
+                plan=Plan.model_validate({"degraded": body.reason, "steps": []}),
+                problems=body.problems,
+                metrics=PlanningFigures().spent(_usage(body.tokens, body.cost)),
+                exchanges=_exchanges(tape, body.record),
+            )
+    asked = next((body.text for body in bodies if isinstance(body, e.QuestionAsked)), "")
+    if triaged is None:
+        return replace(made, answer=asked)
+    result = next((body.result for body in bodies if isinstance(body, e.ReportMade)), "")
+    usage = _usage(triaged.tokens, triaged.cost) if triaged.tokens else Usage()
+    return replace(
+        made,
+        answer=str(tape.values[result]) if result else asked,
+        metrics=PlanningFigures().spent(usage),
+        exchanges=_exchanges(tape, triaged.record),
     )
 
 
@@ -236,5 +219,4 @@ def _usage(tokens: int, cost: str) -> Usage:
 
 
 def _exchanges(tape: Tape, record: str) -> tuple[dict[str, Json], ...]:
-    """Returns the recorded model calls."""
     return tuple(cast("list[dict[str, Json]]", tape.values[record])) if record else ()

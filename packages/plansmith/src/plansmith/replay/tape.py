@@ -21,7 +21,7 @@ from plansmith.plan.earlier import USE, EarlierResult
 from plansmith.plan.events import PlanningFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import RunSummary
-from plansmith.ports import Call, News, PlanStore, Usage
+from plansmith.ports import Call, PlanStore, Usage
 
 
 class Ended(JournalError):
@@ -75,14 +75,12 @@ class Tape:
 
     @classmethod
     async def load(cls, store: PlanStore, run: str) -> Tape:
-        """Loads all events and values of a run from a store."""
         events = await store.events(run)
         digests = {digest for event in events for digest in _values_of(event.body)}
         return cls(events, {digest: await store.get(digest) for digest in sorted(digests)})
 
     @property
     def next(self) -> e.Event | None:
-        """Returns the next recorded event."""
         return self.events[self.position] if self.position < len(self.events) else None
 
     def write(self, events: Sequence[e.Event]) -> None:
@@ -125,7 +123,7 @@ def _values_of(body: e.AnyBody) -> list[str]:
 
 
 class TapeStore:
-    """The store of a replay: contains the events replayed so far."""
+    """The store of a replay: contains the events replayed so far; has what a replay needs."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -143,54 +141,24 @@ class TapeStore:
         del status, summary
         done = self._tape.position
         if events and events[0].number <= done:
+            number = events[0].number
             raise StaleWriter(
                 Sentence(
-                    "event {number} does not follow event {before}",
-                    number=events[0].number,
-                    before=done,
+                    "event {number} does not follow event {before}", number=number, before=done
                 )
             )
         self._values |= dict(map(content_of, values))
         self._tape.write(events)
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[e.Event]:
-        """Returns the replayed events."""
         del run
         return self._tape.events[max(after, 0) : self._tape.position]
 
-    async def wait(self, run: str, *, after: int = 0) -> None:
-        """Raises an error: a replay cannot be followed."""
-        raise JournalError(
-            Sentence(
-                "run {run} is replayed: it cannot be followed from {event}", run=run, event=after
-            )
-        )
-
-    async def runs(self) -> Sequence[str]:
-        """Returns the run that is replayed."""
-        return [self._tape.events[0].run]
-
-    async def open_runs(self) -> Sequence[str]:
-        """Returns the run that is replayed."""
-        return await self.runs()
-
-    async def news(self, after: int = 0, *, limit: int = 1000) -> Sequence[News]:
-        """Raises an error: a replay cannot be followed."""
-        raise JournalError(
-            Sentence("a replay cannot be followed from {event} by {most}", event=after, most=limit)
-        )
-
-    async def wait_news(self, after: int) -> int:
-        """Raises an error: a replay cannot be followed."""
-        raise JournalError(Sentence("a replay cannot be followed from {event}", event=after))
-
     async def put(self, value: Json) -> str:
-        """Stores a value."""
         digest, self._values[digest] = content_of(value)
         return digest
 
     async def get(self, digest: str) -> Json:
-        """Returns a value of the replay or of the tape."""
         if digest in self._values:
             return cast("Json", json.loads(self._values[digest]))
         if digest in self._tape.values:
@@ -209,7 +177,6 @@ class TapeClock:
         self._ticks = 0.0
 
     def now(self) -> datetime:
-        """Returns the time of the next recorded event."""
         last = self._tape.events[-1]
         return (self._tape.next or last).at
 
@@ -248,7 +215,6 @@ class TapeCallees(Callees):
         return next((body.prefetched for body in starts if body.step == unit.name), "")
 
     def function(self, unit: Unit) -> None:
-        """Returns no function, since none is called."""
         del unit
 
     async def call(

@@ -1,21 +1,35 @@
-"""Finds out whether a person has approved the plan of a schedule for unattended runs."""
+"""Decides whether a plan can run unattended, and whether a person has approved that."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from plansmith.errors import Refused
 from plansmith.plan import events as e
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec, is_freed
+from plansmith.plan.limits import Limits
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import RESERVED
 from plansmith.plan.second_person import applies, same_user
 from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import (
+    MAX_NESTING,
+    AgentStep,
+    AnyStep,
+    AskStep,
+    MapStep,
+    PlanStep,
+    ToolStep,
+)
 from plansmith.review.coverage import redefined
 from plansmith.runs.answering import need_second_person
+from plansmith.review.policy import effects
+from plansmith.runs.approvers import need_second_person
 from plansmith.schedules.store import ScheduleStore
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Entry
-    from plansmith.plan.plan import Plan
     from plansmith.plan.run import Run
     from plansmith.plan.schedules import Schedule
     from plansmith.review.settings import ReviewPolicy
@@ -43,22 +57,22 @@ class StandingApproval:
         alone = applies(self._intake.policy.second_person, acts=acts) and same_user(
             e.actor(schedule.by).identity, e.actor(schedule.approved_by).identity
         )
-        if plan.hash == schedule.approved and not changed and not alone:
-            given = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
-            approved = given, e.actor(schedule.approved_by)
+        name = schedule.name
+        if plan.hash != schedule.approved:
+            code = "review.schedule_other" if schedule.approved else "review.schedule_none"
+            first = Sentence(code, schedule=name)
+        elif changed:
+            first = Sentence("review.schedule_redefined", schedule=name, changes=changed)
+        elif alone:
+            first = Sentence("second.asked", user=schedule.by)
+        else:
             why = Sentence(
                 "the schedule {schedule}: this plan was approved for every time it runs",
-                schedule=schedule.name,
+                schedule=name,
             )
-            return [approved, e.RunStarted(hash=plan.hash, reason=why)]
-        if plan.hash == schedule.approved and not changed:
-            first = Sentence("second.asked", user=schedule.by)
-        elif plan.hash == schedule.approved:
-            first = Sentence("review.schedule_redefined", schedule=schedule.name, changes=changed)
-        elif schedule.approved:
-            first = Sentence("review.schedule_other", schedule=schedule.name)
-        else:
-            first = Sentence("review.schedule_none", schedule=schedule.name)
+            approved = e.PlanApproved(hash=plan.hash, tools=schedule.tools)
+            started = e.RunStarted(hash=plan.hash, reason=why)
+            return [(approved, e.actor(schedule.approved_by)), started]
         asked = await self._intake.review(plan)
         more = asked[0].reasons if asked else ()
         return [e.ReviewAsked(hash=plan.hash, reasons=(first, *more))]
@@ -84,3 +98,67 @@ def requester(source: Run | None, policy: ReviewPolicy) -> str:
     """Returns who asked for a run, if it matters that another user schedules it."""
     asked_by = source.asked_by if source is not None else None
     return asked_by.identity if asked_by and policy.second_person != "never" else ""
+
+
+def reasons_attended(
+    plan: Plan,
+    *,
+    tools: Mapping[str, ToolSpec],
+    agents: Mapping[str, AgentSpec],
+    templates: Mapping[str, Plan],
+    limits: Limits,
+) -> tuple[str, ...]:
+    """Returns the reasons why a plan cannot run unattended; empty if it can."""
+    calls = list(_calls(plan, templates))
+    reasons: list[str] = []
+    # For example a plan that only replies that it cannot be done.
+    if not any(isinstance(step, ToolStep | AgentStep) for step, _ in calls):
+        reasons.append(Sentence("it calls no tool and no agent, so nothing would be done"))
+    for step, data in calls:
+        match step:
+            case AskStep():
+                reasons.append(Sentence("{step} asks a person", step=step.id))
+            case AgentStep(agent=name) if not may_run_unattended(agents.get(name)):
+                reasons.append(
+                    Sentence(
+                        "{step} calls the agent {name}, which may change something and is not "
+                        "said to work unattended",
+                        step=step.id,
+                        name=name,
+                    )
+                )
+            case ToolStep() | AgentStep() if data and limits.data != "show":
+                changes = [
+                    name
+                    for name, effect in effects(step, tools=tools, agents=agents)
+                    if effect is not Effect.READ and not is_freed(name, effect, limits.data_free)
+                ]
+                code = "schedule.is_asked" if limits.data == "ask" else "schedule.is_refused"
+                reasons += [
+                    Sentence(code, step=step.id, name=name, sources=[*data]) for name in changes
+                ]
+            case _:
+                pass
+    return tuple(reasons)
+
+
+def may_run_unattended(agent: AgentSpec | None) -> bool:
+    """Tells whether an agent may be called unattended: it only reads, or a person said so."""
+    return agent is not None and (agent.effect is Effect.READ or agent.unattended)
+
+
+def _calls(
+    plan: Plan, templates: Mapping[str, Plan], depth: int = 0
+) -> Iterator[tuple[AnyStep, list[str]]]:
+    """Yields every step that would run, with the steps whose output it gets."""
+    asked = {step.id for step in plan.steps if isinstance(step, AskStep)}
+    for step in plan.steps:
+        if step.disabled:
+            continue
+        inner: AnyStep = step.each if isinstance(step, MapStep) else step
+        # The inner step of a map gets the items of its list.
+        names = dict.fromkeys(ref.step for ref in step.refs())
+        data = [name for name in names if name not in asked | RESERVED]
+        yield inner, data
+        if isinstance(inner, PlanStep) and inner.template in templates and depth < MAX_NESTING:
+            yield from _calls(templates[inner.template], templates, depth + 1)

@@ -9,13 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from plansmith.errors import (
-    Misconfigured,
-    PlansmithError,
-    RunBusy,
-    StaleWriter,
-    StoreAway,
-)
+from plansmith.errors import Misconfigured, PlansmithError, RunBusy, StaleWriter, StoreAway
 from plansmith.plan.next_move import AwaitReview, Conclude, Execute, MakePlan, goes_on, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, RunStatus, StepStatus
@@ -85,7 +79,6 @@ class Firing:
 
     @property
     def store(self) -> ScheduleStore:
-        """Returns the store of schedules."""
         return ScheduleStore(self._runs.store)
 
     async def tick(self, now: datetime | None = None) -> list[Fire]:
@@ -144,17 +137,8 @@ class Firing:
             return []
         if what.passed is not None:
             at, note = what.passed
-            await self.store.put_fire(
-                Fire(
-                    schedule=schedule.id,
-                    due=at,
-                    state=FireState.MISSED,
-                    note=note,
-                    at=now,
-                    seen=now,
-                    ended=now,
-                )
-            )
+            missed = Fire(schedule=schedule.id, due=at, at=now, seen=now, note=note)
+            await self.store.put_fire(missed.replace(state=FireState.MISSED, ended=now))
         begun = await self._start_queued(schedule, open_fires, now)
         for at, kind in what.fires:
             fire = self._new_fire(schedule, at, kind, open_fires, now, many=len(what.fires) > 1)
@@ -175,14 +159,8 @@ class Firing:
         many: bool,
     ) -> Fire:
         """Returns the row of a due time: started, queued or skipped, by the overlap policy."""
-        fire = Fire(
-            schedule=schedule.id,
-            due=at,
-            kind=kind,
-            run=self._runs.journals.new_id(),
-            at=now,
-            seen=now,
-        )
+        run = self._runs.journals.new_id()
+        fire = Fire(schedule=schedule.id, due=at, kind=kind, run=run, at=now, seen=now)
         if not open_fires or schedule.overlap is Overlap.ALLOW:
             return fire
         one_by_one = schedule.missed is Missed.ALL and (many or kind is FireKind.LATE)
@@ -226,10 +204,9 @@ class Firing:
         await journal.catch_up()
         if journal.damage is not None and not journal.run.status.over:
             await hold.mark(state=FireState.FAILED, note=str(journal.damage), ended=now)
-            return hold.fire
-        if schedule.removed and not journal.events:
-            ending = {"note": Sentence("the schedule was removed"), "ended": now}
-            await hold.mark(state=FireState.CANCELLED, **ending)
+        elif schedule.removed and not journal.events:
+            note = Sentence("the schedule was removed")
+            await hold.mark(state=FireState.CANCELLED, note=note, ended=now)
         elif journal.run.status.over:
             await self._ended(schedule, hold, journal.run)
         elif not journal.events:  # its process died before it created the run, or is creating it
@@ -266,21 +243,16 @@ class Firing:
         try:
             await self._make_run(schedule, hold.fire)
             if await hold.mark(state=FireState.RUNNING, note="", seen=self._runs.clock.now()):
-                begun = Sentence(
-                    "schedule {name}: run {run}", name=schedule.name, run=hold.fire.run
-                )
-                self._runs.planning.tell(begun)
-                await self._ended(schedule, hold, await self.execute_run(hold.fire.run))
+                run, name = hold.fire.run, schedule.name
+                self._runs.planning.tell(Sentence("schedule {name}: run {run}", name=name, run=run))
+                await self._ended(schedule, hold, await self.execute_run(run))
             else:
                 await self._cancel_given_up(hold.fire)
         except (StaleWriter, RunBusy, StoreAway):
             pass  # another process or a later tick executes it
         except Exception as error:  # noqa: BLE001 - recorded as the fire's failure
-            ending = {
-                "note": Sentence("it could not be executed: {error}", error=error),
-                "ended": self._runs.clock.now(),
-            }
-            await hold.mark(state=FireState.FAILED, **ending)
+            note = Sentence("it could not be executed: {error}", error=error)
+            await hold.mark(state=FireState.FAILED, note=note, ended=self._runs.clock.now())
             await self.pause_if_failing(schedule)
         finally:
             heartbeat.cancel()
@@ -329,12 +301,11 @@ class Firing:
             return await self._runs.intake.pinned(found)
         return await self._runs.intake.pinned(schedule.plan) if schedule.plan else None
 
-    async def _ended(self, schedule: Schedule, hold: HeldFire, run: Run) -> Fire:
+    async def _ended(self, schedule: Schedule, hold: HeldFire, run: Run) -> None:
         """Records how a run ended or what it waits for; too many failures pause the schedule."""
         now = self._runs.clock.now()
         if run.status.over:
-            state = _ENDS.get(run.status, FireState.FAILED)
-            why = _why(run)
+            state, why = _ENDS.get(run.status, FireState.FAILED), _why(run)
             await hold.mark(state=state, note=why, seen=now, ended=now)
             shown = {"state": Sentence(f"fire.{state.value}"), "reason": why}
             self._runs.planning.tell(
@@ -344,7 +315,6 @@ class Firing:
                 await self.pause_if_failing(schedule)
         elif not isinstance(next_move(run), MakePlan | Execute | Conclude):
             await hold.mark(state=FireState.WAITING, note=_waits_for(run), seen=now)
-        return hold.fire
 
     async def pause_if_failing(self, schedule: Schedule) -> bool:
         """Pauses a schedule if too many fires failed in a row; true if it did."""
@@ -359,7 +329,6 @@ class Firing:
         return True
 
     async def pause_with_reason(self, schedule: Schedule, reason: str) -> None:
-        """Pauses a schedule automatically, with a reason."""
         self._runs.planning.tell(
             Sentence("schedule {name} is paused: {reason}", name=schedule.name, reason=reason)
         )
@@ -401,7 +370,6 @@ def _why(run: Run) -> str:
 
 
 def _waits_for(run: Run) -> str:
-    """Says what a run waits for, in a few words."""
     if isinstance(next_move(run), AwaitReview):
         return Sentence("waits for your approval")
     if run.questions:

@@ -2,38 +2,84 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, Unpack
+from itertools import islice, pairwise
+from typing import Any, Final, TypedDict, Unpack
 
+from plansmith.engine.journal import SYSTEM
 from plansmith.errors import Misconfigured, NotFound, PlansmithError, Refused, StaleDecision
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
+from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run
+from plansmith.plan.refs import pieces
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import RunOptions
 from plansmith.plan.schedules import (
     Fire,
     FireKind,
     FireState,
+    Missed,
+    Overlap,
     Schedule,
     make_schedule,
     passed_over,
 )
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.timing import Timing, next_fires
+from plansmith.plan.step_schedules import Part, parts
+from plansmith.plan.steps import AgentStep
+from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.runs.service import RunService
-from plansmith.schedules.approval import StandingApproval, need_second_scheduler, requester
+from plansmith.schedules.approval import (
+    StandingApproval,
+    need_second_scheduler,
+    reasons_attended,
+    requester,
+)
 from plansmith.schedules.firing import Firing
-from plansmith.schedules.names import free_name
-from plansmith.schedules.parts import refuse_parts, schedule_parts, set_aside, source_run
-from plansmith.schedules.scope import reasons_attended
-from plansmith.schedules.settings import NewSettings, ScheduleSettings
 from plansmith.schedules.store import ScheduleStore
-from plansmith.schedules.times import check_times, first_of, past_times, replace_missed
 from plansmith.templates.book import TemplateBook
 
 LOOK_S: Final = 5.0
 _MIN_PREFIX: Final = 4
+_MAX_BACKFILLED: Final = 1000
+_AHEAD: Final = 50
+_ALL: Final = 10**9
+_NAME_LENGTH: Final = 60
+
+
+class ScheduleSettings(TypedDict, total=False):
+    """Optional settings of a schedule.
+
+    Attributes:
+        overlap: What happens if the last run still goes on: `skip`, `queue` or `allow`.
+        missed: What happens to missed times: `one` run for all, `none`, or `all`.
+        window_minutes: How far back `all` goes.
+        jitter_seconds: A delay of up to so many seconds, the same in every process.
+        max_failures: After how many failures in a row the schedule is paused.
+        budget: The limits of each fire.
+        options: The options of each run.
+    """
+
+    overlap: Overlap | str
+    missed: Missed | str
+    window_minutes: int
+    jitter_seconds: int
+    max_failures: int
+    budget: BudgetLimits | Mapping[str, Json]
+    options: RunOptions | Mapping[str, Json]
+
+
+class NewSettings(ScheduleSettings, total=False):
+    """Settings of a new schedule; those of `ScheduleSettings`, and `id`.
+
+    Attributes:
+        id: Your own id; if it is taken, the schedule that has it is returned.
+    """
+
+    id: str
 
 
 class Schedules:
@@ -123,33 +169,26 @@ class Schedules:
             Refused: The plan cannot run unattended; the message gives every reason.
             StaleDecision: The plan has another hash than the approved one.
         """
-        given = {"timing": timing, "plan": plan, "template": template, "request": request}
-        fields = given | {"inputs": {**(inputs or {})}, "name": name, **settings}
-        return await self._create(fields, run, approve, by, part_of)
-
-    async def _create(
-        self, given: dict[str, Any], run: str, approve: str, by: e.Who, part_of: Run | None
-    ) -> Schedule:
         if run:
-            part_of = await source_run(run, self._runs)
-            goal = part_of.plan.goal if part_of.plan else ""
-            given |= {
-                "plan": part_of.plan,
-                "request": given["request"] or goal or part_of.request,
-            }
-        plan, wanted = given["plan"], given["name"]
-        given |= {
-            "name": wanted or "schedule",
-            "timing": given["timing"] or (plan.schedule if plan else None),
+            part_of = await self._source(run)
+            plan = part_of.plan
+            request = request or (plan.goal if plan else "") or part_of.request
+        fields: dict[str, Any] = {
+            "timing": timing or (plan.schedule if plan else None),
+            "plan": plan,
+            "template": template,
+            "inputs": {**(inputs or {})},
+            "request": request,
+            "name": name or "schedule",
             "by": requester(part_of, self._runs.intake.policy) or e.actor(by).name,
         }
-        made = await self._approved(self._new(given), approve, by, part_of)
-        schedule = made.replace(name=free_name(made, await self.all(), wanted=wanted))
+        made = await self._approved(self._new(fields | {**settings}), approve, by, part_of)
+        schedule = made.replace(name=_free_name(made, await self.all(), wanted=name))
         if not await self.shelf.put_schedule(schedule):
             return await self.get(schedule.id)
         self.firing.changed_event.set()
         if run:
-            await set_aside(run, [schedule], by=by, runs=self._runs)
+            await self._set_aside(run, [schedule], by)
         return schedule
 
     async def create_each(self, run: str, *, approve: str, by: e.Who = "") -> list[Schedule]:
@@ -157,12 +196,67 @@ class Schedules:
 
         Args:
             run: The id of the run.
-            approve: The hash of the whole plan.
+            approve: The hash of the whole plan. It covers its parts and nothing else.
         """
-        return await schedule_parts(run, approve=approve, by=by, schedules=self, runs=self._runs)
+        source = await self._source(run)
+        plan = _approved_whole(source, approve, by)
+        timed = [part for part in parts(plan) if part.timing is not None]
+        for part in timed:
+            await self.require_unattended(part.plan)
+        known = {each.id: each for each in await self.all()}
+        made: list[Schedule] = []
+        for place, part in enumerate(timed, start=1):
+            # The id follows from the run: no two processes create the same schedule.
+            own_id = f"{run}-{place}"
+            made.append(known.get(own_id) or await self._create_part(part, source, own_id, by))
+        once = [part.plan for part in parts(plan) if part.timing is None]
+        if once:
+            await self._keep_once(run, once[0], by)
+        else:
+            await self._set_aside(run, made, by)
+        return made
+
+    async def _create_part(self, part: Part, source: Run, own_id: str, by: e.Who) -> Schedule:
+        tasks = [step.title or step.task for step in part.plan.steps if isinstance(step, AgentStep)]
+        about = "; ".join("".join(map(str, pieces(task))) for task in tasks)
+        return await self.create(
+            timing=part.timing,
+            plan=part.plan,
+            approve=part.plan.hash,
+            request=about or source.request,
+            by=by,
+            part_of=source,
+            id=own_id,
+        )
+
+    async def _keep_once(self, run_id: str, once: Plan, by: e.Who) -> None:
+        """Leaves in a run what runs once: the person who approved the whole has approved it too."""
+        run = await self._runs.journals.get(run_id)
+        # The part is the program's choice, so that it makes nobody the author of what they approve.
+        alone = run.options.second_person == "never"
+        run = await self._runs.editing.edit(run_id, once, by=by if alone else SYSTEM)
+        if run.phase is RunStatus.REVIEWING and run.plan is not None:
+            await self._runs.decide(run_id, approve=run.plan.hash, by=by)
+
+    async def _set_aside(self, run_id: str, made: Sequence[Schedule], by: e.Who) -> None:
+        """Ends a run whose plan became schedules."""
+        names = ", ".join(each.name for each in made)
+        reason = Sentence("it runs as the schedule {schedule}", schedule=names)
+        await self._runs.set_aside(run_id, reason=reason, by=by)
+
+    async def _source(self, run_id: str) -> Run:
+        source = await self._runs.journals.get(run_id)
+        self._runs.journals.require_here(f"run {run_id}", source.folder)
+        return source
 
     def _new(self, fields: dict[str, Any]) -> Schedule:
-        refuse_parts(fields["plan"])
+        if fields["plan"] is not None and fields["plan"].schedules:
+            raise Refused(
+                Sentence("the steps of this plan run at different times"),
+                hint=Sentence(
+                    "submit the plan and schedule its run, which makes a schedule for each time"
+                ),
+            )
         if fields["timing"] is None:
             raise Misconfigured(
                 Sentence("the schedule has no times"),
@@ -175,7 +269,7 @@ class Schedules:
             )
         starts = dict.fromkeys(("created", "settled", "watched"), self._runs.clock.now())
         own = {"id": self._runs.journals.new_id(), "folder": self._runs.journals.recorded_folder}
-        return check_times(make_schedule(own | fields | starts))
+        return _check_times(make_schedule(own | fields | starts))
 
     async def _approved(
         self, schedule: Schedule, approve: str, by: e.Who, source: Run | None = None
@@ -242,7 +336,6 @@ class Schedules:
         return found[0]
 
     async def _own_schedule(self, name: str) -> Schedule:
-        """Returns a schedule of this folder."""
         schedule = await self.get(name)
         self._runs.journals.require_here(f"schedule {schedule.name}", schedule.folder)
         return schedule
@@ -273,7 +366,7 @@ class Schedules:
             fields |= {"timing": timing, "settled": self._runs.clock.now()}
         if plan is not None:
             fields |= {"plan": plan, "template": "", "inputs": {}}
-        wanted = check_times(make_schedule(fields))
+        wanted = _check_times(make_schedule(fields))
         if plan is not None or approve:
             wanted = await self._approved(wanted, approve, by)
         changes = {
@@ -346,15 +439,25 @@ class Schedules:
             raise Misconfigured(Sentence("`until` must be in the past, and `since` before it"))
         queued: list[Fire] = []
         taken: list[Fire] = []
-        for at in past_times(schedule, since=since, until=until):
-            row = self._row(
-                schedule, at, now, kind=FireKind.BACKFILL, run=self._runs.journals.new_id()
-            )
-            row = row.replace(state=FireState.QUEUED)
+        for at in _past_times(schedule, since=since, until=until):
+            own = {"kind": FireKind.BACKFILL, "run": self._runs.journals.new_id()}
+            row = self._row(schedule, at, now, state=FireState.QUEUED, **own)
             (queued if await self.shelf.put_fire(row) else taken).append(row)
-        queued += await replace_missed(self.shelf, taken) if taken else []
+        queued += await self._replace_missed(schedule, taken) if taken else []
         self.firing.changed_event.set()
         return sorted(queued, key=lambda each: each.due)
+
+    async def _replace_missed(self, schedule: Schedule, rows: Sequence[Fire]) -> list[Fire]:
+        """Queues rows in place of fires that were missed or skipped; returns them."""
+        history = {each.due: each for each in await self.shelf.fires(schedule.id, limit=_ALL)}
+        queued: list[Fire] = []
+        for row in rows:
+            before = history[row.due]
+            if before.state in (FireState.MISSED, FireState.SKIPPED):
+                note = f"was {before.state}: {before.note}"
+                after = row.replace(version=before.version + 1, note=note)
+                queued += [after] if await self.shelf.put_fire(after) else []
+        return queued
 
     def _row(self, schedule: Schedule, at: datetime, now: datetime, **fields: Any) -> Fire:
         return Fire(schedule=schedule.id, due=at, at=now, seen=now, **fields)
@@ -395,13 +498,84 @@ class Schedules:
                 self._runs.planning.tell(
                     Sentence("the schedules could not be read: {error}", error=str(error))
                 )
-            await first_of(self._runs.clock.sleep(wait), self.firing.changed_event.wait())
+            waits = (self._runs.clock.sleep(wait), self.firing.changed_event.wait())
+            tasks = [asyncio.ensure_future(each) for each in waits]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
 
     async def _until_next(self) -> float:
-        """Returns the seconds until something is due."""
         now = self._runs.clock.now()
         is_here = self._runs.journals.is_here
         active = [each for each in await self.all() if not each.paused and is_here(each.folder)]
         coming = [(each, at) for each in active if (at := self.firing.upcoming(each)) is not None]
         first = min((each.starts(at) for each, at in coming), default=None)
         return max((first - now).total_seconds(), 0.01) if first else LOOK_S
+
+
+def _approved_whole(source: Run, approve: str, by: e.Who) -> Plan:
+    """Returns the plan of a run, if a person approves exactly this plan."""
+    plan = source.plan
+    if e.actor(by).kind != "person":
+        raise Refused(Sentence("a {kind} cannot approve a schedule", kind=e.actor(by).kind))
+    if plan is None or source.status.over:
+        state = Sentence(f"status.{source.status}")
+        raise Refused(
+            Sentence("run {run} has no plan to schedule: it is {state}", run=source.id, state=state)
+        )
+    if all(part.timing is None for part in parts(plan)):
+        raise Refused(
+            Sentence("no step of run {run} is to be repeated", run=source.id), hint="run it"
+        )
+    if approve != plan.hash:
+        hint = Sentence("review it and approve its hash: {hash}", hash=plan.hash)
+        raise StaleDecision(Sentence("this is not the hash of the plan"), hint=hint)
+    return plan
+
+
+def _free_name(schedule: Schedule, others: Sequence[Schedule], *, wanted: str) -> str:
+    """Returns a name that no other schedule has: the wanted one, or its request or goal."""
+    taken = {each.name.lower() for each in others}
+    if wanted:
+        if " ".join(wanted.split()).lower() in taken:
+            raise Refused(
+                Sentence("there is a schedule '{name}' already; use another name", name=wanted)
+            )
+        return wanted
+    text = schedule.request or (schedule.plan.goal if schedule.plan else "")
+    words = "".join(each if each.isprintable() else " " for each in text or schedule.template)
+    first = " ".join(words.split())[:_NAME_LENGTH].strip() or "schedule"
+    names = (first, *(f"{first} {number}" for number in range(2, len(taken) + 3)))
+    return next(each for each in names if each.lower() not in taken)
+
+
+def _check_times(schedule: Schedule) -> Schedule:
+    """Returns the schedule; refuses it if its times are invalid, past or too close."""
+    check_timing(schedule.timing)
+    upcoming = next_fires(
+        schedule.timing, after=schedule.settled, anchor=schedule.created, count=_AHEAD
+    )
+    if not upcoming:
+        past = Sentence("{timing} is in the past", timing=str(schedule.timing))
+        raise Refused(past, hint=Sentence("give a time in the future"))
+    gaps = [(after - before).total_seconds() for before, after in pairwise(upcoming)]
+    if gaps and schedule.jitter_seconds >= min(gaps):
+        most = f"{min(gaps):g}"
+        raise Misconfigured(
+            Sentence("jitter_seconds is too large: {seconds}", seconds=schedule.jitter_seconds),
+            hint=Sentence("give less than {most}, the seconds between two fires", most=most),
+        )
+    return schedule
+
+
+def _past_times(schedule: Schedule, *, since: datetime, until: datetime) -> list[datetime]:
+    """Returns the due times between two moments; refuses too many."""
+    before, most = since - timedelta(microseconds=1), _MAX_BACKFILLED
+    times = due(schedule.timing, after=before, until=until, anchor=schedule.created)
+    found = list(islice(times, most + 1))
+    if len(found) > most:
+        hint = Sentence("at most {most} at a time: choose a shorter time", most=most)
+        raise Refused(Sentence("that would be too many fires"), hint=hint)
+    return found

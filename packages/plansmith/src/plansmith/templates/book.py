@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from plansmith.check.check_plan import check_plan
 from plansmith.check.names import Names
+from plansmith.engine.call import Callees
 from plansmith.errors import NotFound, PlanInvalid, Refused
 from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
+from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors, problem
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import LANGUAGES, Sentence
-from plansmith.ports import PlanStore
+from plansmith.ports import Clock, PlanStore
 from plansmith.templates.parameters import bind, parameter_names, parametrise
-from plansmith.templates.services import HasRuns
 from plansmith.templates.store import Kept, TemplateStore
 from plansmith.templates.template import (
     REQUEST,
@@ -39,6 +40,33 @@ else:
     lazy_modules(globals(), dialect_text="plansmith.formats.text")
 
 __all__ = ["Template", "TemplateBook", "exported"]
+
+
+class Intake(Protocol):
+    """What templates need of `PlanIntake`."""
+
+    store: PlanStore
+    clock: Clock
+    templates: dict[str, Plan]
+
+    async def callees(self) -> Callees: ...
+    def agents(self) -> list[AgentSpec]: ...
+
+
+class Runs(Protocol):
+    """What templates need of `RunService`."""
+
+    @property
+    def intake(self) -> Intake: ...
+    @property
+    def submit(self) -> Callable[..., Awaitable[Run]]: ...
+
+
+class HasRuns(Protocol):
+    """A Plansmith."""
+
+    @property
+    def runs(self) -> Runs: ...
 
 
 class TemplateBook:
@@ -122,13 +150,13 @@ class TemplateBook:
         """
         plan = source.plan if isinstance(source, Run) else source
         if isinstance(source, Run) and source.status is not RunStatus.DONE:
-            state, hint = (
-                Sentence(f"status.{source.status}"),
-                Sentence(
+            state = Sentence(f"status.{source.status}")
+            raise Refused(
+                Sentence("run {run} is {status}", run=source.id, status=state),
+                hint=Sentence(
                     "only a run that is done can become a template; save its plan file instead"
                 ),
             )
-            raise Refused(Sentence("run {run} is {status}", run=source.id, status=state), hint=hint)
         if plan is None:
             raise Refused(Sentence("the run has no plan"))
         tools = (await self._intake.callees()).specs

@@ -45,7 +45,6 @@ class _Pinning:
         return plan.replace(steps=tuple(self._pin(step) for step in plan.steps))
 
     def content(self, template: Template) -> Plan | None:
-        """Returns the pinned plan of a template."""
         if template.full_name not in self._made:
             self._made[template.full_name] = None
             self._made[template.full_name] = self.plan(template.plan)

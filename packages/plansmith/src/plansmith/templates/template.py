@@ -37,7 +37,6 @@ class Template(Record):
 
     @property
     def full_name(self) -> str:
-        """Returns the name with the version."""
         return f"{self.name}@{self.version}"
 
     @property

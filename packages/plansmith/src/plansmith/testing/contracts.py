@@ -11,7 +11,7 @@ The suites need nothing but pytest: each test runs its own event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -64,6 +64,20 @@ def journal(run: str, length: int) -> list[Event]:
     return events
 
 
+def on_new_store(test: Callable[[Any, Any], Awaitable[None]]) -> Callable[[Any], None]:
+    """Runs a test of a contract with a new store, in an event loop of its own."""
+
+    async def play(contract: Any) -> None:
+        store = contract.make_store()
+        try:
+            await test(contract, store)
+        finally:
+            await store.close()
+            await store.close()
+
+    return lambda contract: asyncio.run(play(contract))
+
+
 class PlanStoreContract:
     """Tests for stores; define `make_store`."""
 
@@ -71,190 +85,155 @@ class PlanStoreContract:
         """Returns a new, empty store."""
         raise NotImplementedError
 
-    def test_events_come_back_as_they_were_appended(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            events = journal("a", 3)
-            await store.append(events[:2])
-            await store.append(events[2:])
-            assert list(await store.events("a")) == events
-            verify_chain(await store.events("a"))
+    @on_new_store
+    async def test_events_come_back_as_they_were_appended(self, store: PlanStore) -> None:
+        events = journal("a", 3)
+        await store.append(events[:2])
+        await store.append(events[2:])
+        assert list(await store.events("a")) == events
+        verify_chain(await store.events("a"))
 
-        self._with_store(scenario)
+    @on_new_store
+    async def test_events_are_read_behind_a_number(self, store: PlanStore) -> None:
+        events = journal("a", 5)
+        await store.append(events)
+        assert list(await store.events("a", after=3)) == events[3:]
+        assert list(await store.events("a", after=9)) == []
+        assert list(await store.events("unknown")) == []
 
-    def test_events_are_read_behind_a_number(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            events = journal("a", 5)
+    @on_new_store
+    async def test_a_stale_writer_is_refused_and_changes_nothing(self, store: PlanStore) -> None:
+        events = journal("a", 4)
+        await store.append(events[:3])
+        for stale in ([events[1]], events[1:3], events[2:4], journal("b", 2)[1:]):
+            with pytest.raises(StaleWriter):
+                await store.append(stale)
+        assert list(await store.events("a")) == events[:3]
+        assert list(await store.events("b")) == []
+
+    @on_new_store
+    async def test_of_two_writers_exactly_one_wins(self, store: PlanStore) -> None:
+        events = journal("a", 2)
+        await store.append(events[:1])
+        rivals = [store.append(events[1:]) for _ in range(5)]
+        outcomes = await asyncio.gather(*rivals, return_exceptions=True)
+        assert outcomes.count(None) == 1
+        assert sum(isinstance(each, StaleWriter) for each in outcomes) == 4
+        assert list(await store.events("a")) == events
+
+    @on_new_store
+    async def test_runs_are_listed_oldest_first(self, store: PlanStore) -> None:
+        for run in ("0001", "0002", "0003"):
+            await store.append(journal(run, 1))
+        await store.append(journal("0001", 2)[1:])
+        assert list(await store.runs()) == ["0001", "0002", "0003"]
+
+    @on_new_store
+    async def test_news_of_all_runs_come_in_their_order(self, store: PlanStore) -> None:
+        a, b = journal("a", 3), journal("b", 2)
+        for events in (a[:1], b[:1], a[1:], b[1:]):
             await store.append(events)
-            assert list(await store.events("a", after=3)) == events[3:]
-            assert list(await store.events("a", after=9)) == []
-            assert list(await store.events("unknown")) == []
+        news = await store.news()
+        order = [("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)]
+        assert [(each.run, each.number) for each in news] == order
+        assert [each.position for each in news] == sorted({each.position for each in news})
+        assert await store.news(news[1].position, limit=2) == news[2:4]
+        assert await store.news(news[-1].position) == []
 
-        self._with_store(scenario)
+    @on_new_store
+    async def test_waiting_for_news_ends_with_the_next_event_of_any_run(
+        self, store: PlanStore
+    ) -> None:
+        await store.append(journal("a", 1))
+        seen = await store.wait_news(0)
+        waiting = asyncio.ensure_future(store.wait_news(seen))
+        await store.append(journal("b", 1))
+        assert await asyncio.wait_for(waiting, 30) > seen
+        assert [each.run for each in await store.news(seen)] == ["b"]
 
-    def test_a_stale_writer_is_refused_and_changes_nothing(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            events = journal("a", 4)
-            await store.append(events[:3])
-            for stale in ([events[1]], events[1:3], events[2:4], journal("b", 2)[1:]):
-                with pytest.raises(StaleWriter):
-                    await store.append(stale)
-            assert list(await store.events("a")) == events[:3]
-            assert list(await store.events("b")) == []
+    @on_new_store
+    async def test_a_run_is_open_until_it_is_finished(self, store: PlanStore) -> None:
+        await store.append(journal("a", 2))
+        over = journal("b", 1)
+        body = RunFinished(status="done")
+        system = Actor(kind="system")
+        end = next_event(body, run="b", by=system, at=over[0].at, last=over[0])
+        await store.append([*over, end])
+        assert list(await store.open_runs()) == ["a"]
 
-        self._with_store(scenario)
+    @on_new_store
+    async def test_nothing_to_append_is_nothing(self, store: PlanStore) -> None:
+        await store.append([])
+        assert list(await store.runs()) == []
 
-    def test_of_two_writers_exactly_one_wins(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            events = journal("a", 2)
-            await store.append(events[:1])
-            rivals = [store.append(events[1:]) for _ in range(5)]
-            outcomes = await asyncio.gather(*rivals, return_exceptions=True)
-            assert outcomes.count(None) == 1
-            assert sum(isinstance(each, StaleWriter) for each in outcomes) == 4
-            assert list(await store.events("a")) == events
-
-        self._with_store(scenario)
-
-    def test_runs_are_listed_oldest_first(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            for run in ("0001", "0002", "0003"):
-                await store.append(journal(run, 1))
-            await store.append(journal("0001", 2)[1:])
-            assert list(await store.runs()) == ["0001", "0002", "0003"]
-
-        self._with_store(scenario)
-
-    def test_news_of_all_runs_come_in_their_order(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            a, b = journal("a", 3), journal("b", 2)
-            for events in (a[:1], b[:1], a[1:], b[1:]):
-                await store.append(events)
-            news = await store.news()
-            order = [("a", 1), ("b", 1), ("a", 2), ("a", 3), ("b", 2)]
-            assert [(each.run, each.number) for each in news] == order
-            assert [each.position for each in news] == sorted({each.position for each in news})
-            assert await store.news(news[1].position, limit=2) == news[2:4]
-            assert await store.news(news[-1].position) == []
-
-        self._with_store(scenario)
-
-    def test_waiting_for_news_ends_with_the_next_event_of_any_run(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            await store.append(journal("a", 1))
-            seen = await store.wait_news(0)
-            waiting = asyncio.ensure_future(store.wait_news(seen))
-            await store.append(journal("b", 1))
-            assert await asyncio.wait_for(waiting, 30) > seen
-            assert [each.run for each in await store.news(seen)] == ["b"]
-
-        self._with_store(scenario)
-
-    def test_a_run_is_open_until_it_is_finished(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            await store.append(journal("a", 2))
-            over = journal("b", 1)
-            body = RunFinished(status="done")
-            system = Actor(kind="system")
-            end = next_event(body, run="b", by=system, at=over[0].at, last=over[0])
-            await store.append([*over, end])
-            assert list(await store.open_runs()) == ["a"]
-
-        self._with_store(scenario)
-
-    def test_nothing_to_append_is_nothing(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            await store.append([])
-            assert list(await store.runs()) == []
-
-        self._with_store(scenario)
-
-    @pytest.mark.parametrize(
-        "value", [None, True, 1, 1.5, "\u6587\u5b57 \u0000 \U0001f600", [1, [2]], {"b": {"a": []}}]
-    )
-    def test_a_value_comes_back_by_its_hash(self, value: Json) -> None:
-        async def scenario(store: PlanStore) -> None:
+    @on_new_store
+    async def test_a_value_comes_back_by_its_hash(self, store: PlanStore) -> None:
+        text = "\u6587\u5b57 \u0000 \U0001f600"
+        values: list[Json] = [None, True, 1, 1.5, text, [1, [2]], {"b": {"a": []}}]
+        for value in values:
             digest = await store.put(value)
             assert await store.put(value) == digest
             back = await store.get(digest)
             assert back == value
             assert type(back) is type(value)
 
-        self._with_store(scenario)
+    @on_new_store
+    async def test_a_stored_value_cannot_be_changed_from_outside(self, store: PlanStore) -> None:
+        value: dict[str, Json] = {"a": 1}
+        digest = await store.put(value)
+        value["a"] = 2
+        assert await store.get(digest) == {"a": 1}
 
-    def test_a_stored_value_cannot_be_changed_from_outside(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            value: dict[str, Json] = {"a": 1}
-            digest = await store.put(value)
-            value["a"] = 2
-            assert await store.get(digest) == {"a": 1}
+    @on_new_store
+    async def test_a_run_that_was_run_is_whole_folds_and_has_all_its_results(
+        self, store: PlanStore
+    ) -> None:
+        source = FakeTools(FakeTool("look", [{"text": "\u2713 seen"}, [1, 2.5, None]]))
+        smith = Plansmith(tools=[source], store=store)
+        steps = [{"id": "a", "tool": "look"}, {"id": "b", "tool": "look", "after": ["a"]}]
+        plan = Plan.model_validate({"goal": "see", "steps": steps})
+        run = await smith.run((await smith.submit(plan)).id)
+        assert run.status is RunStatus.DONE
+        events = list(await store.events(run.id))
+        verify_chain(events)
+        assert [each.number for each in events] == list(range(1, len(events) + 1))
+        again = await smith.get(run.id)
+        assert (again, again.damage) == (run, "")
+        assert [again.steps[name].result for name in "ab"] == [
+            {"text": "\u2713 seen"},
+            [1, 2.5, None],
+        ]
+        for after in range(len(events)):
+            assert list(await store.events(run.id, after=after)) == events[after:]
+        assert list(await store.open_runs()) == []
 
-        self._with_store(scenario)
+    @on_new_store
+    async def test_events_do_not_change_once_they_were_appended(self, store: PlanStore) -> None:
+        events = journal("a", 30)
+        before: list[Event] = []
+        for event in events:
+            await store.append([event], [{"n": event.number}])
+            before.append(event)
+            found = await store.events("a")
+            assert list(found) == before
+            verify_chain(found)
+        for event in events:
+            assert await store.get(content_hash({"n": event.number})) == {"n": event.number}
 
-    def test_a_run_that_was_run_is_whole_folds_and_has_all_its_results(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            source = FakeTools(FakeTool("look", [{"text": "\u2713 seen"}, [1, 2.5, None]]))
-            smith = Plansmith(tools=[source], store=store)
-            steps = [{"id": "a", "tool": "look"}, {"id": "b", "tool": "look", "after": ["a"]}]
-            plan = Plan.model_validate({"goal": "see", "steps": steps})
-            run = await smith.run((await smith.submit(plan)).id)
-            assert run.status is RunStatus.DONE
-            events = list(await store.events(run.id))
-            verify_chain(events)
-            assert [each.number for each in events] == list(range(1, len(events) + 1))
-            again = await smith.get(run.id)
-            assert (again, again.damage) == (run, "")
-            assert [again.steps[name].result for name in "ab"] == [
-                {"text": "\u2713 seen"},
-                [1, 2.5, None],
-            ]
-            for after in range(len(events)):
-                assert list(await store.events(run.id, after=after)) == events[after:]
-            assert list(await store.open_runs()) == []
+    @on_new_store
+    async def test_values_of_a_refused_append_are_not_needed_and_events_are_not_there(
+        self, store: PlanStore
+    ) -> None:
+        await store.append(journal("a", 2))
+        with pytest.raises(StaleWriter):
+            await store.append(journal("a", 2)[1:], [{"lost": True}])
+        assert [each.number for each in await store.news()] == [1, 2]
+        assert len(await store.events("a")) == 2
 
-        self._with_store(scenario)
-
-    def test_events_do_not_change_once_they_were_appended(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            events = journal("a", 30)
-            before: list[Event] = []
-            for event in events:
-                await store.append([event], [{"n": event.number}])
-                before.append(event)
-                found = await store.events("a")
-                assert list(found) == before
-                verify_chain(found)
-            for event in events:
-                assert await store.get(content_hash({"n": event.number})) == {"n": event.number}
-
-        self._with_store(scenario)
-
-    def test_values_of_a_refused_append_are_not_needed_and_events_are_not_there(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            await store.append(journal("a", 2))
-            with pytest.raises(StaleWriter):
-                await store.append(journal("a", 2)[1:], [{"lost": True}])
-            assert [each.number for each in await store.news()] == [1, 2]
-            assert len(await store.events("a")) == 2
-
-        self._with_store(scenario)
-
-    def test_an_unknown_hash_is_an_error(self) -> None:
-        async def scenario(store: PlanStore) -> None:
-            with pytest.raises(JournalDamaged):
-                await store.get("0" * 64)
-
-        self._with_store(scenario)
-
-    def _with_store(self, scenario: Any) -> None:
-        async def run() -> None:
-            store = self.make_store()
-            try:
-                await scenario(store)
-            finally:
-                await store.close()
-                await store.close()
-
-        asyncio.run(run())
+    @on_new_store
+    async def test_an_unknown_hash_is_an_error(self, store: PlanStore) -> None:
+        with pytest.raises(JournalDamaged):
+            await store.get("0" * 64)
 
 
 class ChatModelContract:
@@ -304,26 +283,18 @@ class ToolSourceContract:
         raise NotImplementedError
 
     def test_tools_have_distinct_names_and_object_schemas(self) -> None:
-        tools = asyncio.run(_tools(self.make_source()))
+        tools = asyncio.run(self.make_source().tools())
         assert tools
         assert len({tool.name for tool in tools}) == len(tools)
         assert all(tool.input_schema.get("type", "object") == "object" for tool in tools)
 
     def test_a_good_call_gives_a_result(self) -> None:
         tool, arguments = self.good_call
-        asyncio.run(_call(self.make_source(), tool, arguments))
+        asyncio.run(self.make_source().call(tool, arguments, Call(key="contract")))
 
     def test_a_call_of_no_tool_fails_as_a_tool(self) -> None:
         with pytest.raises(ToolFailed):
-            asyncio.run(_call(self.make_source(), "no such tool", {}))
-
-
-async def _tools(source: ToolSource) -> Sequence[Any]:
-    return await source.tools()
-
-
-async def _call(source: ToolSource, tool: str, arguments: Mapping[str, Json]) -> Json:
-    return await source.call(tool, arguments, Call(key="contract"))
+            asyncio.run(self.make_source().call("no such tool", {}, Call(key="contract")))
 
 
 class AgentContract:
@@ -336,11 +307,7 @@ class AgentContract:
     def test_an_agent_has_a_card_and_does_a_task(self) -> None:
         agent = self.make_agent()
         assert agent.spec.name
-        assert asyncio.run(_work(agent)) is not None
-
-
-async def _work(agent: Agent) -> Json:
-    return await agent.work("hello", {}, Call(key="contract"))
+        assert asyncio.run(agent.work("hello", {}, Call(key="contract"))) is not None
 
 
 class ContextSourceContract:

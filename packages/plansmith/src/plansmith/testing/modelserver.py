@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, cast
 
@@ -16,20 +16,16 @@ from plansmith.plan.data import Json
 Ending = Literal["done", "unfinished", "cut", "reset", "silent", "malformed", "error"]
 
 
-class Gate:
+class Gate(asyncio.Semaphore):
     """Holds a reply back: each piece waits until the test lets it pass."""
 
     def __init__(self, passes: int = 0) -> None:
-        self._passes = asyncio.Semaphore(passes)
+        super().__init__(passes)
 
     def let(self, pieces: int = 1) -> None:
         """Lets some more pieces pass."""
         for _ in range(pieces):
-            self._passes.release()
-
-    async def wait(self) -> None:
-        """Waits until one piece may pass."""
-        await self._passes.acquire()
+            self.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +139,8 @@ class ModelServer:
         key: str = "",
         model: str = "test",
     ) -> None:
-        self._answers = list(answers)
-        self._then = then
-        self._json_mode = json_mode
-        self._tools = tools
-        self._key = key
-        self._model = model
+        self._answers, self._then = list(answers), then
+        self._json_mode, self._tools, self._key, self._model = json_mode, tools, key, model
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.requests: list[Request] = []
@@ -254,10 +246,8 @@ class ModelServer:
         elif isinstance(answer, Reply):
             body = json.dumps(_completion(answer, model))
             await wire.page(Page(body, answer.content_type or "application/json"))
-        elif isinstance(answer, Refusal):
-            await wire.page(_error_page(answer))
         else:
-            await wire.page(answer)
+            await wire.page(_error_page(answer) if isinstance(answer, Refusal) else answer)
 
     def _refuses(self, request: Request) -> Refusal | Page | None:
         body = request.json
@@ -297,17 +287,19 @@ class _Wire:
     async def stream(self, reply: Reply, model: str) -> None:
         kind = reply.content_type or "text/event-stream"
         await self._head(200, {"Content-Type": kind, "Transfer-Encoding": "chunked"})
-        async for piece in _pieces(reply):
+        for piece in ({"role": "assistant", "content": ""}, *_deltas(reply)):
+            if reply.gate is not None:
+                await reply.gate.acquire()
             await self._event(_chunk(piece, model))
-        if reply.ends in ("done", "malformed"):
-            if reply.ends == "malformed":
-                await self._data(b"data: {not json\n\n")
-            await self._finish(reply, model)
-        else:
-            await self._break_off(reply.ends)
+        await self._end(reply, model)
 
-    async def _break_off(self, how: str) -> None:
-        match how:
+    async def _end(self, reply: Reply, model: str) -> None:
+        match reply.ends:
+            case "done":
+                await self._finish(reply, model)
+            case "malformed":
+                await self._data(b"data: {not json\n\n")
+                await self._finish(reply, model)
             case "unfinished":
                 await self._raw(b"0\r\n\r\n")
             case "cut":
@@ -316,14 +308,12 @@ class _Wire:
                 self.writer.transport.abort()
             case "silent":
                 await asyncio.Event().wait()
-            case _:
+            case "error":
                 await self._event({"error": {"message": "the engine stopped", "code": 500}})
                 await self._raw(b"0\r\n\r\n")
 
     async def _finish(self, reply: Reply, model: str) -> None:
-        last: dict[str, Any] = _chunk({}, model)
-        last["choices"][0]["finish_reason"] = reply.finish_reason
-        await self._event(last)
+        await self._event(_chunk({}, model, reply.finish_reason))
         if reply.usage() is not None:
             await self._event({**_chunk({}, model), "choices": [], "usage": reply.usage()})
         await self._data(b"data: [DONE]\n\n")
@@ -358,13 +348,6 @@ async def _read_request(reader: asyncio.StreamReader) -> Request | None:
     return Request(method, path, headers, body)
 
 
-async def _pieces(reply: Reply) -> AsyncIterator[dict[str, Any]]:
-    for piece in [{"role": "assistant", "content": ""}, *_deltas(reply)]:
-        if reply.gate is not None:
-            await reply.gate.wait()
-        yield piece
-
-
 def _deltas(reply: Reply) -> Iterator[dict[str, Any]]:
     if reply.thinks:
         yield {"reasoning_content": reply.thinks}
@@ -377,8 +360,8 @@ def _deltas(reply: Reply) -> Iterator[dict[str, Any]]:
         yield {"tool_calls": [call]} if reply.tool else {"content": text}
 
 
-def _chunk(delta: dict[str, Any], model: str) -> dict[str, Any]:
-    choice = {"index": 0, "delta": delta, "finish_reason": None}
+def _chunk(delta: dict[str, Any], model: str, finish: str | None = None) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
     kind = "chat.completion.chunk"
     return {"id": "chat_1", "object": kind, "created": 1, "model": model, "choices": [choice]}
 

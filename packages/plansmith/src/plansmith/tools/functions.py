@@ -55,7 +55,6 @@ class FunctionTool(Generic[P, R]):
         self.is_async = inspect.iscoroutinefunction(function)
 
     def __call__(self, *args: P.args, **options: P.kwargs) -> R:
-        """Calls the function itself."""
         return self.function(*args, **options)
 
     def __repr__(self) -> str:
@@ -75,7 +74,6 @@ class FunctionTool(Generic[P, R]):
         return partial(cast("Callable[..., Any]", self.function), **given)
 
     def to_json(self, result: object) -> Json:
-        """Converts the result of a plan's call to JSON."""
         if type(result) in _AS_IT_IS:
             return cast("Json", result)
         return _to_json(result, self._returns)
@@ -183,11 +181,9 @@ class FunctionTools:
             )
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """Returns the specs of all functions."""
         return [each.spec for each in self._tools.values()]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
-        """Calls a function by its tool name."""
         if tool not in self._tools:
             raise ToolFailed(Sentence("unknown.tool", name=tool))
         function = self._tools[tool]

@@ -93,7 +93,6 @@ class ToolSet:
         self._checks = {each.spec.name: _validator(each.spec) for each in tools}
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """Returns the specs of all tools."""
         return [each.spec for each in self._tools.values()]
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
@@ -193,7 +192,6 @@ class DescribedTools:
         self._specs = list(specs)
 
     async def tools(self) -> Sequence[ToolSpec]:
-        """Returns the specs."""
         return self._specs
 
     async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:

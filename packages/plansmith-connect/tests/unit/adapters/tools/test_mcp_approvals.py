@@ -10,22 +10,20 @@ from typing import Any
 import pytest
 
 from plansmith.errors import Misconfigured
-from plansmith_connect.approvals import Approval, ApprovalFile, Approvals, MemoryApprovals
-from plansmith_connect.mcp.servers import changes, is_approved, pending, pinned_hash
+from plansmith.plan.data import content_hash
+from plansmith_connect.approvals import Approval, ApprovalFile, Approvals, changes
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def approval(definition: dict[str, Any] | None = None) -> Approval:
     made = definition or {"name": "a", "text": "你好"}
-    return Approval(hash=pinned_hash(made), definition=made, by="ada", at=AT)
+    return Approval(hash=content_hash(made), definition=made, by="ada", at=AT)
 
 
 @pytest.fixture(params=["memory", "file"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Approvals:
-    return (
-        MemoryApprovals() if request.param == "memory" else ApprovalFile(tmp_path / "a" / "p.json")
-    )
+    return Approvals() if request.param == "memory" else ApprovalFile(tmp_path / "a" / "p.json")
 
 
 def test_an_approval_is_kept_replaced_and_removed(kept: Approvals) -> None:
@@ -96,20 +94,8 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert "mcp.approvals" in caught.value.hint
 
 
-def test_only_the_very_definition_counts_as_approved() -> None:
-    was = approval({"a": True, "b": {"c": 1}})
-    assert is_approved({"b": {"c": 1}, "a": True}, was)
-    assert not is_approved({"a": 1, "b": {"c": 1}}, was)
-    assert not is_approved({"a": True, "b": {"c": 1}, "_meta": {}}, was)
-    assert not is_approved({"a": True, "b": {"c": 1}}, None)
-
-
 def test_a_change_is_shown_as_a_difference_that_cannot_steer_a_terminal() -> None:
     after = {"name": "a", "description": "read\x1b[8m ~/.ssh"}
-    made = pending("s.a", "tool", after, iter(["tool s.a"]), approval({"name": "a"}))
-    assert made is not None
-    assert made.changed
-    assert "It changed since ada approved it" in made.text
-    assert '+  "description": "read\\u001b[8m ~/.ssh"' in made.text
+    assert '+  "description": "read\\u001b[8m ~/.ssh",' in changes({"name": "a"}, after)
     assert [*changes(after, after)] == []
-    assert pending("s.a", "tool", after, iter([]), approval(after)) is None
+    assert [*changes({"a": True}, {"a": 1})] == ['-  "a": true', '+  "a": 1']

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.servers.kit import approved, limits, raw, servers, use
 
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
-from plansmith_connect.mcp.transports import Lines, ServerOutput, TooLong, parse_line
+from plansmith_connect.mcp.transports import ServerOutput, parse_line
 
 MEGABYTE = 1024 * 1024
 
@@ -79,15 +79,6 @@ async def test_pages_without_end_are_given_up() -> None:
         assert "endless pages" in source.statuses()[0].detail
 
 
-async def test_a_name_given_twice_is_used_by_neither() -> None:
-    told: list[str] = []
-    async with await approved(servers(told.append, raw=raw("twins"))) as source:
-        names = [tool.name for tool in await source.tools()]
-    assert "raw.twin" not in names
-    assert "raw.echo" in names
-    assert any("2 tools called 'twin'" in each for each in told)
-
-
 async def test_a_flood_of_requests_ends_the_connection() -> None:
     async with await approved(servers(raw=raw())) as source:
         with pytest.raises(ToolFailed, match="asked more than 64 things at once"):
@@ -108,24 +99,6 @@ async def test_many_calls_at_once_each_get_their_own_result() -> None:
 
 
 # The reading of lines
-
-
-@given(st.lists(st.binary(max_size=30)), st.integers(1, 7))
-def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], size: int) -> None:
-    whole = [line.replace(b"\n", b"") for line in lines]
-    data = b"".join(line + b"\n" for line in whole)
-    reader = Lines(100)
-    cut = [data[at : at + size] for at in range(0, len(data), size)]
-    assert [line for piece in cut for line in reader.add(piece)] == whole
-
-
-@given(st.integers(1, 50), st.integers(1, 9))
-def test_a_line_longer_than_the_limit_is_never_held(limit: int, size: int) -> None:
-    reader = Lines(limit)
-    for _ in range(limit // size):
-        assert [*reader.add(b"x" * size)] == []
-    with pytest.raises(TooLong):
-        list(reader.add(b"x" * size))
 
 
 @given(st.binary(max_size=200))

@@ -14,7 +14,7 @@ from tests.waiting import until
 from plansmith.errors import InputNeeded, OutcomeUnknown, ToolFailed
 from plansmith.plan.data import flaws
 from plansmith.ports import Call, Reply
-from plansmith_connect.approvals import MemoryApprovals
+from plansmith_connect.approvals import Approvals
 from plansmith_connect.mcp.servers import McpServers
 
 
@@ -96,7 +96,7 @@ async def test_a_question_nobody_answers_lapses_and_chooses_nothing() -> None:
 
 
 async def test_after_a_restart_an_old_answer_does_not_make_a_write_happen_twice() -> None:
-    approvals = MemoryApprovals()
+    approvals = Approvals()
     async with McpServers({"raw": raw()}, approvals=approvals) as source:
         await approved(source)
         question = await asked(use(source, "raw.ask"))
@@ -105,18 +105,11 @@ async def test_after_a_restart_an_old_answer_does_not_make_a_write_happen_twice(
             await reply(source, "raw.ask", question.state, {"day": "mon"})
 
 
-async def test_closing_lets_no_open_question_hang() -> None:
-    source = await approved(servers(raw=raw()))
-    await asked(use(source, "raw.ask"))
-    await source.close()
-    assert not source._servers["raw"]._parked
-
-
 # Servers that give the question back and forget (2026)
 
 
 async def test_a_question_given_back_survives_a_restart_of_both_sides_and_ends_in_time() -> None:
-    approvals = MemoryApprovals()
+    approvals = Approvals()
     settings = raw("modern", protocol="auto", bounds=limits(questions=2))
     async with McpServers({"raw": settings}, approvals=approvals) as source:
         await approved(source)
@@ -174,13 +167,6 @@ async def test_pages_asked_for_again_and_again_end_the_call(tmp_path: Path) -> N
         question = await asked(reply(source, "raw.page", question.state, "done", **given))
         with pytest.raises(ToolFailed, match="more than 2 times"):
             await reply(source, "raw.page", question.state, "done", **given)
-
-
-async def test_a_link_that_is_no_page_is_not_offered(tmp_path: Path) -> None:
-    given = {"signed_in": str(tmp_path / "never"), "url": "javascript:alert(1)"}
-    async with await approved(servers(raw=raw())) as source:
-        with pytest.raises(ToolFailed, match="a page with an invalid address"):
-            await use(source, "raw.page", **given)
 
 
 # Both eras, on the library's own server

@@ -12,7 +12,6 @@ import pytest
 from tests.servers.kit import approved, is_alive, limits, raw, servers, use
 from tests.waiting import until
 
-from plansmith import Effect
 from plansmith.errors import (
     Misconfigured,
     OutcomeUnknown,
@@ -22,7 +21,7 @@ from plansmith.errors import (
 )
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
-from plansmith_connect.approvals import ApprovalFile, MemoryApprovals
+from plansmith_connect.approvals import ApprovalFile, Approvals
 from plansmith_connect.mcp.servers import McpServers
 from plansmith_connect.mcp.settings import ServerSettings
 
@@ -116,7 +115,7 @@ async def test_a_tool_that_changes_is_blocked_until_it_is_approved_again(told: b
 
 
 async def test_another_command_under_the_same_name_is_blocked() -> None:
-    approvals = MemoryApprovals()
+    approvals = Approvals()
     async with McpServers({"raw": raw()}, approvals=approvals) as source:
         await approved(source)
     changed = McpServers({"raw": raw("two-pages")}, approvals=approvals)
@@ -143,7 +142,7 @@ async def test_what_was_approved_once_needs_no_word_in_the_next_process(tmp_path
 async def test_tools_of_many_servers_stand_side_by_side_and_one_that_fails_hides_none() -> None:
     told: list[str] = []
     named = {"one": raw(), "two": raw("two-pages"), "broken": raw("exit"), "a.b": raw()}
-    async with McpServers(named, approvals=MemoryApprovals(), tell=told.append) as source:
+    async with McpServers(named, approvals=Approvals(), tell=told.append) as source:
         await approved(source)
         names = [tool.name for tool in await source.tools()]
         assert {"one.echo", "two.echo", "two.refuse", "a_x2e_b.echo"} <= set(names)
@@ -168,15 +167,6 @@ async def test_odd_names_are_mapped_and_called_by_what_they_are_on_the_wire() ->
     assert "its name is too long" in text
 
 
-async def test_effects_come_from_hints_only_where_the_server_is_trusted() -> None:
-    async with await approved(servers(a=raw(trusted=True), b=raw())) as source:
-        specs = {tool.name: tool for tool in await source.tools()}
-    assert specs["a.echo"].effect is Effect.READ
-    assert not specs["a.echo"].open_world
-    assert specs["b.echo"].effect is Effect.WRITE
-    assert specs["b.echo"].open_world
-
-
 async def test_a_disabled_server_is_as_if_it_were_not_there() -> None:
     source = servers(raw=raw(enabled=False))
     assert await source.pending() == []
@@ -190,7 +180,7 @@ async def test_a_missing_variable_concerns_its_own_server_only() -> None:
     named = {"raw": raw(), "lost": ServerSettings(command="${NO_SUCH_COMMAND}")}
     named["half"] = raw(env={"KEY": "${NO_SUCH_KEY}"})
     told: list[str] = []
-    async with McpServers(named, approvals=MemoryApprovals(), tell=told.append) as source:
+    async with McpServers(named, approvals=Approvals(), tell=told.append) as source:
         await approved(source)
         assert {tool.name.split(".")[0] for tool in await source.tools()} == {"raw"}
         assert {each.name: each.state for each in source.statuses()} == {
@@ -248,7 +238,7 @@ async def test_progress_is_passed_on_and_bounded() -> None:
 
 async def test_errors_of_the_tool_are_told_without_secrets_and_control_characters() -> None:
     settings = raw(env={"API_KEY": "${THE_KEY}"})
-    approvals, held = MemoryApprovals(), {"THE_KEY": "canary-123456"}
+    approvals, held = Approvals(), {"THE_KEY": "canary-123456"}
     async with McpServers({"raw": settings}, approvals=approvals, environment=held) as source:
         await approved(source)
         with pytest.raises(ToolFailed, match=r"raw\.fail: it went wrong with •••"):
@@ -264,7 +254,7 @@ async def test_errors_of_the_tool_are_told_without_secrets_and_control_character
 async def test_a_server_gets_no_more_of_the_environment_than_the_list() -> None:
     held = {"HOME": "/h", "AWS_SECRET_ACCESS_KEY": "x", "GIVEN": "g"}
     settings = raw(env={"OWN": "${GIVEN}!"})
-    source = McpServers({"raw": settings}, approvals=MemoryApprovals(), environment=held)
+    source = McpServers({"raw": settings}, approvals=Approvals(), environment=held)
     async with source:
         await approved(source)
         seen = await use(source, "raw.env")
@@ -296,14 +286,6 @@ async def test_a_server_that_dies_in_a_call_fails_it_honestly_and_is_started_aga
         assert await use(source, "a.echo", text="again") == "again"
 
 
-@pytest.mark.parametrize("tool", ["fail", "lie", "empty", "nonsense", "refuse"])
-async def test_a_server_whose_tool_went_wrong_may_have_changed_something(tool: str) -> None:
-    async with await approved(servers(b=raw())) as source:
-        with pytest.raises(OutcomeUnknown) as caught:
-            await use(source, f"b.{tool}")
-        assert not caught.value.again
-
-
 async def test_a_step_that_is_cancelled_is_cancelled_on_the_wire(tmp_path: Path) -> None:
     record = tmp_path / "record"
     async with await approved(servers(raw=raw(env={"RECORD": str(record)}))) as source:
@@ -319,18 +301,14 @@ async def test_a_step_that_is_cancelled_is_cancelled_on_the_wire(tmp_path: Path)
 # Ends
 
 
-async def test_after_closing_no_process_is_left_also_none_that_the_server_started() -> None:
-    source = await approved(servers(raw=raw()))
+@pytest.mark.parametrize("mode", ["", "stubborn"])
+async def test_after_closing_no_process_is_left_also_none_that_the_server_started(
+    mode: str,
+) -> None:
+    source = await approved(servers(raw=raw(mode, bounds=limits(stop_s=0.2))))
     child = int(await use(source, "raw.child"))
     assert is_alive(child)
     await source.close()
-    await source.close()
-    await until(lambda: not is_alive(child))
-
-
-async def test_a_server_that_will_not_go_is_made_to() -> None:
-    source = await approved(servers(raw=raw("stubborn", bounds=limits(stop_s=0.2))))
-    child = int(await use(source, "raw.child"))
     await source.close()
     await until(lambda: not is_alive(child))
 
@@ -360,10 +338,10 @@ def test_another_event_loop_gets_another_connection() -> None:
 def test_the_library_is_loaded_only_when_a_server_is_used() -> None:
     code = (
         "import asyncio, sys\n"
-        "from plansmith_connect.approvals import MemoryApprovals\n"
+        "from plansmith_connect.approvals import Approvals\n"
         "from plansmith_connect.mcp.servers import McpServers\n"
         "from plansmith_connect.mcp.settings import ServerSettings\n"
-        "s = McpServers({'a': ServerSettings(command='b')}, approvals=MemoryApprovals())\n"
+        "s = McpServers({'a': ServerSettings(command='b')}, approvals=Approvals())\n"
         "asyncio.run(s.tools()); asyncio.run(s.pending()); s.statuses()\n"
         "print('mcp' in sys.modules, 'httpx2' in sys.modules)\n"
     )

@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from plansmith.errors import Misconfigured
-from plansmith_connect.mcp.launch import expand, launch_definition, launch_lines, target
-from plansmith_connect.mcp.servers import pinned_hash
-from plansmith_connect.mcp.settings import McpSettings, ServerSettings, all_servers, read_servers
+from plansmith.plan.data import content_hash
+from plansmith_connect.mcp.launch import expand, launch_definition, launch_lines
+from plansmith_connect.mcp.settings import Found, McpSettings, ServerSettings, all_servers
 
 
 def definition(environment: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
@@ -48,15 +48,6 @@ def test_references_are_filled_in_from_the_environment() -> None:
     with pytest.raises(Misconfigured, match="no MISSING") as caught:
         expand("${MISSING}", held)
     assert caught.value.hint == "export MISSING=…"
-
-
-def test_a_server_sees_only_what_is_on_the_list_and_what_it_is_given() -> None:
-    held = {"PATH": "/bin", "HOME": "/h", "AWS_SECRET_ACCESS_KEY": "x", "LD_PRELOAD": "/evil.so"}
-    held |= {"TOKEN": "abcdefgh", "PASSED": "p"}
-    settings = ServerSettings(command="s", env={"KEY": "${TOKEN}"}, pass_env=("PASSED", "NONE"))
-    made = target(settings, held)
-    assert made.env == {"PATH": "/bin", "HOME": "/h", "KEY": "abcdefgh", "PASSED": "p"}
-    assert made.hush("the key is abcdefgh") == "the key is •••"
 
 
 def test_the_command_is_shown_whole_with_all_that_belongs_to_it() -> None:
@@ -112,7 +103,7 @@ BASE: dict[str, Any] = {"command": "a", "args": ["b"], "env": {"K": "v"}, "cwd":
     ],
 )
 def test_any_change_of_how_a_server_is_started_changes_its_hash(change: dict[str, Any]) -> None:
-    assert pinned_hash(definition(**BASE)) != pinned_hash(definition(**{**BASE, **change}))
+    assert content_hash(definition(**BASE)) != content_hash(definition(**{**BASE, **change}))
 
 
 def test_a_command_that_comes_from_the_environment_is_pinned_as_it_is_there() -> None:
@@ -130,6 +121,10 @@ def test_limits_are_no_part_of_what_is_approved() -> None:
 def write(path: Path, value: object) -> Path:
     path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
     return path
+
+
+def read_servers(path: Path) -> Found:
+    return all_servers(McpSettings(files=(path,)))
 
 
 def test_the_widespread_shape_is_read(tmp_path: Path) -> None:

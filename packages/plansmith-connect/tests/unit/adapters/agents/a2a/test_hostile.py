@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.servers.a2a_wire import Liar, Talk, a_card
 
-from plansmith.errors import InputNeeded, OutcomeUnknown, ToolBusy, ToolFailed
+from plansmith.errors import InputNeeded, OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.ports import Call, Reply
 from plansmith_connect.a2a.agent import A2AAgent, connect
 
@@ -42,6 +42,14 @@ async def work(liar: Liar, **settings: Any) -> Any:
     return await (await agent_of(liar, **settings)).work("x", {}, Call(key="k"))
 
 
+async def failed(answer: Any, told: str, *, streaming: bool = False, **settings: Any) -> Any:
+    """How work fails with an agent that answers like this, and what it was asked."""
+    async with Liar(answer, streaming=streaming).open() as liar:
+        with pytest.raises(PlansmithError, match=told) as caught:
+            await work(liar, **settings)
+        return caught.value, liar.methods
+
+
 async def test_a_flood_in_one_answer_ends_after_the_limit() -> None:
     sent = 0
 
@@ -53,9 +61,7 @@ async def test_a_flood_in_one_answer_ends_after_the_limit() -> None:
             await talk.raw(b"x" * 100_000)
             sent += 100_000
 
-    async with Liar(flood).open() as liar:
-        with pytest.raises(ToolFailed, match="more than 1,000,000 bytes"):
-            await work(liar)
+    await failed(flood, "more than 1,000,000 bytes")
     assert sent < 50_000_000
 
 
@@ -72,10 +78,8 @@ async def test_a_flood_in_a_stream_ends_after_the_limit_and_the_task_is_cancelle
             update = {"taskId": "t1", "contextId": "c1", "artifact": made, "append": True}
             await talk.event({"artifactUpdate": update})
 
-    async with Liar(flood, streaming=True).open() as liar:
-        with pytest.raises(ToolFailed, match="more than 1,000,000 bytes"):
-            await work(liar)
-        assert liar.methods == ["SendStreamingMessage", "CancelTask"]
+    _, methods = await failed(flood, "more than 1,000,000 bytes", streaming=True)
+    assert methods == ["SendStreamingMessage", "CancelTask"]
 
 
 async def test_an_endless_stream_of_updates_ends_and_the_task_is_cancelled() -> None:
@@ -90,10 +94,8 @@ async def test_an_endless_stream_of_updates_ends_and_the_task_is_cancelled() -> 
             await talk.event({"statusUpdate": update})
             await asyncio.sleep(0)
 
-    async with Liar(chatter, streaming=True).open() as liar:
-        with pytest.raises(ToolFailed, match="more than 200 updates"):
-            await work(liar)
-        assert liar.methods == ["SendStreamingMessage", "CancelTask"]
+    _, methods = await failed(chatter, "more than 200 updates", streaming=True)
+    assert methods == ["SendStreamingMessage", "CancelTask"]
 
 
 async def silence(talk: Talk) -> None:
@@ -122,10 +124,10 @@ async def test_silence_and_trickle_end_in_time_and_say_that_nobody_knows(
         if talk.method.startswith("Send"):
             await behave(talk)
 
-    async with Liar(answer, streaming=streaming).open() as liar:
-        with pytest.raises(InputNeeded, match=r"sent nothing for 0\.2 s"):
-            await work(liar, limits={"answer_s": 0.2})
-        assert liar.methods.count("SendStreamingMessage") + liar.methods.count("SendMessage") == 1
+    told, bounds = r"sent nothing for 0\.2 s", {"answer_s": 0.2}
+    error, methods = await failed(answer, told, streaming=streaming, limits=bounds)
+    assert isinstance(error, InputNeeded)
+    assert sum(each.startswith("Send") for each in methods) == 1
 
 
 async def test_a_stream_that_falls_silent_is_looked_after() -> None:
@@ -181,10 +183,6 @@ def failing(code: int, message: str) -> Any:
         pytest.param(results({"task": {"status": {}}}), id="no id"),
         pytest.param(results({"task": task(1) | {"id": "../../admin"}}), id="an id as a path"),
         pytest.param(results({"message": {"parts": [{"data": {"x": float("inf")}}]}}), id="inf"),
-        pytest.param(says(b"", status="500 Oops"), id="500"),
-        pytest.param(says(b"", status="502 Bad Gateway"), id="502"),
-        pytest.param(says(b"", status="503 Service Unavailable"), id="503"),
-        pytest.param(says(b"", status="429 Too Many Requests"), id="429"),
     ],
 )
 async def test_an_answer_that_is_not_a2a_leaves_unsure_what_happened(answer: Any) -> None:
@@ -208,11 +206,10 @@ async def test_an_answer_that_is_not_a2a_leaves_unsure_what_happened(answer: Any
     ],
 )
 async def test_a_refusal_does_not_say_that_nothing_was_changed(answer: Any, told: str) -> None:
-    async with Liar(answer).open() as liar:
-        with pytest.raises(OutcomeUnknown, match=told) as caught:
-            await work(liar)
-        assert not caught.value.again
-        assert liar.methods == ["SendMessage"]
+    error, methods = await failed(answer, told)
+    assert isinstance(error, OutcomeUnknown)
+    assert not error.again
+    assert methods == ["SendMessage"]
 
 
 @pytest.mark.parametrize("state", ["TASK_STATE_DREAMING", 77])
@@ -221,9 +218,7 @@ async def test_a_state_that_nobody_knows_is_said_to_be_one(state: Any) -> None:
         got = task(state)
         await talk.result(got if talk.method == "GetTask" else {"task": got})
 
-    async with Liar(odd).open() as liar:
-        with pytest.raises(ToolFailed, match="a task state that A2A does not define"):
-            await work(liar)
+    await failed(odd, "a task state that A2A does not define")
 
 
 async def test_an_agent_that_answers_for_another_task_is_not_believed() -> None:
@@ -236,9 +231,7 @@ async def test_an_agent_that_answers_for_another_task_is_not_believed() -> None:
         status = {"state": "TASK_STATE_COMPLETED"}
         await talk.event({"statusUpdate": {"taskId": "t2", "contextId": "c1", "status": status}})
 
-    async with Liar(swap, streaming=True).open() as liar:
-        with pytest.raises(ToolFailed, match="liar failed"):
-            await work(liar)
+    await failed(swap, "liar failed", streaming=True)
 
 
 @pytest.mark.parametrize(
@@ -253,10 +246,8 @@ async def test_an_agent_that_gave_up_its_work_may_have_changed_something(
     async def gives_up(talk: Talk) -> None:
         await talk.result(task(state) if talk.method == "GetTask" else {"task": task(state)})
 
-    async with Liar(gives_up).open() as liar:
-        with pytest.raises(ToolFailed) as caught:
-            await work(liar)
-        assert isinstance(caught.value, OutcomeUnknown) is not certain
+    error, _ = await failed(gives_up, "a2a.liar")
+    assert isinstance(error, OutcomeUnknown) is not certain
 
 
 async def test_a_list_of_other_peoples_tasks_is_not_taken_for_ours() -> None:
@@ -264,9 +255,7 @@ async def test_a_list_of_other_peoples_tasks_is_not_taken_for_ours() -> None:
         if talk.method == "ListTasks":
             await talk.result({"tasks": [task("TASK_STATE_COMPLETED")]})
 
-    async with Liar(lend).open() as liar:
-        with pytest.raises(InputNeeded, match="It is unknown"):
-            await work(liar)
+    await failed(lend, "It is unknown")
 
 
 async def test_a_packed_answer_is_not_unpacked() -> None:
@@ -277,9 +266,7 @@ async def test_a_packed_answer_is_not_unpacked() -> None:
         await talk.start("application/json", more=more)
         await talk.raw(bomb)
 
-    async with Liar(packed).open() as liar:
-        with pytest.raises(ToolFailed, match="compressed answer"):
-            await work(liar)
+    await failed(packed, "compressed answer")
 
 
 async def test_work_is_not_redirected() -> None:
@@ -288,9 +275,7 @@ async def test_work_is_not_redirected() -> None:
             "text/plain", "307 Temporary Redirect", "Location: http://evil.example/\r\n"
         )
 
-    async with Liar(away).open() as liar:
-        with pytest.raises(ToolFailed, match=r"redirect to http://evil\.example/"):
-            await work(liar)
+    await failed(away, r"redirect to http://evil\.example/")
 
 
 async def test_an_agent_that_cannot_be_asked_after_its_task_leaves_it_to_the_person() -> None:
@@ -300,10 +285,8 @@ async def test_an_agent_that_cannot_be_asked_after_its_task_leaves_it_to_the_per
         else:
             await talk.answer(b"", status="403 Forbidden")
 
-    async with Liar(shut).open() as liar:
-        with pytest.raises(InputNeeded, match="Its task t1 had started") as caught:
-            await work(liar)
-        assert caught.value.options == ("look again", "give up")
+    error, _ = await failed(shut, "Its task t1 had started")
+    assert error.options == ("look again", "give up")
 
 
 async def test_an_answer_to_nobodys_question_is_refused() -> None:
@@ -350,7 +333,6 @@ async def served(card: Any, **limits: float) -> Any:
         (says(b"[" * 9_000), "is not JSON: "),
         (says([1]), "not a JSON object"),
         (says({"description": "nobody"}), "has no agent name"),
-        (says(a_card("http://x"), "text/html"), "has the type text/html"),
         (says(b"x" * 30_000), "more than 20,000 bytes"),
         (says(b"", status="404 Not Found"), "HTTP 404"),
         (says({"name": "x", "supportedInterfaces": []}), "the card has no address"),
@@ -375,36 +357,12 @@ async def test_a_card_that_does_not_come_is_not_waited_for_for_ever(behave: Any)
         await served(behave, request_s=0.2)
 
 
-async def test_a_redirect_of_the_card_is_followed_on_its_own_host_only() -> None:
-    async with Liar(silence).open() as other:
+async def test_a_redirect_of_the_card_is_not_followed() -> None:
+    async def away(talk: Talk) -> None:
+        await talk.start("text/plain", "302 Found", "Location: /other/agent-card.json\r\n")
 
-        async def away(talk: Talk) -> None:
-            there = f"{other.url}/.well-known/agent-card.json"
-            await talk.start("text/plain", "302 Found", f"Location: {there}\r\n")
-
-        with pytest.raises(ToolFailed, match="redirects to another address"):
-            await served(away)
-
-        async def within(talk: Talk) -> None:
-            if "moved" in talk.head.splitlines()[0]:
-                await talk.answer(liar.card)
-            else:
-                there = "/moved/agent-card.json"
-                await talk.start("text/plain", "302 Found", f"Location: {there}\r\n")
-
-        liar = Liar(silence)
-        liar.serve_card = within
-        async with liar.open():
-            assert (await connect("liar", liar.url)).spec.name == "a2a.liar"
-
-
-async def test_a_redirect_in_a_ring_ends() -> None:
-    async def ring(talk: Talk) -> None:
-        there = "/.well-known/agent-card.json"
-        await talk.start("text/plain", "302 Found", f"Location: {there}\r\n")
-
-    with pytest.raises(ToolFailed, match="redirected more than 3 times"):
-        await served(ring)
+    with pytest.raises(ToolFailed, match="which is not followed"):
+        await served(away)
 
 
 async def test_further_hosts_are_reached_only_when_a_person_names_them() -> None:

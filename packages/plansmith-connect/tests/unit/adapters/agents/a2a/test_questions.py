@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import base64
 from typing import Any
 
 import pytest
@@ -10,39 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.plan.data import flaws
-from plansmith_connect.a2a.messages import (
-    Artifact,
-    ArtifactNews,
-    Message,
-    Part,
-    State,
-    StatusNews,
-    Task,
-    add,
-    answer_parts,
-    need_of,
-    question_of,
-    task_result,
-)
+from plansmith_connect.a2a.messages import add, need_of, question_of, result_of
 
 
-def asking(*parts: Part, state: State = State.INPUT) -> Task:
-    return Task("t", "c", state, Message("m", parts))
+def asking(*parts: Any, state: str = "INPUT_REQUIRED", **message: Any) -> dict[str, Any]:
+    said = {"message": {**message, "parts": list(parts)}} if parts else {}
+    return {"id": "t", "contextId": "c", "status": {"state": f"TASK_STATE_{state}", **said}}
 
 
-def need(task: Task, *links: str) -> Any:
+def need(task: Any, *links: str) -> Any:
     return need_of(task, who="desk", times=0, links=links)
 
 
 def test_a_question_without_words_still_says_who_waits() -> None:
-    assert need(Task("t", "c", State.INPUT)).message.startswith("desk waits for an answer")
-    assert need(Task("t", "c", State.AUTH)).message == "desk wants you to sign in"
+    assert need(asking()).message.startswith("desk waits for an answer")
+    assert need(asking(state="AUTH_REQUIRED")).message == "desk wants you to sign in"
 
 
 def test_values_in_a_question_that_are_no_form_are_shown() -> None:
-    assert need(asking(Part(text="Which?"), Part(data={"rows": [1]}))).message == (
-        'Which?\n{"rows": [1]}'
-    )
+    asked = need(asking({"text": "Which?"}, {"data": {"rows": [1]}}))
+    assert asked.message == 'Which?\n{"rows": [1]}'
 
 
 @pytest.mark.parametrize(
@@ -57,72 +44,70 @@ def test_values_in_a_question_that_are_no_form_are_shown() -> None:
     ],
 )
 def test_a_schema_that_would_be_fetched_or_is_none_is_left_out(schema: Any) -> None:
-    assert need(asking(Part(text="?"), Part(data={"schema": schema}))).schema is None
+    assert need(asking({"text": "?"}, {"data": {"schema": schema}})).schema is None
 
 
 @pytest.mark.parametrize("options", [[], ["a", 1], ["a", ""], ["x"] * 51, ["x" * 300], "ab"])
 def test_options_that_are_no_list_of_words_are_left_out(options: Any) -> None:
-    assert need(asking(Part(text="?"), Part(data={"options": options}))).options == ()
+    assert need(asking({"text": "?"}, {"data": {"options": options}})).options == ()
 
 
 @pytest.mark.parametrize(
     ("parts", "link"),
     [
-        ((Part(text="go to https://in.example/a?b=c."),), "https://in.example/a?b=c"),
-        ((Part(text="sign in"), Part(url="https://in.example")), "https://in.example"),
-        ((Part(text="sign in"), Part(data={"to": "https://in.example"})), "https://in.example"),
-        ((Part(text="sign in"),), "https://card.example"),
-        ((Part(text="javascript:alert(1) file:///etc/passwd"),), "https://card.example"),
-        ((Part(text="https://me:pw@in.example"),), "https://card.example"),
+        ([{"text": "go to https://in.example/a?b=c."}], "https://in.example/a?b=c"),
+        ([{"text": "sign in"}, {"url": "https://in.example"}], "https://in.example"),
+        ([{"text": "sign in"}, {"data": {"to": "https://in.example"}}], "https://in.example"),
+        ([{"text": "sign in"}], "https://card.example"),
+        ([{"text": "javascript:alert(1) file:///etc/passwd"}], "https://card.example"),
+        ([{"text": "https://me:pw@in.example"}], "https://card.example"),
     ],
 )
-def test_a_sign_in_has_the_first_address_that_a_person_may_follow(
-    parts: tuple[Part, ...], link: str
-) -> None:
-    assert need(asking(*parts, state=State.AUTH), "https://card.example").link == link
+def test_a_sign_in_has_the_first_address_that_a_person_may_follow(parts: Any, link: str) -> None:
+    assert need(asking(*parts, state="AUTH_REQUIRED"), "https://card.example").link == link
 
 
 def test_a_question_is_told_from_another_by_its_id_or_its_words() -> None:
-    first, second = Task("t", "c", State.INPUT, Message("", (Part(text="a"),))), Task("t", "c")
-    second.state, second.message = State.INPUT, Message("", (Part(text="b"),))
-    assert question_of(first) != question_of(second)
-    assert question_of(asking(Part(text="a"))) == "m"
-
-
-def test_an_answer_goes_as_text_or_data_or_json() -> None:
-    assert answer_parts("yes", as_data=True) == [Part(text="yes")]
-    assert answer_parts({"n": 1}, as_data=True) == [Part(data={"n": 1})]
-    [part] = answer_parts([2**60], as_data=False)
-    assert json.loads(part.text or "") == [2**60]
+    assert question_of(asking({"text": "a"})) != question_of(asking({"text": "b"}))
+    assert question_of(asking({"text": "a"}, messageId="m")) == "m"
 
 
 TEXTS = st.text(max_size=5)
 PARTS = st.one_of(
-    st.builds(Part, text=TEXTS),
-    st.builds(Part, data=st.dictionaries(TEXTS, st.integers(0, 9) | TEXTS, max_size=2)),
+    st.builds(lambda text: {"text": text}, TEXTS),
+    st.builds(lambda text: {"data": {text: text}}, TEXTS),
     st.builds(
-        Part, raw=st.binary(max_size=20), name=TEXTS, kind=st.sampled_from(["text/csv", "x"])
+        lambda raw, name, kind: {
+            "raw": base64.b64encode(raw).decode(),
+            "filename": name,
+            "mediaType": kind,
+        },
+        st.binary(max_size=20),
+        TEXTS,
+        st.sampled_from(["text/csv", "x"]),
     ),
-    st.builds(Part, url=TEXTS.map(lambda text: f"https://{text}")),
+    st.builds(lambda text: {"url": f"https://{text}"}, TEXTS),
 )
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.lists(PARTS, max_size=3), st.booleans())))
 def test_whatever_an_agent_makes_its_result_has_the_one_shape_and_loses_nothing_unsaid(
-    made: list[tuple[str, list[Part], bool]],
+    made: list[tuple[str, list[Any], bool]],
 ) -> None:
-    task = Task("t", "c")
+    task: Any = {}
     for name, parts, append in made:
-        add(task, ArtifactNews("t", "c", Artifact(name, parts=list(parts)), append))
-    add(task, StatusNews("t", "c", State.COMPLETED))
-    result: Any = task_result(task, binary_bytes=30)
+        add(
+            task,
+            {"taskId": "t", "artifact": {"artifactId": name, "parts": parts}, "append": append},
+        )
+    add(task, {"taskId": "t", "status": {"state": "TASK_STATE_COMPLETED"}})
+    result: Any = result_of(task, binary_bytes=30)
     assert list(result) == ["text", "message", "data", "files", "citations", "notes"]
     assert not list(flaws(result))
-    kept = [part for each in task.artifacts.values() for part in each.parts]
-    raws = [part for part in kept if part.raw is not None]
-    assert len(result["files"]) == len([part for part in kept if part.raw is not None or part.url])
+    kept = [part for each in task.get("artifacts", []) for part in each["parts"]]
+    assert len(result["files"]) == len([part for part in kept if "raw" in part or "url" in part])
     dropped = [each for each in result["files"] if "note" in each]
     assert len(result["notes"]) == len(dropped)
     whole = [each["size"] for each in result["files"] if "base64" in each or "text" in each]
     assert sum(whole) <= 30
-    assert len(whole) + len(dropped) == len(raws)
+    assert len(whole) + len(dropped) == len([part for part in kept if "raw" in part])
