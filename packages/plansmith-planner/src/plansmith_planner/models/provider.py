@@ -11,8 +11,6 @@ import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Final, Literal, Self
 
 from plansmith.errors import ModelFailed, ModelRefused
@@ -97,7 +95,7 @@ class ProviderModel:
         schema = prompt.schema
         modes = self._modes(schema)
         for mode in modes:
-            pieces = self._answer(model, _Ask(prompt, mode))
+            pieces = self._answer(model, prompt, mode)
             try:
                 async with aclosing(pieces):
                     async for delta in pieces:
@@ -158,10 +156,12 @@ class ProviderModel:
         if base_url and provider in _OWN_SERVER:
             # Not the OpenAI provider: that one would send OPENAI_API_KEY to a stranger.
             profile = {"openai_chat_streaming_requires_finish_reason": True}
-            server = library.compatible.OpenAICompatibleProvider(
+            compatible: Any = importlib.import_module("pydantic_ai.providers.openai_compatible")
+            openai: Any = importlib.import_module("pydantic_ai.models.openai")
+            server = compatible.OpenAICompatibleProvider(
                 "openai-compatible", base_url=base_url, api_key=api_key, profile=profile
             )
-            return library.openai.OpenAIChatModel(name, provider=server)
+            return openai.OpenAIChatModel(name, provider=server)
         if not base_url and not api_key:
             return library.models.infer_model(self._spec)
         maker = library.providers.infer_provider_class(provider)
@@ -170,24 +170,21 @@ class ProviderModel:
         unknown = arguments.keys() - inspect.signature(maker.__init__).parameters.keys()
         if unknown:
             raise ValueError(f"{provider} takes no {' and no '.join(sorted(unknown))}")
+        return library.models.infer_model(self._spec, lambda _: maker(**arguments))
 
-        def make(_: str) -> Any:
-            return maker(**arguments)
-
-        return library.models.infer_model(self._spec, make)
-
-    async def _answer(self, model: Any, ask: _Ask) -> AsyncGenerator[Delta]:
+    async def _answer(self, model: Any, prompt: Prompt, mode: Mode) -> AsyncGenerator[Delta]:
         library = _library()
-        pieces = _Pieces({_wire_name(tool.name): tool.name for tool in ask.prompt.tools})
-        has_text = False
+        pieces = _Pieces({_wire_name(tool.name): tool.name for tool in prompt.tools})
+        limit = {} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}
+        settings, has_text = self._settings | limit, False
         try:
             async with (
                 model,
                 library.direct.model_request_stream(
                     model,
-                    _wire_messages(library, ask),
-                    model_settings=self._settings_for(ask.prompt),
-                    model_request_parameters=_parameters(library, ask),
+                    _wire_messages(library, prompt, mode),
+                    model_settings=settings,
+                    model_request_parameters=_parameters(library, prompt, mode),
                 ) as stream,
                 aclosing(aiter(stream)) as events,
             ):
@@ -197,12 +194,8 @@ class ProviderModel:
                         yield delta
                 done = self._done(stream)
         except Exception as error:
-            raise self._failure(error, ask.mode, has_text=has_text) from error
+            raise self._failure(error, mode, has_text=has_text) from error
         yield done
-
-    def _settings_for(self, prompt: Prompt) -> dict[str, Any]:
-        limit = {} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}
-        return self._settings | limit
 
     def _failure(self, error: Exception, mode: Mode, *, has_text: bool) -> ModelFailed:
         own_key = bool(self._api_key or self._base_url)
@@ -249,14 +242,6 @@ class _ModeRefused(ModelFailed):
     """The server does not support this output mode."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    """One call, in one output mode."""
-
-    prompt: Prompt
-    mode: Mode
-
-
 class _Pieces:
     """Converts pydantic-ai's events to our pieces."""
 
@@ -289,35 +274,17 @@ class _Pieces:
         return [TextDelta("")]
 
 
-@dataclass(frozen=True, slots=True)
-class _Library:
-    """The parts of pydantic-ai that are used here."""
-
-    direct: ModuleType
-    messages: ModuleType
-    models: ModuleType
-    output: ModuleType
-    providers: ModuleType
-    tools: ModuleType
-
-    @property
-    def compatible(self) -> ModuleType:
-        return importlib.import_module("pydantic_ai.providers.openai_compatible")
-
-    @property
-    def openai(self) -> ModuleType:
-        return importlib.import_module("pydantic_ai.models.openai")
+def _library() -> Any:
+    """Returns pydantic-ai with the parts that are used here."""
+    for name in ("direct", "messages", "models", "output", "providers", "tools"):
+        importlib.import_module(f"pydantic_ai.{name}")
+    return importlib.import_module("pydantic_ai")
 
 
-def _library() -> _Library:
-    names = ("direct", "messages", "models", "output", "providers", "tools")
-    return _Library(*(importlib.import_module(f"pydantic_ai.{name}") for name in names))
-
-
-def _wire_messages(library: _Library, ask: _Ask) -> list[Any]:
+def _wire_messages(library: Any, prompt: Prompt, mode: Mode) -> list[Any]:
     kinds = library.messages
-    messages, schema = ask.prompt.messages, ask.prompt.schema
-    if schema is not None and ask.mode == "text":
+    messages, schema = prompt.messages, prompt.schema
+    if schema is not None and mode == "text":
         messages = with_schema_text(messages, schema)
     wire: list[Any] = []
     for message in messages:
@@ -329,26 +296,26 @@ def _wire_messages(library: _Library, ask: _Ask) -> list[Any]:
     return wire
 
 
-def _parameters(library: _Library, ask: _Ask) -> Any:
+def _parameters(library: Any, prompt: Prompt, mode: Mode) -> Any:
     functions = [
         _tool(library, _wire_name(tool.name), tool.description, tool.input_schema)
-        for tool in ask.prompt.tools
+        for tool in prompt.tools
     ]
-    schema = ask.prompt.schema
+    schema = prompt.schema
     asked: dict[str, Any] = {}
-    if schema is not None and ask.mode == "json_schema":
+    if schema is not None and mode == "json_schema":
         form = library.output.OutputObjectDefinition(
             opened(schema), name=ANSWER_TOOL, strict=_strict(schema)
         )
         asked = {"output_mode": "native", "output_object": form}
-    elif schema is not None and ask.mode == "tool":
+    elif schema is not None and mode == "tool":
         answer = _tool(library, ANSWER_TOOL, "Give the answer.", schema, kind="output")
         asked = {"output_mode": "tool", "output_tools": [answer], "allow_text_output": False}
     return library.models.ModelRequestParameters(function_tools=functions, **asked)
 
 
 def _tool(
-    library: _Library, name: str, description: str, schema: Mapping[str, Json], **more: str
+    library: Any, name: str, description: str, schema: Mapping[str, Json], **more: str
 ) -> Any:
     return library.tools.ToolDefinition(
         name=name,
