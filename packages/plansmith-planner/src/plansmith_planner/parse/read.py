@@ -15,6 +15,7 @@ from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import SURROGATES
+from plansmith_planner.parse.scalars import clean, finite, number
 from plansmith_planner.parse.tolerant import (
     GAP,
     GROUPED,
@@ -25,9 +26,6 @@ from plansmith_planner.parse.tolerant import (
     Repaired,
     Tolerant,
     TooDeep,
-    clean,
-    finite,
-    number,
 )
 
 Fits = Callable[[Json], float]

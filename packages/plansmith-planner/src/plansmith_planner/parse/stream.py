@@ -10,7 +10,8 @@ from typing import Final
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith_planner.parse.read import read_json
-from plansmith_planner.parse.tolerant import OPENING_QUOTES, closers_of
+from plansmith_planner.parse.scalars import closers_of
+from plansmith_planner.parse.tolerant import OPENING_QUOTES
 
 STEP_KEYS: Final = frozenset({"steps", "plan", "tasks", "execution_plan", "calls"})
 _LANDMARK = re.compile(
