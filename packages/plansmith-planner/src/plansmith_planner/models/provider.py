@@ -19,8 +19,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.ports import ArgumentsDelta, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith_planner.models.choose import usual_places
 from plansmith_planner.models.provider_output import (
+    MODES,
     Mode,
-    OutputMemory,
     as_failure,
     broken_off,
     error_text,
@@ -56,14 +56,13 @@ class ProviderModel:
         api_key: str | None = None,
         timeout_s: float = 120.0,
         output: Literal["auto"] | Mode = "auto",
-        memory: OutputMemory | None = None,
         settings: Mapping[str, Json] | None = None,
     ) -> None:
         self._spec = spec
         self._base_url = base_url
         self._api_key = api_key
         self._only: Mode | None = None if output == "auto" else output
-        self._memory = memory or OutputMemory()
+        self._refused: set[Mode] = set()
         # The library's own retries are off: one place retries, and it is not here. The stable
         # start of the prompt is cached where a provider wants to be asked for that.
         self._settings: dict[str, Any] = {
@@ -106,14 +105,9 @@ class ProviderModel:
                     raise ModelRefused(refusal.message, hint=hint) from refusal.__cause__
                 # A list at the root is the schema's fault: it says nothing about the model.
                 if schema is not None and takes_object(schema):
-                    self._memory.refuse(self._memory_key, mode)
+                    self._refused.add(mode)
             else:
                 return
-
-    @property
-    def _memory_key(self) -> str:
-        base_url, _ = self._address()
-        return f"{self._spec} at {base_url}" if base_url else self._spec
 
     def _address(self) -> tuple[str | None, str | None]:
         """Returns base URL and key; a key from the environment goes only to its own provider."""
@@ -133,7 +127,7 @@ class ProviderModel:
             return ("text",)
         if self._only is not None:
             return (self._only,)
-        modes = self._memory.modes(self._memory_key)
+        modes = [mode for mode in MODES if mode not in self._refused]
         return tuple(mode for mode in modes if mode != "tool" or takes_object(schema))
 
     async def _connect(self) -> Any:

@@ -40,22 +40,6 @@ def is_mode_refusal(status: int | None, text: str, mode: Mode) -> bool:
     return status in _STATUSES and any(word in lowered for word in _REFUSAL_WORDS[mode])
 
 
-class OutputMemory:
-    """Remembers which output modes a model has refused."""
-
-    def __init__(self) -> None:
-        self._refused: dict[str, set[Mode]] = {}
-
-    def modes(self, model: str) -> tuple[Mode, ...]:
-        """Returns the modes to try, best first; text is always one."""
-        return tuple(mode for mode in MODES if mode not in self._refused.get(model, ()))
-
-    def refuse(self, model: str, mode: Mode) -> None:
-        """Remembers that a model refused a mode; text cannot be refused."""
-        if mode != "text":
-            self._refused.setdefault(model, set()).add(mode)
-
-
 def takes_object(schema: Mapping[str, Json]) -> bool:
     """Whether a schema's value is an object, as tools and some providers require."""
     return schema.get("type", "object") == "object"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -59,8 +58,6 @@ _JSON_WORD = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
 # The text between the end of one field and the key of the next.
 _STRUCTURE = re.compile(r"(?:\s*+[}\]])*+(?:\s*+[,，]|[^\S\n]*+\n)\s*+(?:[{\[]\s*+)*+")
 _KEY_AND_COLON = re.compile(r"[^\"'“”:：,，{}\[\]\n]{1,80}[:：]\s*(?:[\[{(]\s*)*\Z")
-_FENCED_STRING = re.compile(r"[\"'`]```+\w*\s*(?=[{\[]\s*[\"'\]}])")
-_FENCE_AND_QUOTE = re.compile(r"\s*```+\s*[\"'`]")
 _WINDOW: Final = 200
 _LONGEST_LOST: Final = 400
 _MAX_LEVELS: Final = 5000
@@ -352,8 +349,6 @@ class Tolerant:
             self._bare_word(role)
 
     def _quoted(self, role: Role) -> None:
-        if self._fenced_inside():
-            return
         parts = [self._string(role)]
         while True:
             self._skip()
@@ -367,22 +362,6 @@ class Tolerant:
             parts.append(self._string(role))
         if any(parts) or not self._cut or role is not Role.ITEM:
             self._put("".join(parts))
-
-    def _fenced_inside(self) -> bool:
-        """Reads ``"```json {"a": 1}```"``: a fenced value instead of a string."""
-        fence = _FENCED_STRING.match(self.text, self.pos, self.end)
-        if fence is None or self._stack == []:
-            return False
-        try:
-            value, end = json.JSONDecoder().raw_decode(self.text, fence.end())
-        except (ValueError, RecursionError):
-            return False
-        close = _FENCE_AND_QUOTE.match(self.text, end, self.end)
-        if close is not None:
-            self.pos = close.end()
-            self.flaws += 1
-            self._put(value)
-        return close is not None
 
     def _refuse_escaped(self) -> None:
         if self.text.startswith(('\\"', "\\'"), self.pos):
