@@ -1,4 +1,4 @@
-"""Has a model write a plan, and passes on each step as soon as it is complete."""
+"""What a model is told to draft a plan, and its steps as soon as each is complete."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from plansmith.formats.dialect import dialect
 from plansmith.formats.native import schema
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith.plan.data import Json
-from plansmith.plan.plan import Plan
 from plansmith.plan.steps import AnyStep
-from plansmith.ports import ChatModel, Message, Prompt
+from plansmith.ports import Message
 from plansmith_planner.context.fence import fence
-from plansmith_planner.model_calls import ModelAnswer, read_answer, render
+from plansmith_planner.model_calls import render
 from plansmith_planner.parse.reply import parse_value
 from plansmith_planner.parse.stream import JsonStream
 
@@ -69,24 +68,6 @@ def draft_schema(shape: str = "") -> dict[str, Json]:
     return dialect(shape).schema() if shape else schema(for_models=True)
 
 
-async def draft(
-    prompt: Prompt,
-    *,
-    model: ChatModel,
-    on_step: OnStep = lambda _: None,
-    on_text: OnText = lambda _: None,
-    on_progress: OnText = lambda _: None,
-) -> ModelAnswer:
-    """Returns the model's text; passes each readable step to `on_step` when it is complete."""
-    steps = StepStream(on_step)
-
-    def on_piece(piece: str) -> None:
-        on_text(piece)
-        steps.feed(piece)
-
-    return await read_answer(model.stream(prompt), on_piece, on_progress)
-
-
 class StepStream:
     """Finds steps in a text that is still being written."""
 
@@ -98,16 +79,11 @@ class StepStream:
     def feed(self, piece: str) -> None:
         """Adds the next piece of text."""
         for item in self._stream.feed(piece):
-            step = _single_step(item.value)
             # A step without an id gets one only when the whole plan is known.
-            if step is not None and "id" in item.value and step.id not in self._seen:
-                self._seen.add(step.id)
-                self._on_step(step)
-
-
-def _single_step(value: Json) -> AnyStep | None:
-    plan: Plan | None = parse_value([value]).plan
-    return plan.steps[0] if plan is not None and len(plan.steps) == 1 else None
+            plan = parse_value([item.value]).plan if "id" in item.value else None
+            if plan is not None and len(plan.steps) == 1 and plan.steps[0].id not in self._seen:
+                self._seen.add(plan.steps[0].id)
+                self._on_step(plan.steps[0])
 
 
 def tool_line(tool: ToolSpec) -> str:
@@ -125,11 +101,8 @@ def tool_line(tool: ToolSpec) -> str:
 
 def agent_line(agent: AgentSpec) -> str:
     """Describes an agent to the model as one line of JSON."""
-    fields: dict[str, Json] = {
-        "name": agent.name,
-        "does": agent.description,
-        "skills": [skill.to_json() for skill in agent.skills],
-    }
+    skills = [skill.to_json() for skill in agent.skills]
+    fields = {"name": agent.name, "does": agent.description, "skills": skills}
     return json.dumps(fields, ensure_ascii=False)
 
 

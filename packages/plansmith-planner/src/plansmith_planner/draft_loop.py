@@ -24,16 +24,16 @@ from plansmith.plan.steps import AnyStep, MapStep
 from plansmith.ports import PlanBrief, Prompt, Usage
 from plansmith.text import visible
 from plansmith_planner.context.gather import Context, time_text
-from plansmith_planner.draft import Offer, OnText, draft, draft_messages, draft_schema
+from plansmith_planner.draft import Offer, OnText, StepStream, draft_messages, draft_schema
 from plansmith_planner.fallback import fallback
 from plansmith_planner.language.constraints import asked_constraints, read_constraint
 from plansmith_planner.language.made_up import made_up_values
 from plansmith_planner.language.recurrence import without_schedule_words
-from plansmith_planner.model_calls import ModelAnswer
+from plansmith_planner.model_calls import ModelAnswer, read_answer
 from plansmith_planner.parse.earlier_results import with_results
 from plansmith_planner.parse.normalize import assigned
 from plansmith_planner.parse.reply import Parsed, parse_answer
-from plansmith_planner.repair import repair
+from plansmith_planner.repair import broken_steps, repair_prompt, spliced
 from plansmith_planner.stages import PlannerDeps, Watch
 
 _DRAFTS = 3
@@ -90,9 +90,7 @@ class DraftLoop:
             answer = await self._draft(on_step, on_text)
             self.text, self.usage = answer
             with self.watch("parse", Sentence("{count} characters", count=f"{len(self.text):,}")):
-                parsed = await parse_answer(
-                    self.text, goal=self.query, locale=self.locale, shape=self.request.dialect
-                )
+                parsed = await self._parsed(self.text)
             self.parsed_at_once = parsed.plan is not None
             await self._check(parsed)
             while not self._usable and self.repairs < self.deps.settings.repairs:
@@ -112,51 +110,47 @@ class DraftLoop:
 
     async def _draft(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
         """Returns the model's text; asks again from the start if an answer breaks off."""
-        model = self.deps.plan_model
+        name = self.deps.plan_model.name
+        told = Sentence("{model} writes", model=name)
         for number in range(1, _DRAFTS):
             try:
-                with self.watch("draft", Sentence("{model} writes", model=model.name)):
+                with self.watch("draft", told):
                     return await self._write(on_step, on_text)
             except ModelBusy as busy:
-                broke = Sentence(
-                    "try {number} broke off: {reason}", number=number, reason=busy.message
-                )
-                with self.watch("draft", broke):
-                    continue
-        with self.watch("draft", Sentence("{model} writes, last try", model=model.name)):
+                why = busy.message
+                broke = Sentence("try {number} broke off: {reason}", number=number, reason=why)
+                self.watch.note("draft", broke, begins=True)
+        with self.watch("draft", Sentence("{model} writes, last try", model=name)):
             return await self._write(on_step, on_text)
 
     async def _write(self, on_step: OnStep, on_text: OnText) -> ModelAnswer:
-        return await draft(
-            self.prompt,
-            model=self.deps.plan_model,
-            on_step=on_step,
-            on_text=on_text,
-            on_progress=partial(self.watch.note, "draft"),
-        )
+        steps = StepStream(on_step)
+
+        def on_piece(piece: str) -> None:
+            on_text(piece)
+            steps.feed(piece)
+
+        stream = self.deps.plan_model.stream(self.prompt)
+        return await read_answer(stream, on_piece, partial(self.watch.note, "draft"))
 
     async def _check(self, parsed: Parsed) -> None:
-        known = self.deps.earlier
-        if parsed.plan is not None and known is not None:
-            read = parsed.plan
-            if self.request.dialect and known.results:  # our own language has references
-                read = with_results(read, {**known.names, **{ref: ref for ref in known.results}})
-            parsed = Parsed(known.named(read), parsed.problems)
-        if parsed.plan is not None:
-            step_text = self.dialect.step_text if self.dialect else None
-            named = assigned(parsed.plan, self.deps.agents, step_text)
-            parsed = Parsed(named.plan, [*parsed.problems, *named.problems])
-        self.plan, self.problems = parsed.plan, tuple(parsed.problems)
-        if parsed.plan is None:
+        plan, known = parsed.plan, self.deps.earlier
+        self.plan, self.problems = plan, tuple(parsed.problems)
+        if plan is None:
             return
-        with self.watch("check", Sentence("{count} steps", count=len(parsed.plan.steps))):
-            earlier = await used_results(parsed.plan, known) if known else NOTHING_EARLIER
-            self.plan, found = check(
-                parsed.plan, self.deps, self.rules, self.request.kept, earlier=earlier
-            )
-            made_up = made_up_values(self.plan, self.deps.tools, self.given)
-            self.problems = (*parsed.problems, *found, *made_up, *self._not_offered(self.plan))
-            self.problems += await self._rehearsed(self.plan)
+        if known is not None:
+            if self.request.dialect and known.results:  # our own language has references
+                plan = with_results(plan, {**known.names, **{ref: ref for ref in known.results}})
+            plan = known.named(plan)
+        step_text = self.dialect.step_text if self.dialect else None
+        plan, notes = assigned(plan, self.deps.agents, step_text)
+        with self.watch("check", Sentence("{count} steps", count=len(plan.steps))):
+            earlier = await used_results(plan, known) if known else NOTHING_EARLIER
+            plan, found = check(plan, self.deps, self.rules, self.request.kept, earlier=earlier)
+            made_up = made_up_values(plan, self.deps.tools, self.given)
+            self.plan = plan
+            self.problems += (*notes, *found, *made_up, *self._not_offered(plan))
+            self.problems += await self._rehearsed(plan)
 
     async def _rehearsed(self, plan: Plan) -> tuple[Problem, ...]:
         """Returns what the tools say about the calls of a plan that is right in itself."""
@@ -182,24 +176,30 @@ class DraftLoop:
                     yield problem(code, text, hint=hint, step=inner.id, path=(kind,))
 
     async def _repair(self) -> None:
+        """Has the model rewrite what is wrong: only the broken steps where these are few.
+
+        A plan in another system's shape is always rewritten whole, since its steps have no ids.
+        """
         self.repairs += 1
-        errors = sum(each.severity is Severity.ERROR for each in self.problems)
-        told = Sentence("round {number}, {errors} errors", number=self.repairs, errors=errors)
+        errors = [each for each in self.problems if each.severity is Severity.ERROR]
+        broken = broken_steps(self.plan, errors) if not self.request.dialect else []
+        count = len(errors)
+        told = Sentence("round {number}, {errors} errors", number=self.repairs, errors=count)
         with self.watch("repair", told):
-            fixed = await repair(
-                self.prompt,
-                self.text,
-                self.plan,
-                self.problems,
-                model=self.deps.plan_model,
-                goal=self.query,
-                locale=self.locale,
-                prompts=self.deps.settings.prompts,
-                shape=self.request.dialect,
+            prompt = repair_prompt(
+                self.prompt, self.text, errors, broken, prompts=self.deps.settings.prompts
             )
-        self.usage = total(self.usage, fixed.usage)
-        self.text = fixed.text or self.text
-        await self._check(fixed.parsed)
+            answer = await read_answer(self.deps.plan_model.stream(prompt))
+            parsed = await self._parsed(answer.text)
+            if broken and self.plan is not None and parsed.plan is not None:
+                parsed = Parsed(spliced(self.plan, parsed.plan, broken), parsed.problems)
+        self.usage = total(self.usage, answer.usage)
+        self.text = answer.text or self.text
+        await self._check(parsed)
+
+    async def _parsed(self, text: str) -> Parsed:
+        shape = self.request.dialect
+        return await parse_answer(text, goal=self.query, locale=self.locale, shape=shape)
 
     def _outcome(self) -> Planned:
         self.problems = to_show(self.problems)
@@ -215,19 +215,18 @@ class DraftLoop:
             draft=None if usable else self.plan,
             problems=self.problems,
             text=self.text,
-            metrics=self._metrics(final, degraded=substitute is not None),
+            metrics=PlanningFigures(
+                parsed=self.plan is not None,
+                parsed_at_once=self.parsed_at_once,
+                enough_context=self.plan is not None and self.plan.enough_context,
+                degraded=substitute is not None,
+                # As in the limit on steps, what only asks or answers does not count.
+                steps=sum(step.kind not in ("ask", "reply") for step in final.steps)
+                if final
+                else 0,
+                repairs=self.repairs,
+            ).spent(self.usage),
         )
-
-    def _metrics(self, final: Plan | None, *, degraded: bool) -> PlanningFigures:
-        return PlanningFigures(
-            parsed=self.plan is not None,
-            parsed_at_once=self.parsed_at_once,
-            enough_context=self.plan is not None and self.plan.enough_context,
-            degraded=degraded,
-            # As in the limit on steps, what only asks or answers does not count.
-            steps=sum(each.kind not in ("ask", "reply") for each in final.steps) if final else 0,
-            repairs=self.repairs,
-        ).spent(self.usage)
 
     def _substitute(self) -> Plan | None:
         return fallback(
@@ -297,8 +296,5 @@ def rules_of(request: PlanRequest, deps: PlannerDeps) -> list[Constraint]:
 
 def _model_failed(failure: ModelFailed) -> Problem:
     hint = failure.hint or Sentence("look at the model's settings, or try again")
-    return problem(
-        "PS015",
-        Sentence("the model gave no usable answer: {reason}", reason=failure.message),
-        hint=hint,
-    )
+    message = Sentence("the model gave no usable answer: {reason}", reason=failure.message)
+    return problem("PS015", message, hint=hint)

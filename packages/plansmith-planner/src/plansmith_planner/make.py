@@ -86,6 +86,11 @@ def model(
     return make_model(checked, clock=SystemClock(), tell=tell, api_key=api_key)
 
 
+def _given_model(given: ChatModel | str | None) -> ChatModel | None:
+    """Returns a model by its name, or the given one."""
+    return model(given) if isinstance(given, str) else given
+
+
 def _settings(values: Mapping[str, object]) -> ModelSettings:
     try:
         return ModelSettings.model_validate(values)
@@ -93,9 +98,8 @@ def _settings(values: Mapping[str, object]) -> ModelSettings:
         flaw = error.errors()[0]
         place = ".".join(str(part) for part in flaw["loc"])
         hint = Sentence("name it as provider:name, such as openai:gpt-5")
-        raise Misconfigured(
-            Sentence("the model's {place}: {error}", place=place, error=flaw["msg"]), hint=hint
-        ) from error
+        message = Sentence("the model's {place}: {error}", place=place, error=flaw["msg"])
+        raise Misconfigured(message, hint=hint) from error
 
 
 def need_usable(settings: ModelSettings, *, api_key: str | None = None) -> None:
@@ -143,11 +147,6 @@ def make_planner(
     )
 
 
-def _given_model(given: ChatModel | str | None) -> ChatModel | None:
-    """Returns a model by its name, or the given one."""
-    return model(given) if isinstance(given, str) else given
-
-
 def make_model(
     settings: ModelSettings,
     *,
@@ -188,11 +187,8 @@ def _provided(settings: ModelSettings, *, clock: Clock, api_key: str | None) -> 
         raise Misconfigured(Sentence("'{name}' is not the name of a model", name=name), hint=known)
     variable = settings.api_key_env
     if not api_key and variable and not os.environ.get(variable):
-        why, hint = (
-            Sentence("the environment variable {variable} is not set", variable=variable),
-            f"export {variable}=…",
-        )
-        return wrappers.RefusingModel(name, why=why, hint=hint)
+        why = Sentence("the environment variable {variable} is not set", variable=variable)
+        return wrappers.RefusingModel(name, why=why, hint=f"export {variable}=…")
     model: ChatModel = provider.ProviderModel(
         name,
         base_url=settings.base_url,

@@ -15,6 +15,7 @@ from plansmith.formats.dialect import dialect, dialect_names
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
+from plansmith_planner.models.wrappers import Wrapper
 
 _PLACE = re.compile(r"<<([a-z_]+)>>")
 
@@ -107,14 +108,10 @@ class Transcript:
         return _RecordingModel(model, self.exchanges)
 
 
-class _RecordingModel:
+class _RecordingModel(Wrapper):
     def __init__(self, model: ChatModel, exchanges: list[dict[str, Json]]) -> None:
-        self._model = model
+        super().__init__(model)
         self._exchanges = exchanges
-
-    @property
-    def name(self) -> str:
-        return self._model.name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         exchange: dict[str, Json] = {

@@ -67,9 +67,12 @@ async def make_plan(
             request, deps, locale
         )
     if decided.decision is not Decision.PLAN:
-        return _without_plan(decided, locale, watch)
+        spent = PlanningFigures().spent(decided.usage, watch.seconds)
+        return Planned(
+            decided.decision, decided.reason, decided.answer, locale=locale, metrics=spent
+        )
     if decided.plan is not None:
-        return _without_model(decided, deps, watch)
+        return _without_model(decided.plan, decided.reason, deps, watch)
     with watch("context", Sentence("{count} sources", count=len(deps.sources))):
         note = partial(watch.note, "context", begins=True)
         context = await _context(request, decided.query, deps, note)
@@ -87,8 +90,7 @@ async def make_plan(
         reason=decided.reason,
         picks=tuple(PickedTool(name=each.name, reason=each.reason) for each in picks),
         problems=(
-            *map(_note, context.notes),
-            *_searched(context),
+            *_context_notes(context),
             *planned.problems,
             *_left_out(planned.plan, request, deps),
         ),
@@ -133,10 +135,7 @@ async def _by_rules(
     if not deps.settings.triage or any(other) or ruled:
         return None
     found = await instant.instant(
-        request.text,
-        tools=deps.tools,
-        rehearse=deps.rehearse,
-        locale=locale,
+        request.text, tools=deps.tools, rehearse=deps.rehearse, locale=locale
     )
     if found is None:
         return None
@@ -174,6 +173,8 @@ async def _known_to_triage(request: PlanRequest, deps: PlannerDeps) -> list[Cont
 
 
 async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Tell) -> Context:
+    model = deps.triage_model or deps.plan_model
+    summariser = Summariser(model, deps.clock, prompts=deps.settings.prompts)
     return await gather_context(
         query,
         clock=deps.clock,
@@ -189,7 +190,7 @@ async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Te
         sources=deps.sources,
         search=deps.search if deps.settings.background_search else None,
         # A thread keeps a summary of its own.
-        summariser=None if request.thread else _summariser(deps),
+        summariser=None if request.thread else summariser,
         limits=Limits(
             tokens=deps.settings.context_tokens,
             seconds=deps.settings.source_seconds,
@@ -197,11 +198,6 @@ async def _context(request: PlanRequest, query: str, deps: PlannerDeps, tell: Te
         ),
         tell=tell,
     )
-
-
-def _summariser(deps: PlannerDeps) -> Summariser:
-    model = deps.triage_model or deps.plan_model
-    return Summariser(model, deps.clock, prompts=deps.settings.prompts)
 
 
 def _shortlist(
@@ -212,8 +208,9 @@ def _shortlist(
     What reads a file that the request names is always among them.
     """
     query = query[:READ_BY_RULES]
-    agents = [each for each in deps.agents if each.enabled and not each.hidden]
-    agents = [each for each in agents if not each.passthrough]
+    agents = [
+        each for each in deps.agents if each.enabled and not each.hidden and not each.passthrough
+    ]
     most, tools = request.top_k or deps.settings.top_k, deps.tools
     if request.dialect and dialect(request.dialect).agents_only:
         most, tools = request.top_k or max(len(agents), 1), ()
@@ -235,36 +232,24 @@ def _shortlist(
 
 def _files(context: Context) -> list[str]:
     """Returns the files that the context tells of, one a line."""
-    lines = (
-        line
-        for each in context.blocks
-        if each.title in (FOLDER, FOLDER_NEAR)
-        for line in each.text.split("\n")
-    )
+    told = [each.text for each in context.blocks if each.title in (FOLDER, FOLDER_NEAR)]
+    lines = "\n".join(told).split("\n")
     return [*dict.fromkeys(line.partition(": ")[0] for line in lines)]
 
 
-def _without_model(decided: Triage, deps: PlannerDeps, watch: Watch) -> Planned:
+def _without_model(plan: Plan, reason: str, deps: PlannerDeps, watch: Watch) -> Planned:
     """Checks and returns a plan that triage made without a model."""
-    plan = decided.plan
-    assert plan is not None  # noqa: S101
     with watch("check", Sentence("{count} steps", count=len(plan.steps))):
         found = check_plan(plan, deps.tools, templates=deps.templates)
+    figures = PlanningFigures(parsed=True, parsed_at_once=True, steps=len(plan.steps))
     return Planned(
         Decision.PLAN,
-        reason=decided.reason,
+        reason=reason,
         locale=plan.locale,
         plan=plan,
         problems=tuple(found),
-        metrics=PlanningFigures(parsed=True, parsed_at_once=True, steps=len(plan.steps)).spent(
-            Usage(), watch.seconds
-        ),
+        metrics=figures.spent(Usage(), watch.seconds),
     )
-
-
-def _without_plan(decided: Triage, locale: str, watch: Watch) -> Planned:
-    metrics = PlanningFigures().spent(decided.usage, watch.seconds)
-    return Planned(decided.decision, decided.reason, decided.answer, locale=locale, metrics=metrics)
 
 
 def _given(request: PlanRequest, context: Context) -> str:
@@ -274,20 +259,17 @@ def _given(request: PlanRequest, context: Context) -> str:
     return "\n".join([request.text, request.feedback, *said, *found])
 
 
-def _searched(context: Context) -> list[Problem]:
-    """Returns a note on each search made before planning, so that a reviewer sees its source."""
+def _context_notes(context: Context) -> list[Problem]:
+    """Returns what was cut, and each search made before planning, whose source a reviewer sees."""
+    hint = Sentence("raise context_tokens, or give the planner less")
+    notes = [problem("PS016", note, hint=hint) for note in context.notes]
     hint = Sentence("set planner.background_search to false to plan without it")
-    found = [block for block in context.blocks if block.title == HEADING]
-    texts = [
-        Sentence(
-            "the planner read what {tool} found on the request ({size} characters)",
-            tool=b.source,
-            size=len(b.text),
-        )
-        for b in found
-    ]
-    return [problem("PS018", text, hint=hint) for text in texts]
-
-
-def _note(note: str) -> Problem:
-    return problem("PS016", note, hint=Sentence("raise context_tokens, or give the planner less"))
+    for block in context.blocks:
+        if block.title == HEADING:
+            text = Sentence(
+                "the planner read what {tool} found on the request ({size} characters)",
+                tool=block.source,
+                size=len(block.text),
+            )
+            notes.append(problem("PS018", text, hint=hint))
+    return notes

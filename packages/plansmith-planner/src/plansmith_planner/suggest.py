@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.problem import has_errors
 from plansmith.plan.refs import value_text
 from plansmith.templates.book import Template, TemplateBook
 from plansmith_planner.language.words import terms
-from plansmith_planner.ranking.card import read_card, source
+from plansmith_planner.ranking.card import read_card, tool_source
 from plansmith_planner.ranking.lexical import LexicalIndex, Request, read_request
 
 # Half of the words of both must be the same; with less it is a different task.
@@ -25,6 +24,7 @@ _FORMATS: Final = {
     "uri": r"https?://[^\s<>\"'，。、）)]{1,500}",
     "date": r"\b\d{4}-\d{2}-\d{2}\b",
 }
+_WORD: Final = re.compile(r"\w+|[^\w\s]")
 _NUMBER: Final = re.compile(r"(?<![\w.-])-?\d{1,15}(?:\.\d{1,15})?(?![\w-]|\.\d)")
 
 
@@ -68,25 +68,20 @@ async def suggest(request: str, book: TemplateBook, *, most: int = MOST) -> list
 def ranked(request: str, templates: Sequence[Template]) -> list[tuple[Template, float]]:
     """Returns the templates that are similar enough, the most similar first."""
     asked = read_request(request)
-    index = LexicalIndex()
-    for slot, template in enumerate(templates):
-        given = source(template.name, _described(template))
-        if given is not None:
-            index.add(slot, read_card(given))
+    texts = [f"{each.request} . {each.plan.goal}" for each in templates]
+    index = LexicalIndex(
+        [
+            read_card(tool_source(each.name, text, {}))
+            for each, text in zip(templates, texts, strict=True)
+        ]
+    )
     worth = index.worth(asked)
     scored: list[tuple[float, int]] = []
     for slot, template in enumerate(templates):
         shared = [term for term, _ in index.matches(slot, asked, worth)]
-        scored.append((_similarity(request, asked, shared, template), slot))
-    best = sorted(
-        (each for each in scored if each[0] >= MIN_SIMILARITY), key=lambda x: (-x[0], x[1])
-    )
-    return [(templates[slot], round(score, 3)) for score, slot in best]
-
-
-def _described(template: Template) -> ToolSpec:
-    text = f"{template.request} . {template.plan.goal}"
-    return ToolSpec(name=template.name, description=text)
+        scored.append((-_similarity(request, asked, shared, template), slot))
+    best = sorted(each for each in scored if each[0] <= -MIN_SIMILARITY)
+    return [(templates[slot], round(-score, 3)) for score, slot in best]
 
 
 def _similarity(request: str, asked: Request, shared: Sequence[str], template: Template) -> float:
@@ -150,23 +145,13 @@ def _value_at_same_place(request: str, default: str, before: str) -> Iterator[st
     head, found, tail = before.partition(default)
     if not found or not default:
         return
-    left, right = _last_word(head), _first_word(tail)
+    left, right = _WORD.findall(head)[-1:], _WORD.findall(tail)[:1]
     if not left and not right:
         return
-    start = rf"(?:^|(?<![^\W_])){re.escape(left)}\s*" if left else r"^\s*"
-    end = rf"\s*{re.escape(right)}" if right else r"[\s.?!。？！]*$"
+    start = rf"(?:^|(?<![^\W_])){re.escape(left[0])}\s*" if left else r"^\s*"
+    end = rf"\s*{re.escape(right[0])}" if right else r"[\s.?!。？！]*$"
     pattern = rf"{start}(?P<value>\S(?:[^\n]{{0,{_LONGEST_VALUE}}}?\S)?){end}"
     yield from (match["value"] for match in re.finditer(pattern, request, re.IGNORECASE))
-
-
-def _last_word(text: str) -> str:
-    found = re.findall(r"\w+|[^\w\s]", text)
-    return found[-1] if found else ""
-
-
-def _first_word(text: str) -> str:
-    found = re.match(r"\s*(\w+|[^\w\s])", text)
-    return found[1] if found else ""
 
 
 def _occurs_in(word: str, request: str) -> bool:

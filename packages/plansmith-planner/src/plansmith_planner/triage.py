@@ -107,9 +107,8 @@ async def _ask_model(
         reply = await read_answer(model.stream(asked))
         decided = _decided(reply, request)
     except (ModelFailed, UnreadableText) as error:
-        return Triage(
-            Decision.PLAN, Sentence("triage failed: {reason}", reason=str(error)), request
-        )
+        failed = Sentence("triage failed: {reason}", reason=str(error))
+        return Triage(Decision.PLAN, failed, request)
     # The completed request counts too: "yes" may mean "yes, send it".
     if decided.decision is Decision.ANSWER and find_changes(request, decided.query):
         reason = Sentence("words alone do not do what the request asks for")
@@ -131,22 +130,16 @@ def _fixed(
         question = "你想做什么？" if locale.startswith("zh") else "What would you like to be done?"
         return Triage(Decision.ASK, Sentence("the request is empty"), request, question)
     if agent is not None and agent.enabled and agent.passthrough:
-        plan = agent_plan(agent.name, query, locale)
-        return Triage(
-            Decision.PLAN,
-            Sentence("{agent} takes requests as they are", agent=agent.name),
-            query,
-            "",
-            plan,
-        )
+        reason = Sentence("{agent} takes requests as they are", agent=agent.name)
+        return Triage(Decision.PLAN, reason, query, "", agent_plan(agent.name, query, locale))
     if name in templates:
         step = {"id": "run", "title": f"Run {name}", "template": name, "inputs": {"request": query}}
         plan = Plan.model_validate({"goal": query, "locale": locale, "steps": [step]})
         return Triage(Decision.PLAN, Sentence("{name} is a template", name=name), query, "", plan)
     if target and agent is None:
-        raise PlansmithError(
-            Sentence("there is no agent or template '{name}'", name=target), hint=_names(agents)
-        )
+        unknown = Sentence("there is no agent or template '{name}'", name=target)
+        known = ", ".join(each.name for each in agents if each.enabled) or "none"
+        raise PlansmithError(unknown, hint=f"known: {known}")
     return None
 
 
@@ -164,15 +157,12 @@ def _addressed(request: str) -> tuple[str | None, str]:
     return name.rstrip(":：,，"), rest
 
 
-def _names(agents: Sequence[AgentSpec]) -> str:
-    return "known: " + (", ".join(each.name for each in agents if each.enabled) or "none")
-
-
 def _decided(reply: ModelAnswer, request: str) -> Triage:
     value = read_json(reply.text)
     if not isinstance(value, dict) or value.get("decision") not in list(Decision):
+        begins = reply.text[:80]
         raise UnreadableText(
-            Sentence("the model's answer is not a decision: '{text}'", text=reply.text[:80])
+            Sentence("the model's answer is not a decision: '{text}'", text=begins)
         )
     decision = Decision(str(value["decision"]))
     # The text of a whole value would mean nothing, and one nested deep has none.

@@ -85,7 +85,7 @@ async def test_a_message_does_not_answer_a_question_that_was_asked_after_it_was_
     turn = await thread.say("Begin", by="ann")
     assert turn.run is not None
     # A process stored it and died; then the question came up.
-    await thread._backend.book.add("t", MessageAdded(text="yes"), by=ANN)
+    await thread._threads.store.add("t", MessageAdded(text="yes"), by=ANN)
     await approved(smith, turn.run.id)
     later = await thread.say("Find a flight", by="ann")
     assert [each.kind for each in later.earlier] == ["review"]
@@ -188,15 +188,15 @@ async def test_a_thread_that_is_deleted_while_somebody_speaks_in_it_says_so(
     first = await thread.say("Find a flight", by="ann")
     assert first.run is not None
     await smith.run(first.run.id)
-    store, number = thread._backend.store, 0
+    store, number = thread._threads.add_message, 0
 
     async def deleted(*given: Any) -> Any:
         nonlocal number
         state, number = await store(*given)
         await smith.threads.delete("t", by="ann")
-        return await thread._backend.present(state), number
+        return await thread._threads.present(state), number
 
-    monkeypatch.setattr(thread._backend, "store", deleted)
+    monkeypatch.setattr(thread._threads, "add_message", deleted)
     with pytest.raises(Refused, match="deleted meanwhile"):
         await thread.say("Find another flight", by="ann")
 
@@ -287,7 +287,7 @@ async def test_a_message_does_not_answer_a_question_that_came_up_while_it_waited
     thread = await smith.thread("t")
     turn = await thread.say("Begin", by="ann")
     assert turn.run is not None
-    monkeypatch.setattr(thread._backend, "lock", lambda _: queue)
+    monkeypatch.setattr(thread._threads, "lock", lambda _: queue)
     saying = asyncio.create_task(thread.say("yes", by="ann"))
     await queue.came.wait()  # another message is being read
     await approved(smith, turn.run.id)

@@ -20,7 +20,7 @@ from plansmith.ports import Delta, PlanBrief, Prompt, ReplyBrief, TriageBrief
 from plansmith.replay.player import replay
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeClock
-from plansmith_planner.threads.judging import JUDGING_S
+from plansmith_planner.threads.reading import JUDGING_S
 from plansmith_planner.threads.store import ThreadStore
 
 PROGRAM = Actor(kind="program", name="bot")
@@ -405,7 +405,7 @@ async def test_a_message_that_a_dead_process_left_is_acted_on_before_the_next(
 ) -> None:
     monkeypatch.setattr("plansmith_planner.threads.thread._OTHERS_S", 0.01)
     smith = Plansmith(model=talker(desk), tools=desk.tools())
-    book = (await smith.thread("left"))._backend.book
+    book = (await smith.thread("left"))._threads.store
     ann = Actor(kind="person", name="ann")
     await book.add("left", ThreadOpened(owner="ann"), MessageAdded(text="Find a flight"), by=ann)
     await book.add("left", MessageAdded(text="Find another flight"), by=ann)

@@ -72,7 +72,7 @@ async def test_a_request_is_not_undone_once_it_has_changed_something() -> None:
 async def test_a_message_that_was_undone_does_nothing_when_it_is_sent_again() -> None:
     desk = Desk()
     thread = await made(desk, journey).thread("t")
-    _, number = await thread._backend.book.add(
+    _, number = await thread._threads.store.add(
         "t", MessageAdded(text="Find a flight", key="k"), by=ANN
     )
     await thread.undo(number, by="ann")

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from plansmith.check.names import words
-from plansmith.lazy import lazy_pattern
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.sentence import Sentence
@@ -19,20 +16,9 @@ from plansmith.text import visible
 from plansmith_planner.context.fence import label
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import Count, clipped
+from plansmith_planner.language.verbs import says_it_searches
 
 HEADING: Final = "background investigation results of user query:"
-# Words in the names of tools that search the world, and how such tools describe themselves.
-_SEARCH_WORDS: Final = frozenset(
-    {"search", "websearch", "tavily", "serper", "serpapi"}
-    | {"duckduckgo", "ddg", "bing", "brave", "searxng", "exa"}
-)
-_DESCRIBED: Final = lazy_pattern(
-    r"(?:search(?:es)?|look(?:s)? (?:things )?up on|find(?:s)? (?:\w+ ){0,3}on)\b.{0,40}"
-    r"\b(?:web|internet|online|news|google|bing|duckduckgo|tavily|wikipedia)\b"
-    r"|(?:搜索|检索|查找).{0,12}(?:网|互联网|新闻|资料)|(?:联网|网页|网络)(?:搜索|检索)",
-    re.IGNORECASE,
-)
-_HAN_SEARCH: Final = ("搜索", "检索", "搜一下")
 _QUERY_NAMES: Final = (
     "query", "q", "search_query", "search", "question", "keywords", "keyword", "text", "input",
 )  # fmt: skip
@@ -50,8 +36,7 @@ class Search:
 
 def search_with(available: Available) -> Search | None:
     """Returns the search for background before planning; a marked tool comes first."""
-    marked = (each for each in available.tools if each.search)
-    found = next(marked, None) or next(filter(is_search, available.tools), None)
+    found = next(iter(_marked_first(available.tools)), None)
     return Search(available.sources[found.name]) if found is not None else None
 
 
@@ -69,71 +54,62 @@ async def investigate(
     start = clock.monotonic()
     listed = await with_timeout(_listed(search.tools), seconds=search.seconds, clock=clock)
     if isinstance(listed, Failed):
-        return Investigated(
-            (), (Sentence("no background investigation: {reason}", reason=listed.reason),)
-        )
+        note = Sentence("no background investigation: {reason}", reason=listed.reason)
+        return Investigated((), (note,))
     chosen, notes = _choose(listed, request, search.calls)
     left = search.seconds - (clock.monotonic() - start)
     room = min(tokens, search.tokens) // max(len(chosen), 1)
-    found = await asyncio.gather(
-        *(
-            with_timeout(
-                _ask(search.tools, tool, arguments, room, count), seconds=left, clock=clock
-            )
-            for tool, arguments in chosen
-        )
-    )
+    calls = [_ask(search.tools, *each, room, count) for each in chosen.items()]
+    found = await asyncio.gather(*(with_timeout(call, seconds=left, clock=clock) for call in calls))
     blocks: list[ContextBlock] = []
-    for (tool, _), block in zip(chosen, found, strict=True):
+    for name, block in zip(chosen, found, strict=True):
         if isinstance(block, Failed):
-            notes.append(
-                Sentence(
-                    "background search with {tool} failed: {reason}",
-                    tool=label(tool.name),
-                    reason=block.reason,
-                )
+            note = Sentence(
+                "background search with {tool} failed: {reason}",
+                tool=label(name),
+                reason=block.reason,
             )
+            notes.append(note)
         elif block.text:
             blocks.append(block)
     return Investigated(tuple(blocks), tuple(notes))
 
 
 async def _listed(source: ToolSource) -> Sequence[ToolSpec]:
-    found = [tool for tool in await source.tools() if is_search(tool)]
-    return sorted(found, key=lambda tool: not tool.search)  # marked ones first
+    return _marked_first(await source.tools())
+
+
+def _marked_first(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+    return sorted(filter(is_search, tools), key=lambda tool: not tool.search)
 
 
 def is_search(tool: ToolSpec) -> bool:
     """Whether a tool is marked as search, or by its name or description searches the world."""
     if tool.search or not tool.open_world:
         return tool.search
-    names = set(words(tool.name))
-    named = not names.isdisjoint(_SEARCH_WORDS) or any(each in tool.name for each in _HAN_SEARCH)
-    described = bool(_DESCRIBED.search(tool.description[:200]))
-    return (named or described) and query_argument(tool.input_schema) is not None
+    says_so = says_it_searches(tool.name, tool.description)
+    return says_so and query_argument(tool.input_schema) is not None
 
 
 def _choose(
     tools: Sequence[ToolSpec], request: str, calls: int
-) -> tuple[list[tuple[ToolSpec, dict[str, Json]]], list[str]]:
+) -> tuple[dict[str, dict[str, Json]], list[str]]:
     """Returns the tools to call with their arguments, and why others are not called."""
-    chosen: list[tuple[ToolSpec, dict[str, Json]]] = []
+    chosen: dict[str, dict[str, Json]] = {}
     notes: list[str] = []
     for tool in tools:
-        name = label(tool.name)
-        key = query_argument(tool.input_schema)
+        name, key = label(tool.name), query_argument(tool.input_schema)
         if tool.effect is not Effect.READ:
             # Nothing is approved yet, so only tools that read are called.
             code = "context.search_writes" if tool.search else "context.search_effect"
             notes.append(Sentence(code, name=name))
         elif key is None:
-            notes.append(
-                Sentence(
-                    "{name} is marked as search but takes no single text: not called", name=name
-                )
+            note = Sentence(
+                "{name} is marked as search but takes no single text: not called", name=name
             )
+            notes.append(note)
         elif len(chosen) < calls:
-            chosen.append((tool, {key: visible(request)}))
+            chosen[tool.name] = {key: visible(request)}
     if not tools:
         notes.append(Sentence("no background investigation: no tool is marked as search"))
     return chosen, notes
@@ -155,19 +131,14 @@ def _takes_text(schema: Json) -> bool:
     if not isinstance(schema, dict):
         return schema is True
     kind = schema.get("type", "string")
-    return "enum" not in schema and (
-        kind == "string" or (isinstance(kind, list) and "string" in kind)
-    )
+    return "enum" not in schema and "string" in (kind if isinstance(kind, list) else [kind])
 
 
 async def _ask(
-    source: ToolSource, tool: ToolSpec, arguments: dict[str, Json], tokens: int, count: Count
+    source: ToolSource, tool: str, arguments: dict[str, Json], tokens: int, count: Count
 ) -> ContextBlock:
-    key = f"background-{content_hash([tool.name, arguments])[:16]}"
-    result = await source.call(tool.name, arguments, Call(key=key))
-    text = result if isinstance(result, str) else _as_text(result)
-    return ContextBlock(HEADING, clipped(text.strip(), tokens=tokens, count=count), tool.name)
-
-
-def _as_text(result: Json) -> str:
-    return "" if result is None else json.dumps(result, ensure_ascii=False, indent=1)
+    key = f"background-{content_hash([tool, arguments])[:16]}"
+    result = await source.call(tool, arguments, Call(key=key))
+    if not isinstance(result, str):
+        result = "" if result is None else json.dumps(result, ensure_ascii=False, indent=1)
+    return ContextBlock(HEADING, clipped(result.strip(), tokens=tokens, count=count), tool)

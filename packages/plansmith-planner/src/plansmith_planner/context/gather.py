@@ -86,7 +86,7 @@ class Context(NamedTuple):
 class _Gathered(NamedTuple):
     """One part of the context; `missing` names it if it failed."""
 
-    part: Part
+    part: Part = Part(())
     notes: tuple[str, ...] = ()
     missing: str = ""
     usage: Usage = Usage()
@@ -158,13 +158,12 @@ def earlier_text(results: Sequence[EarlierResult], *, words: bool = True) -> str
 
     Without `words`, nothing that a tool said is in it.
     """
-    lines: list[str] = []
-    for each in results:
-        line = {"$from": each.name or each.ref, "is": each.kind, "request": each.request}
-        if words:
-            line["begins"] = each.lines
-        lines.append(json.dumps(line, ensure_ascii=False))
-    return "\n".join(lines)
+    lines = [
+        {"$from": each.name or each.ref, "is": each.kind, "request": each.request}
+        | ({"begins": each.lines} if words else {})
+        for each in results
+    ]
+    return "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
 
 
 def _parts(title: str, text: str, rank: int) -> Iterator[Part]:
@@ -177,10 +176,9 @@ def plan_text(plan: Plan) -> str:
     value = plan.to_json()
     steps = value.pop("steps")
     head = json.dumps(value, ensure_ascii=False)[:-1]
-    lines = (
-        [json.dumps(step, ensure_ascii=False) for step in steps] if isinstance(steps, list) else []
-    )
-    return f'{head}, "steps": [\n' + ",\n".join(lines) + "\n]}"
+    listed = steps if isinstance(steps, list) else []
+    lines = ",\n".join(json.dumps(step, ensure_ascii=False) for step in listed)
+    return f'{head}, "steps": [\n{lines}\n]}}'
 
 
 def time_text(clock: Clock, timezone: str | None = None) -> str:
@@ -192,9 +190,8 @@ def time_text(clock: Clock, timezone: str | None = None) -> str:
         hint = Sentence(
             "use a name such as Europe/Oslo or Asia/Shanghai; the system's tzdata must be there"
         )
-        raise Misconfigured(
-            Sentence("there is no time zone '{name}'", name=name), hint=hint
-        ) from None
+        unknown = Sentence("there is no time zone '{name}'", name=name)
+        raise Misconfigured(unknown, hint=hint) from None
     return f"{now.isoformat(timespec='seconds')} ({_WEEKDAYS[now.weekday()]}, {name})"
 
 
@@ -211,43 +208,40 @@ async def _ask(
 ) -> _Gathered:
     name = type(source).__name__
     if share < _LEAST_SHARE:
-        return _Gathered(Part(()), (f"no room is left for {name}: not asked",), name)
-    work = _blocks(source, request, share)
-    blocks = await with_timeout(work, seconds=limits.seconds, clock=clock)
-    if isinstance(blocks, Failed):
-        return _Gathered(Part(()), (f"{name} failed: {blocks.reason}",), f"{name}: no answer")
-    return _Gathered(Part(blocks, _MAY))
+        return _Gathered(notes=(f"no room is left for {name}: not asked",), missing=name)
 
+    async def blocks() -> tuple[ContextBlock, ...]:
+        found = await source.gather(request, token_limit=share)
+        return tuple(block for block in found if block.text.strip())
 
-async def _blocks(source: ContextSource, request: str, share: int) -> tuple[ContextBlock, ...]:
-    found = await source.gather(request, token_limit=share)
-    return tuple(block for block in found if block.text.strip())
+    found = await with_timeout(blocks(), seconds=limits.seconds, clock=clock)
+    if isinstance(found, Failed):
+        return _Gathered(notes=(f"{name} failed: {found.reason}",), missing=f"{name}: no answer")
+    return _Gathered(Part(found, _MAY))
 
 
 async def _conversation(
     known: Known, share: int, limits: Limits, summariser: Summariser | None
 ) -> _Gathered:
     if not known.history:
-        return _Gathered(Part(()))
+        return _Gathered()
     model = summariser if share >= _LEAST_SHARE else None
     said = await recall(known.history, tokens=share, count=limits.count, summariser=model)
-    if not said.text:
-        number = len(known.history)
-        notes = (
-            *said.notes,
-            Sentence("no room is left for the {count} messages of the conversation", count=number),
-        )
-        return _Gathered(Part(()), notes, TITLE, said.usage)
-    part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
-    return _Gathered(part, said.notes, usage=said.usage)
+    if said.text:
+        part = Part((ContextBlock(TITLE, said.text),), _MAY, newest_last=True)
+        return _Gathered(part, said.notes, usage=said.usage)
+    count = len(known.history)
+    note = Sentence("no room is left for the {count} messages of the conversation", count=count)
+    return _Gathered(notes=(*said.notes, note), missing=TITLE, usage=said.usage)
 
 
 async def _background(
     request: str, search: Search | None, share: int, limits: Limits, clock: Clock
 ) -> _Gathered:
     if search is None:
-        return _Gathered(Part(()))
+        return _Gathered()
     if share < _LEAST_SHARE:
-        return _Gathered(Part(()), ("no room is left for background investigation",), HEADING)
+        note = "no room is left for background investigation"
+        return _Gathered(notes=(note,), missing=HEADING)
     found = await investigate(request, search=search, clock=clock, tokens=share, count=limits.count)
     return _Gathered(Part(found.blocks, _MAY), found.notes, HEADING if not found.blocks else "")

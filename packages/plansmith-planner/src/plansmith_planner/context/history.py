@@ -42,68 +42,62 @@ async def recall(
     history: Sequence[Message], *, tokens: int, count: Count, summariser: Summariser | None = None
 ) -> Recalled:
     """Returns the conversation, oldest message first, in at most so many tokens."""
-    lines = [f"{label(message.role)}: {indented(message.text)}" for message in history]
+    lines = _lines(history)
     whole = "\n".join(lines)
     if count(whole) <= tokens:
         return Recalled(whole)
     for_older = tokens // _SHARE_OF_OLDER
-    newest = _newest(lines, tokens - for_older, count)
-    older = lines[: len(lines) - newest]
+    newest = 0
+    while count("\n".join(lines[-newest - 1 :])) <= tokens - for_older:
+        newest += 1
+    older, kept = lines[: len(lines) - newest], lines[len(lines) - newest :]
+    notes: list[str] = []
     if not newest:
-        older, last = lines[:-1], lines[-1]
-        kept = [clipped(last, tokens=tokens - for_older, count=count)]
+        older, kept = lines[:-1], [clipped(lines[-1], tokens=tokens - for_older, count=count)]
         notes = [Sentence("the newest message of the conversation was clipped")]
-    else:
-        kept, notes = lines[len(lines) - newest :], []
-    shortened = await _shortened(older, tokens=for_older, count=count, summariser=summariser)
+    shortened = Recalled("")
+    if older and summariser is not None:
+        shortened = await _summarised(older, for_older, count, summariser)
+    elif older:
+        shortened = _excerpts(older, for_older, count)
     text = "\n".join(part for part in [shortened.text, *kept] if part)
-    return Recalled(
-        clipped(text, tokens=tokens, count=count, keep_end=True),
-        (*notes, *shortened.notes),
-        shortened.usage,
-    )
+    text = clipped(text, tokens=tokens, count=count, keep_end=True)
+    return Recalled(text, (*notes, *shortened.notes), shortened.usage)
 
 
 async def summarise(
     history: Sequence[Message], *, words: int, summariser: Summariser
 ) -> ModelAnswer | None:
     """Returns a conversation in short, as a model words it; None if it gives nothing."""
-    whole = "\n".join(f"{label(each.role)}: {indented(each.text)}" for each in history)
-    read = clipped(whole, tokens=summariser.reads_tokens, count=rough_count, keep_end=True)
+    read = clipped(
+        "\n".join(_lines(history)),
+        tokens=summariser.reads_tokens,
+        count=rough_count,
+        keep_end=True,
+    )
     summary = await _summary(read, words, summariser)
     return None if isinstance(summary, Failed) else summary
 
 
-def _newest(lines: Sequence[str], tokens: int, count: Count) -> int:
-    """Returns how many of the last lines fit whole."""
-    number = 0
-    while number < len(lines) and count("\n".join(lines[-number - 1 :])) <= tokens:
-        number += 1
-    return number
+def _lines(history: Sequence[Message]) -> list[str]:
+    return [f"{label(each.role)}: {indented(each.text)}" for each in history]
 
 
-async def _shortened(
-    older: Sequence[str], *, tokens: int, count: Count, summariser: Summariser | None
+async def _summarised(
+    older: Sequence[str], tokens: int, count: Count, summariser: Summariser
 ) -> Recalled:
-    if not older:
-        return Recalled("")
-    if summariser is None:
-        return _excerpts(older, tokens, count)
     number, whole = _messages(len(older)), "\n".join(older)
     read = clipped(whole, tokens=summariser.reads_tokens, count=count, keep_end=True)
     summary = await _summary(read, tokens // 2, summariser)
     if isinstance(summary, Failed):
-        excerpts = _excerpts(older, tokens, count)
+        excerpts, why = _excerpts(older, tokens, count), summary.reason
         failed = Sentence(
-            "{messages} could not be summarised: {reason}", messages=number, reason=summary.reason
+            "{messages} could not be summarised: {reason}", messages=number, reason=why
         )
         return Recalled(excerpts.text, (failed, *excerpts.notes))
+    by = label(summariser.model.name)
     notes = [
-        Sentence(
-            "{messages} of the conversation summarised by {model}",
-            messages=number,
-            model=label(summariser.model.name),
-        )
+        Sentence("{messages} of the conversation summarised by {model}", messages=number, model=by)
     ]
     if read != whole:
         notes.append(
@@ -129,37 +123,30 @@ async def _summary(text: str, words: int, summariser: Summariser) -> ModelAnswer
 
 def _excerpts(older: Sequence[str], tokens: int, count: Count) -> Recalled:
     """Returns the beginnings of as many of the later lines as fit, and their number."""
-    kept: list[str] = []
+    short = [" ".join(line.split()) for line in older]
+    short = [
+        line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}… [clipped]"
+        for line in short
+    ]
 
-    def text() -> str:
-        gone = len(older) - len(kept)
+    def text(kept: int) -> str:
+        gone = len(older) - kept
         first_line = [f"[{_messages(gone)} left out]"] if gone else []
-        return "\n".join([*first_line, *kept])
+        return "\n".join([*first_line, *short[gone:]])
 
-    for line in reversed(older):
-        first = " ".join(line.split())
-        short = first if len(first) <= _LONGEST_LINE else f"{first[:_LONGEST_LINE]}… [clipped]"
-        kept.insert(0, short)
-        if count(text()) > tokens:
-            kept.pop(0)
-            break
-    gone = len(older) - len(kept)
-    notes = (
-        [Sentence("{messages} of the conversation left out", messages=_messages(gone))]
-        if gone
-        else []
-    )
-    notes += (
-        [
-            Sentence(
-                "{messages} of the conversation clipped to a line each",
-                messages=_messages(len(kept)),
-            )
-        ]
-        if kept
-        else []
-    )
-    return Recalled(text(), tuple(notes))
+    kept = 0
+    while kept < len(older) and count(text(kept + 1)) <= tokens:
+        kept += 1
+    notes: list[str] = []
+    if kept < len(older):
+        gone = _messages(len(older) - kept)
+        notes.append(Sentence("{messages} of the conversation left out", messages=gone))
+    if kept:
+        clipped_ones = Sentence(
+            "{messages} of the conversation clipped to a line each", messages=_messages(kept)
+        )
+        notes.append(clipped_ones)
+    return Recalled(text(kept), tuple(notes))
 
 
 def _messages(number: int) -> str:

@@ -10,16 +10,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from plansmith.text import CJK_RANGE
+from plansmith_planner.language.words import COMMONEST
 
 _RUN: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W_{CJK_RANGE}]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _SATURATION: Final = 1.2
 _LENGTH_WEIGHT: Final = 0.6
-_EVERYWHERE: Final = """
-    a an and are at by for from in is it of on or please the this to was what with
-    的 了 是 我 请 一
-"""
-_COMMON: Final = frozenset(_EVERYWHERE.split())
 
 
 def terms(text: str) -> list[str]:
@@ -33,42 +29,36 @@ def terms(text: str) -> list[str]:
             found.append(run[:-1] if plural else run)
         else:
             found += [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
-    return [word for word in found if word not in _COMMON]
+    return [word for word in found if word not in COMMONEST]
 
 
 class LexicalRanker:
     """Ranks texts by the words they share with a query; keeps the last texts indexed."""
 
     def __init__(self) -> None:
-        self._index = _Index(())
+        self._texts: tuple[str, ...] = ()
+        self._postings: dict[str, list[tuple[int, float]]] = {}
 
     def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """Returns one score per text; zero if no word is shared."""
-        index = self._index
-        if index.texts != tuple(texts):
-            self._index = index = _Index(tuple(texts))
-        return index.scores(query)
-
-
-class _Index:
-    """The weights of the words of some texts."""
-
-    def __init__(self, texts: tuple[str, ...]) -> None:
-        self.texts = texts
-        counts = [Counter(terms(text)) for text in texts]
-        mean = sum(count.total() for count in counts) / max(len(texts), 1) or 1.0
-        postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-        for at, count in enumerate(counts):
-            norm = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * count.total() / mean
-            for term, times in count.items():
-                postings[term].append((at, times / (times + _SATURATION * norm)))
-        self._postings = postings
-
-    def scores(self, query: str) -> list[float]:
-        found = [0.0] * len(self.texts)
+        if self._texts != tuple(texts):
+            self._texts, self._postings = tuple(texts), _postings(texts)
+        found = [0.0] * len(texts)
         for term in dict.fromkeys(terms(query)):
             entries = self._postings.get(term, ())
             rarity = math.log(1 + (len(found) - len(entries) + 0.5) / (len(entries) + 0.5))
             for at, weight in entries:
                 found[at] += rarity * weight
         return found
+
+
+def _postings(texts: Sequence[str]) -> dict[str, list[tuple[int, float]]]:
+    """Returns for each word the texts that have it, with its weight in each."""
+    counts = [Counter(terms(text)) for text in texts]
+    mean = sum(count.total() for count in counts) / max(len(texts), 1) or 1.0
+    found: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    for at, count in enumerate(counts):
+        norm = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * count.total() / mean
+        for term, times in count.items():
+            found[term].append((at, times / (times + _SATURATION * norm)))
+    return found

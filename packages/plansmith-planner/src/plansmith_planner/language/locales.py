@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from plansmith.text import HAN, READ_BY_RULES
+from plansmith_planner.language import lines
 from plansmith_planner.language.verbs import ORDERS
 
 DEFAULT: Final = "en"
@@ -42,45 +43,8 @@ _SIMPLIFIED: Final = frozenset(
 _KANA_SHARE: Final = 0.15
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 _COMMON: Final[Mapping[str, frozenset[str]]] = {
-    "en": _words(
-        "the an and or of to in on at for from with is are was be what which who when where how "
-        "why my me you your it this that these do does did can could please not if then i we "
-        "by about all any into there between as"
-    ),
-    "de": _words(
-        "der die das den dem des ein eine einen einem einer und oder ist sind war nicht mit für "
-        "von vom zu zum zur im am auf aus bei bitte wie was wer wann wo ich mir mich wir uns alle "
-        "nach über kannst welche welcher wird werden heute morgen es sie sich dass"
-    ),
-    "fr": _words(
-        "le la les un une des du de et ou est sont pas ne que qui quel quelle dans pour avec sur "
-        "par au aux ce cette ces mon ma mes moi je nous vous il elle bonjour merci comment quand "
-        "où pourquoi tous toutes plus entre trouve trouver envoie les l'heure"
-    ),
-    "es": _words(
-        "el la los las un una unos unas de del y o es son no que qué quién cuál cómo cuándo dónde "
-        "para por con en al mi mis me yo nosotros usted hola gracias este esta estos todos todas "
-        "más entre hoy mañana busca buscar envía"
-    ),
-    "pt": _words(
-        "o os as um uma uns umas de do da dos das e ou é são não que quem qual como quando onde "
-        "para por com em no na nos nas ao meu minha eu você obrigado olá este esta todos todas "
-        "mais entre hoje amanhã"
-    ),
-    "it": _words(
-        "il lo la gli le un uno una di del della dei delle e o è sono non che chi quale come "
-        "quando dove per con in nel nella al alla mio mia io noi ciao grazie questo questa tutti "
-        "tutte più tra oggi domani"
-    ),
-    "nl": _words(
-        "de het een en of is zijn niet met voor van naar op uit bij wat wie wanneer waar hoe ik "
-        "mij mijn wij ons jij je alle deze dit dat kun kan graag vandaag morgen over tussen"
-    ),
+    language: frozenset(words) for language, *words in map(str.split, lines("common_words.txt"))
 }
 _LETTERS: Final[Mapping[str, frozenset[str]]] = {
     "de": frozenset("äöüß"),

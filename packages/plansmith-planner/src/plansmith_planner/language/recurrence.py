@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from plansmith.errors import Misconfigured
@@ -17,6 +17,9 @@ from plansmith.plan.timing import Timing, check_timing
 from plansmith.text import READ_BY_RULES
 from plansmith_planner.language.numbers import HAN_NUMBER, SPELT, number
 
+Match = re.Match[str]
+Pattern = re.Pattern[str]
+Reader = Callable[[Match], "Phrase | None"]
 _CONFIRMED: Final = re.compile(
     r"(?<![\s,;，。；])[\s,;，。；]*+(?:\b(?:yes,? )?(?:i confirm(?: (?:it|this|the schedule))?"
     r"|(?:schedule )?confirmed)\b[.!]?"
@@ -49,24 +52,27 @@ def recurrence(text: str, *, timezone: str = "UTC") -> Recurrence | None:
     """Returns what a request says about repeating it; None if it says nothing."""
     read = _CONFIRMED.sub(" ", text[:READ_BY_RULES])
     bare = read + text[READ_BY_RULES:]
-    phrases = [each for each in (*find_english(read), *find_chinese(read)) if _meant(each, bare)]
+    english = _phrases(read, (_PHRASE, _english_at), (_INTERVAL, _english_interval))
+    chinese = _phrases(read, (_CHINESE_PHRASE, _chinese_at), (_CHINESE_INTERVAL, _chinese_interval))
+    phrases = [each for each in (*english, *chinese) if _meant(each, bare)]
     if not phrases:
         return None
     phrase = phrases[0]
     words = " ".join(bare[phrase.start : phrase.end].split())
     confirmed = bare != text
+    flaw = phrase.flaw
     if len(phrases) > 1:
         flaw = "more than one time is named: make a schedule for each"
-        return Recurrence(words, text, flaw=flaw, confirmed=confirmed)
-    if phrase.flaw:
-        return Recurrence(words, text, flaw=phrase.flaw, confirmed=confirmed)
-    timing = Timing.model_validate(phrase.fields | {"timezone": phrase.zone or timezone})
-    try:
-        check_timing(timing)
-    except Misconfigured as error:
-        return Recurrence(words, text, flaw=str(error), confirmed=confirmed)
-    rest = _joined(bare[: phrase.start], bare[phrase.end :])
-    return Recurrence(words, rest, timing, phrase.assumed, "", confirmed)
+    if not flaw:
+        timing = Timing.model_validate(phrase.fields | {"timezone": phrase.zone or timezone})
+        try:
+            check_timing(timing)
+        except Misconfigured as error:
+            flaw = str(error)
+        else:
+            rest = _joined(bare[: phrase.start], bare[phrase.end :])
+            return Recurrence(words, rest, timing, phrase.assumed, "", confirmed)
+    return Recurrence(words, text, flaw=flaw, confirmed=confirmed)
 
 
 def without_recurrence(text: str) -> str:
@@ -79,20 +85,18 @@ def without_schedule_words(plan: Plan) -> tuple[Plan, list[Problem]]:
     """Returns a plan whose scheduled tasks do not say when they run, and a note on each change."""
     steps: list[AnyStep] = []
     notes: list[Problem] = []
+    message = Sentence(
+        "when it runs is the plan's schedule: the words for it are taken out of the task"
+    )
+    hint = Sentence("check that this is what was meant")
     for step in plan.steps:
-        if isinstance(step, AgentStep) and timing_of(plan, step.id) is not None:
-            bare = without_recurrence(step.task)
-            if bare != step.task:
-                message, hint = (
-                    Sentence(
-                        "when it runs is the plan's schedule: the words for it are "
-                        "taken out of the task"
-                    ),
-                    Sentence("check that this is what was meant"),
-                )
-                notes.append(problem("PS013", message, hint=hint, step=step.id, path=("task",)))
-                step = step.replace(task=bare)  # noqa: PLW2901
-        steps.append(step)
+        scheduled = isinstance(step, AgentStep) and timing_of(plan, step.id) is not None
+        bare = without_recurrence(step.task) if scheduled and isinstance(step, AgentStep) else ""
+        if isinstance(step, AgentStep) and bare not in ("", step.task):
+            notes.append(problem("PS013", message, hint=hint, step=step.id, path=("task",)))
+            steps.append(step.replace(task=bare))
+        else:
+            steps.append(step)
     return (plan.replace(steps=tuple(steps)) if notes else plan), notes
 
 
@@ -120,11 +124,8 @@ def _joined(before: str, after: str) -> str:
     return (before + ("" if wide else " ") + after).strip()
 
 
-ASSUMED_HOUR: Final = 9
-ASSUMED: Final = "at 09:00, since no time was said"
-TOO_OFTEN: Final = "nothing runs more often than once a minute"
-MINUTES: Final = {"minute": 1, "hour": 60, "day": 1440, "week": 10080}
-
+_ASSUMED: Final = "at 09:00, since no time was said"
+_MINUTES: Final = {"minute": 1, "hour": 60, "day": 1440, "week": 10080}
 Clock = tuple[int, int]
 
 
@@ -139,46 +140,47 @@ class Phrase(NamedTuple):
     flaw: str = ""
 
 
-def in_day_part(clock: Clock, part: str) -> Clock:
+def _in_day_part(clock: Clock, part: str) -> Clock:
     """Applies a part of the day to a time: nine in the evening is 21:00."""
     hour, minute = clock
-    if part == "morning" and hour == 12:
-        return 0, minute
     late = part in ("afternoon", "evening") or (part == "night" and hour >= 6)
-    if late and hour == 12 and part != "afternoon":
+    if hour == 12 and (part == "morning" or (late and part != "afternoon")):
         return 0, minute
-    return (hour + 12, minute) if late and hour < 12 else (hour, minute)
+    return (hour + 12, minute) if late and hour < 12 else clock
 
 
-def at_times(
-    days: tuple[str, str], clocks: Sequence[Clock], span: tuple[int, int], zone: str
-) -> Phrase:
+def _at_times(days: tuple[str, str], clocks: Sequence[Clock], found: Match, zone: str) -> Phrase:
     """Returns a phrase of days and times; some combinations are not one schedule."""
-    month_day, week_day = days
-    minutes = {minute for _, minute in clocks}
     if any(hour > 23 or minute > 59 for hour, minute in clocks):
-        return Phrase(*span, flaw="there is no such time of day")
-    if len(minutes) > 1:
-        return Phrase(*span, flaw="the times differ in their minutes: make a schedule for each")
-    given = clocks or [(ASSUMED_HOUR, 0)]
-    hours = sorted({hour for hour, _ in given})
-    assumed = "" if clocks else ASSUMED
+        return Phrase(*found.span(), flaw="there is no such time of day")
+    if len({minute for _, minute in clocks}) > 1:
+        flaw = "the times differ in their minutes: make a schedule for each"
+        return Phrase(*found.span(), flaw=flaw)
+    given = clocks or [(9, 0)]
+    hours, minute = sorted({hour for hour, _ in given}), given[0][1]
+    fields = {"cron": f"{minute} {','.join(map(str, hours))} {days[0]} * {days[1]}"}
     if days == ("*", "*") and len(hours) == 1:
-        fields: dict[str, Any] = {"daily_at": f"{hours[0]:02d}:{given[0][1]:02d}"}
-    else:
-        listed = ",".join(map(str, hours))
-        fields = {"cron": f"{given[0][1]} {listed} {month_day} * {week_day}"}
-    return Phrase(*span, fields, zone, assumed)
+        fields = {"daily_at": f"{hours[0]:02d}:{minute:02d}"}
+    return Phrase(*found.span(), fields, zone, "" if clocks else _ASSUMED)
 
 
-def every(count: int, unit: str, span: tuple[int, int]) -> Phrase:
+def _every(count: int, unit: str, found: Match) -> Phrase:
     """Returns a phrase of an interval."""
-    if unit == "second":
-        whole, rest = divmod(count, 60)
-        flaw = TOO_OFTEN if rest or not whole else ""
-        return Phrase(*span, {"every_minutes": whole}, flaw=flaw)
-    minutes = count * MINUTES[unit]
-    return Phrase(*span, {"every_minutes": minutes}, flaw="" if minutes else TOO_OFTEN)
+    minutes, rest = divmod(count, 60) if unit == "second" else (count * _MINUTES[unit], 0)
+    flaw = "nothing runs more often than once a minute" if rest or not minutes else ""
+    return Phrase(*found.span(), {"every_minutes": minutes}, flaw=flaw)
+
+
+def _phrases(
+    text: str, at: tuple[Pattern, Reader], interval: tuple[Pattern, Reader]
+) -> list[Phrase]:
+    """Returns every phrase that says when, in the order of the text."""
+    taken = [phrase for each in at[0].finditer(text) if (phrase := at[1](each)) is not None]
+    for each in interval[0].finditer(text):
+        inside = any(phrase.start <= each.start() < phrase.end for phrase in taken)
+        if not inside and (phrase := interval[1](each)) is not None:
+            taken.append(phrase)
+    return sorted(taken)
 
 
 _NUMBERS: Final = SPELT | {"a": 1, "an": 1, "other": 2}
@@ -221,66 +223,39 @@ _INTERVAL: Final = lazy_pattern(
 _UNITS: Final = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}
 
 
-def find_english(text: str) -> Iterator[Phrase]:
-    """Yields every phrase that says when, in the order of the text."""
-    taken = [phrase for each in _PHRASE.finditer(text) if (phrase := _at(each)) is not None]
-    for each in _INTERVAL.finditer(text):
-        inside = any(phrase.start <= each.start() < phrase.end for phrase in taken)
-        if not inside:
-            taken.append(_interval(each, text))
-    return iter(sorted(taken))
-
-
-def _interval(found: re.Match[str], text: str) -> Phrase:
-    span = found.span()
+def _english_interval(found: Match) -> Phrase:
     if found["half"]:
-        return every(30, "minute", span)
-    if found["once"]:
-        return every(1, found["once"].lower(), span)
-    if found["hourly"] or found["end"]:
-        return every(1, "hour", span)
-    unit = _UNITS[found["unit"][0].lower()]
+        return _every(30, "minute", found)
+    if not found["unit"]:
+        return _every(1, (found["once"] or "hour").lower(), found)
+    if re.match(r"\s*+,?\s*+at\s+\d", found.string[found.end() :], re.IGNORECASE):
+        flaw = "an interval has no time of day: name the days, or leave the time out"
+        return Phrase(*found.span(), flaw=flaw)
     count = (found["count"] or "1").lower()
     times = int(count) if count.isdigit() else _NUMBERS[count]
-    if re.match(r"\s*+,?\s*+at\s+\d", text[found.end() :], re.IGNORECASE):
-        flaw = "an interval has no time of day: name the days, or leave the time out"
-        return Phrase(*span, flaw=flaw)
-    return every(times, unit, span)
+    return _every(times, _UNITS[found["unit"][0].lower()], found)
 
 
-def _at(found: re.Match[str]) -> Phrase | None:
+def _english_at(found: Match) -> Phrase | None:
     number = "1" if found["time1"] else "2"
-    said = found[f"time{number}"]
-    part = (found["each"] or "").lower()
-    part = (found[f"part{number}"] or (part if re.fullmatch(_PART, part) else "")).lower()
-    clocks = [in_day_part(_clock(each), part) for each in _clocks(said or "")]
-    if not _recurs(found, timed=bool(clocks)):
-        return None
-    return at_times(_days(found), clocks, found.span(), found[f"zone{number}"] or "")
-
-
-def _recurs(found: re.Match[str], *, timed: bool) -> bool:
-    """Whether the days repeat: `on Monday` is one Monday, `on Mondays` is every one."""
-    says_every = re.match(
-        r"(?:once\s+)?(?:at\b.*?)?(?:every|each|weekly)\b", found[0], re.IGNORECASE
-    )
-    if found["days"] and not says_every:
-        return re.search(r"days\b", found["days"], re.IGNORECASE) is not None
-    # "The daily report" and "the weekdays" are nouns and name no time.
-    named = found["daily"] or found["week"] or found["span"]
-    return timed or not named
-
-
-def _clocks(text: str) -> list[str]:
-    return [each[0] for each in re.finditer(_CLOCK, text, re.IGNORECASE)]
+    part = (found[f"part{number}"] or found["each"] or "").lower()
+    said = re.finditer(_CLOCK, found[f"time{number}"] or "", re.IGNORECASE)
+    clocks = [_in_day_part(_clock(each[0].lower()), part) for each in said]
+    says_every = r"(?:once\s+)?(?:at\b.*?)?(?:every|each|weekly)\b"
+    if found["days"] and not re.match(says_every, found[0], re.IGNORECASE):
+        # `on Monday` is one Monday, `on Mondays` is every one.
+        if not re.search(r"days\b", found["days"], re.IGNORECASE):
+            return None
+    elif not clocks and (found["daily"] or found["week"] or found["span"]):
+        return None  # "the daily report" and "the weekdays" are nouns and name no time
+    return _at_times(_days(found), clocks, found, found[f"zone{number}"] or "")
 
 
 def _clock(text: str) -> Clock:
-    words = text.lower().replace("o'clock", "").replace("oclock", "").strip()
-    if words in ("noon", "midnight"):
-        return (12, 0) if words == "noon" else (0, 0)
+    words = re.sub(r"o'?clock", "", text).strip()
     digits = re.match(r"(\d{1,2})(?:[:.h](\d{2}))?", words)
-    assert digits is not None  # noqa: S101 - the pattern found it
+    if digits is None:
+        return (12, 0) if words == "noon" else (0, 0)
     hour, minute = int(digits[1]), int(digits[2] or 0)
     half = words[digits.end() :].strip().replace(".", "")
     if half and not 1 <= hour <= 12:
@@ -288,30 +263,23 @@ def _clock(text: str) -> Clock:
     return (hour % 12 + (12 if half == "pm" else 0) if half else hour), minute
 
 
-def _days(found: re.Match[str]) -> tuple[str, str]:
+def _days(found: Match) -> tuple[str, str]:
     """Returns the days of the month and of the week in cron's form."""
-    nth, of = found["nth"] or found["nth2"], found["of"] or found["of2"]
+    nth = (found["nth"] or found["nth2"] or "").lower()
+    of = (found["of"] or found["of2"] or "day").lower()
     if nth:
-        return _day_of_month(nth.lower(), (of or "day").lower())
+        digits = re.match(r"\d+", nth)
+        place = digits[0] if digits else str(_ORDINALS.get(nth, 0))
+        if of == "day":
+            return "L" if nth == "last" else place, "*"
+        return "*", f"{_weekday(of)}{'L' if nth == 'last' else f'#{place}'}"
     if found["days"]:
-        numbers = sorted(
-            {_weekday(each[0]) for each in re.finditer(_DAY, found["days"], re.IGNORECASE)}
-        )
-        return "*", ",".join(map(str, numbers))
+        named = re.findall(_DAY, found["days"], re.IGNORECASE)
+        return "*", ",".join(map(str, sorted({_weekday(each) for each in named})))
     kind = (found["each"] or found["week"] or found["span"] or "day").lower()
     if kind.startswith("weekend"):
         return "*", "6,0"
-    is_work = kind.startswith(("week", "work", "business", "mon"))
-    return "*", "1-5" if is_work else "*"
-
-
-def _day_of_month(nth: str, of: str) -> tuple[str, str]:
-    digits = re.match(r"\d+", nth)
-    number = int(digits[0]) if digits else _ORDINALS.get(nth, 0)
-    if of == "day":
-        return ("L" if nth == "last" else str(number)), "*"
-    weekday = _weekday(of)
-    return "*", f"{weekday}L" if nth == "last" else f"{weekday}#{number}"
+    return "*", "1-5" if kind.startswith(("week", "work", "business", "mon")) else "*"
 
 
 def _weekday(name: str) -> int:
@@ -359,68 +327,46 @@ _CHINESE_UNITS: Final = {
 }
 
 
-def find_chinese(text: str) -> Iterator[Phrase]:
-    """Yields every phrase that says when, in the order of the text."""
-    taken = [
-        phrase
-        for each in _CHINESE_PHRASE.finditer(text)
-        if (phrase := _chinese_at(each)) is not None
-    ]
-    for each in _CHINESE_INTERVAL.finditer(text):
-        inside = any(phrase.start <= each.start() < phrase.end for phrase in taken)
-        if not inside and (phrase := _chinese_interval(each)) is not None:
-            taken.append(phrase)
-    return iter(sorted(taken))
-
-
-def _chinese_interval(found: re.Match[str]) -> Phrase | None:
+def _chinese_interval(found: Match) -> Phrase | None:
     unit = _CHINESE_UNITS[found["unit"]]
-    span = found.span()
     if found["half"]:
-        return every(30, "minute", span) if unit == "hour" else None
+        return _every(30, "minute", found) if unit == "hour" else None
     if not found["count"] and unit == "day":
         return None
-    count = number(found["count"]) if found["count"] else 1
     # 每隔两天 leaves two days out, 每隔两小时 leaves none: only the second is clear.
     if found["skip"] == "每隔" and unit in ("day", "week"):
         flaw = "whether the days between are counted is not clear: say 每两天 or 每三天"
-        return Phrase(*span, flaw=flaw)
-    return every(count, unit, span)
+        return Phrase(*found.span(), flaw=flaw)
+    return _every(number(found["count"]) if found["count"] else 1, unit, found)
 
 
-def _chinese_at(found: re.Match[str]) -> Phrase | None:
-    first = _chinese_clock(found, 1)
-    # 每日新闻 and 工作日 are nouns and name no time.
-    if first is None and (found["workday"] == "工作日" or found["day"] == "每日"):
-        return None
+def _chinese_at(found: Match) -> Phrase | None:
     part = found["part1"] or ""
-    clocks = [each for each in (first, _chinese_clock(found, 2, part)) if each is not None]
-    zone = "Asia/Shanghai" if found["beijing"] or found["zone"] else ""
-    return at_times(_chinese_days(found), clocks, found.span(), zone)
-
-
-def _chinese_clock(found: re.Match[str], nth: int, part: str = "") -> Clock | None:
-    if not found[f"hour{nth}"]:
+    clocks = [
+        _chinese_clock(found, nth, found[f"part{nth}"] or part)
+        for nth in (1, 2)
+        if found[f"hour{nth}"]
+    ]
+    # 每日新闻 and 工作日 are nouns and name no time.
+    if not clocks and (found["workday"] == "工作日" or found["day"] == "每日"):
         return None
-    minute = 0
-    if found[f"colon{nth}"]:
-        minute = int(found[f"colon{nth}"])
-    elif found[f"half{nth}"]:
-        minute = 30
-    elif found[f"quarter{nth}"]:
+    zone = "Asia/Shanghai" if found["beijing"] or found["zone"] else ""
+    return _at_times(_chinese_days(found), clocks, found, zone)
+
+
+def _chinese_clock(found: Match, nth: int, part: str) -> Clock:
+    minute = 30 if found[f"half{nth}"] else 0
+    if found[f"quarter{nth}"]:
         minute = 15 * number(found[f"quarter{nth}"])
-    elif found[f"minute{nth}"]:
-        minute = number(found[f"minute{nth}"])
-    said = found[f"part{nth}"] or part
-    clock = number(found[f"hour{nth}"]), minute
-    if clock[0] == 24:
-        return 0, minute
-    if said == "中午" and clock[0] in (11, 12):
-        return clock
-    return in_day_part(clock, _PARTS.get(said, ""))
+    elif said := found[f"colon{nth}"] or found[f"minute{nth}"]:
+        minute = number(said)
+    hour = number(found[f"hour{nth}"]) % 24
+    if part == "中午" and hour in (11, 12):
+        return hour, minute
+    return _in_day_part((hour, minute), _PARTS.get(part, ""))
 
 
-def _chinese_days(found: re.Match[str]) -> tuple[str, str]:
+def _chinese_days(found: Match) -> tuple[str, str]:
     """Returns the days of the month and of the week in cron's form."""
     if found["workday"]:
         return "*", "1-5"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from plansmith.check.names import words
+from plansmith.lazy import lazy_pattern
 
 _READING_WORDS: Final = """
     analyse analyze browse calc calculate check compare compute convert count describe detect
@@ -48,3 +50,24 @@ def reads(tool: str) -> bool:
     if said[:1] and said[0] in _READING:
         return "and" not in said
     return bool(_READING.intersection(said)) and not _ACTING.intersection(said)
+
+
+# Words in the names of tools that search the world, and how such tools describe themselves.
+_SEARCH_WORDS: Final = frozenset(
+    {"search", "websearch", "tavily", "serper", "serpapi"}
+    | {"duckduckgo", "ddg", "bing", "brave", "searxng", "exa"}
+)
+_SEARCH_ZH: Final = ("搜索", "检索", "搜一下")
+_SEARCHES: Final = lazy_pattern(
+    r"(?:search(?:es)?|look(?:s)? (?:things )?up on|find(?:s)? (?:\w+ ){0,3}on)\b.{0,40}"
+    r"\b(?:web|internet|online|news|google|bing|duckduckgo|tavily|wikipedia)\b"
+    r"|(?:搜索|检索|查找).{0,12}(?:网|互联网|新闻|资料)|(?:联网|网页|网络)(?:搜索|检索)",
+    re.IGNORECASE,
+)
+
+
+def says_it_searches(tool: str, description: str) -> bool:
+    """Whether a tool, by its name or the beginning of its description, searches the world."""
+    if not _SEARCH_WORDS.isdisjoint(words(tool)) or any(each in tool for each in _SEARCH_ZH):
+        return True
+    return bool(_SEARCHES.search(description[:200]))

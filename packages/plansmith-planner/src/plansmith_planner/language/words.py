@@ -7,10 +7,10 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Final, NamedTuple
 
 from plansmith.text import CJK_RANGE
+from plansmith_planner.language import lines
 
 _RUNS: Final = re.compile(rf"[{CJK_RANGE}]+|[^\W\d_{CJK_RANGE}]+|\d+")
 # The plural of an acronym, as in "PDFs", is one word.
@@ -38,6 +38,13 @@ STOP: Final = frozenset(_STOP.split())
 FILLER: Final = frozenset(_FILLER.split())
 # Chinese has no spaces, but a particle or pronoun always ends a word.
 _PARTICLES: Final = re.compile(f"[{''.join(sorted(w for w in STOP if not w.isascii()))}]")
+
+# What is in nearly every text, so that sharing it says nothing.
+_COMMONEST: Final = """
+    a an and are at by for from in is it of on or please the this to was what with
+    的 了 是 我 请 一
+"""
+COMMONEST: Final = frozenset(_COMMONEST.split())
 
 _SUFFIXES: Final = (
     ("ational", "ate"), ("tional", "tion"), ("ization", "ize"), ("isation", "ize"),
@@ -182,7 +189,7 @@ def synonyms(term: str) -> Mapping[str, float]:
 def word_list() -> Mapping[str, _Entry]:
     """Returns all English terms with their neighbours and places, the commonest first."""
     entries: dict[str, _Entry] = {}
-    for line in _lines("neighbours.txt"):
+    for line in lines("neighbours.txt"):
         place, _, rest = line.partition(" ")
         term, _, neighbours = rest.partition(" ")
         entries[term] = _Entry(int(place), neighbours)
@@ -193,7 +200,7 @@ def word_list() -> Mapping[str, _Entry]:
 def _concepts() -> Mapping[str, Sequence[Collection[str]]]:
     """Returns for each term the groups of terms that a hand-made list puts beside it."""
     beside: dict[str, list[Collection[str]]] = {}
-    for line in _lines("concepts.txt"):
+    for line in lines("concepts.txt"):
         left, _, right = line.partition(">")
         heads = [stem(word) for word in left.split()]
         others = [stem(word) for word in right.split()]
@@ -221,8 +228,3 @@ def word_weight(word: str) -> float:
 def is_everyday(word: str) -> bool:
     """Whether a word is common English, so that using it names no tool."""
     return word in STOP or stem(word) in word_list() or bool(synonyms(stem(word)))
-
-
-def _lines(name: str) -> list[str]:
-    text = files("plansmith_planner.language").joinpath(name).read_text(encoding="utf-8")
-    return [line for line in text.splitlines() if not line.startswith("#")]

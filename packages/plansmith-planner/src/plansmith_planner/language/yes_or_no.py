@@ -47,6 +47,14 @@ def is_yes(text: str) -> bool:
     return bool(re.fullmatch(YES, words))
 
 
+def yes_or_no(text: str) -> bool | None:
+    """Returns whether one word is a yes or a no; None if it is neither."""
+    word = text.strip(EDGE).casefold()
+    if word in {"yes", "true", "y", "是", "对"}:
+        return True
+    return False if word in {"no", "false", "n", "否", "不"} else None
+
+
 def says_no(answer: object) -> bool:
     """Tells whether an answer is a no, or begins with one."""
     return answer is False or (isinstance(answer, str) and bool(re.match(NO, plain(answer))))

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any, Final, Literal, NamedTuple, Protocol, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from plansmith import plugins
@@ -21,8 +21,7 @@ from plansmith.ports import ChatModel, Delta, Prompt
 from plansmith_planner.models.wrappers import closing
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """An environment variable with an API key, and the model it is for.
 
     `base_url` is set where the provider is reached as an OpenAI-compatible server.
@@ -31,29 +30,28 @@ class Key:
     variable: str
     provider: str
     model: str
-    chosen_by: str
     base_url: str | None = None
 
-
-def _key(variable: str, provider: str, model: str, base_url: str | None = None) -> Key:
-    chosen_by = f"{variable.removesuffix('_API_KEY')}_MODEL"
-    return Key(variable, provider, model, chosen_by, base_url)
+    @property
+    def chosen_by(self) -> str:
+        """The variable that names another model."""
+        return f"{self.variable.removesuffix('_API_KEY')}_MODEL"
 
 
 # In this order; names that providers keep pointing at a current model where there are such.
 KEYS: Final = (
-    _key("OPENAI_API_KEY", "openai", "gpt-5.4-mini"),
-    _key("ANTHROPIC_API_KEY", "anthropic", "claude-sonnet-5"),
-    _key("GEMINI_API_KEY", "google", "gemini-flash-latest"),
-    _key("GOOGLE_API_KEY", "google", "gemini-flash-latest"),
-    _key("DEEPSEEK_API_KEY", "deepseek", "deepseek-chat"),
-    _key("DASHSCOPE_API_KEY", "alibaba", "qwen-plus"),
-    _key("MOONSHOTAI_API_KEY", "moonshotai", "kimi-latest"),
-    _key("ZAI_API_KEY", "zai", "glm-4.7"),
-    _key("MISTRAL_API_KEY", "openai", "mistral-large-latest", "https://api.mistral.ai/v1"),
-    _key("GROQ_API_KEY", "openai", "openai/gpt-oss-120b", "https://api.groq.com/openai/v1"),
-    _key("XAI_API_KEY", "openai", "grok-4", "https://api.x.ai/v1"),
-    _key("OPENROUTER_API_KEY", "openrouter", "openrouter/auto"),
+    Key("OPENAI_API_KEY", "openai", "gpt-5.4-mini"),
+    Key("ANTHROPIC_API_KEY", "anthropic", "claude-sonnet-5"),
+    Key("GEMINI_API_KEY", "google", "gemini-flash-latest"),
+    Key("GOOGLE_API_KEY", "google", "gemini-flash-latest"),
+    Key("DEEPSEEK_API_KEY", "deepseek", "deepseek-chat"),
+    Key("DASHSCOPE_API_KEY", "alibaba", "qwen-plus"),
+    Key("MOONSHOTAI_API_KEY", "moonshotai", "kimi-latest"),
+    Key("ZAI_API_KEY", "zai", "glm-4.7"),
+    Key("MISTRAL_API_KEY", "openai", "mistral-large-latest", "https://api.mistral.ai/v1"),
+    Key("GROQ_API_KEY", "openai", "openai/gpt-oss-120b", "https://api.groq.com/openai/v1"),
+    Key("XAI_API_KEY", "openai", "grok-4", "https://api.x.ai/v1"),
+    Key("OPENROUTER_API_KEY", "openrouter", "openrouter/auto"),
 )
 
 
@@ -125,13 +123,9 @@ def _ollama_url(given: str) -> str:
     host = "127.0.0.1" if parts.hostname in (None, "0.0.0.0", "::") else parts.hostname  # noqa: S104
     host = f"[{host}]" if ":" in str(host) else host
     usual = {"https": 443, "http": 80}.get(parts.scheme, _OLLAMA_PORT)
-    port = _port(parts.netloc) or (usual if "://" in text else _OLLAMA_PORT)
+    given_port = re.search(r":(\d{1,5})$", parts.netloc)
+    port = given_port[1] if given_port else usual if "://" in text else _OLLAMA_PORT
     return f"{parts.scheme}://{host}:{port}{parts.path}"
-
-
-def _port(netloc: str) -> int | None:
-    found = re.search(r":(\d{1,5})$", netloc)
-    return int(found[1]) if found else None
 
 
 async def ask_servers(places: Sequence[Place], *, limit_s: float = LIMIT_S) -> list[Server]:
@@ -151,36 +145,31 @@ async def ask_servers(places: Sequence[Place], *, limit_s: float = LIMIT_S) -> l
 
 
 async def _ask(client: Any, place: Place, limit_s: float) -> Server:
+    silent = Sentence("said nothing within {seconds} s", seconds=f"{limit_s:g}")
+    headers = {"Authorization": f"Bearer {place.key}"} if place.key else {}
+    data = bytearray()
     try:
-        async with asyncio.timeout(limit_s):
-            status, text = await _get(client, place)
+        async with (
+            asyncio.timeout(limit_s),
+            client.stream("GET", f"{place.url}{place.path}", headers=headers) as answer,
+        ):
+            async for block in answer.aiter_bytes():
+                data += block
+                if len(data) > _MOST_BYTES:
+                    break
     except TimeoutError:
-        return Server(
-            place, flaw=Sentence("said nothing within {seconds} s", seconds=f"{limit_s:g}")
-        )
+        return Server(place, flaw=silent)
     except OSError as error:
         return Server(place, flaw=Sentence("cannot be reached: {error}", error=str(error)))
     except Exception as error:
         if not type(error).__module__.startswith(("httpx", "httpcore")):
             raise
         slow = "Timeout" in type(error).__name__
-        silent = Sentence("said nothing within {seconds} s", seconds=f"{limit_s:g}")
-        flaw = silent if slow else Sentence("no server there")
-        return Server(place, flaw=flaw)
+        return Server(place, flaw=silent if slow else Sentence("no server there"))
+    status = answer.status_code
     if status != 200:
         return Server(place, flaw=Sentence("answers with status {status}", status=str(status)))
-    return _read(place, text)
-
-
-async def _get(client: Any, place: Place) -> tuple[int, str]:
-    headers = {"Authorization": f"Bearer {place.key}"} if place.key else {}
-    data = bytearray()
-    async with client.stream("GET", f"{place.url}{place.path}", headers=headers) as answer:
-        async for block in answer.aiter_bytes():
-            data += block
-            if len(data) > _MOST_BYTES:
-                break
-        return answer.status_code, data[:_MOST_BYTES].decode("utf-8", "replace")
+    return _read(place, data[:_MOST_BYTES].decode("utf-8", "replace"))
 
 
 def _read(place: Place, text: str) -> Server:
@@ -188,32 +177,26 @@ def _read(place: Place, text: str) -> Server:
         value: Any = json.loads(text)
     except ValueError:
         value = None
-    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-    rows: list[Any] | None = fields.get("data", fields.get("models"))
+    rows: Any = value.get("data", value.get("models")) if isinstance(value, dict) else None
     if not isinstance(rows, list):
         return Server(place, flaw=Sentence("not a model server"))
-    names = [each for row in rows for each in _name(row)]
-    usable = tuple(dict.fromkeys(names))
-    if usable:
-        return Server(place, usable)
+    named = [_chat_model(row) for row in rows if isinstance(row, dict)]
+    usable = tuple(dict.fromkeys(name for name in named if name))
     flaw = Sentence("has no model that chats" if rows else "has no model yet")
-    return Server(place, flaw=flaw)
+    return Server(place, usable, flaw="" if usable else flaw)
 
 
-def _name(row: Any) -> Iterator[str]:
-    """Returns the name of a model that can chat, as the server calls it."""
-    if not isinstance(row, dict):
-        return
-    fields = cast("dict[str, Any]", row)
-    name = fields.get("id") or fields.get("model") or fields.get("name")
-    details: Any = fields.get("details")
-    known = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
-    families = {*cast("list[Any]", known.get("families") or []), fields.get("type")}
+def _chat_model(row: Mapping[str, Any]) -> str:
+    """Returns the name of a model that can chat, as the server calls it; empty for any other."""
+    name = row.get("id") or row.get("model") or row.get("name")
+    details = row.get("details")
+    known: Any = details.get("families") if isinstance(details, dict) else None
+    families = {*(known or []), row.get("type")}
     # A model of Ollama's cloud needs an account there, whatever the list says.
-    remote = bool(fields.get("remote_host")) or str(name).endswith(("-cloud", ":cloud"))
-    other = remote or bool(families & _EMBEDDING_FAMILIES)
-    if isinstance(name, str) and name and not other and not _NO_CHAT.search(name):
-        yield name
+    remote = bool(row.get("remote_host")) or str(name).endswith(("-cloud", ":cloud"))
+    if not isinstance(name, str) or remote or families & _EMBEDDING_FAMILIES:
+        return ""
+    return "" if _NO_CHAT.search(name) else name
 
 
 Kind = Literal["key", "server", "embedded", "rules"]
@@ -247,20 +230,15 @@ class Choice:
         """Returns the choice on one line, for a person."""
         if self.kind == "rules":
             return self.why
-        return Sentence("model: {model}{place} ({why})", **self._fields())
+        return Sentence("model: {model}", model=self.described)
 
     @property
     def described(self) -> str:
         """Returns the same without the word "model" before it, for a list that has this word."""
-        return (
-            self.why
-            if self.kind == "rules"
-            else Sentence("{model}{place} ({why})", **self._fields())
-        )
-
-    def _fields(self) -> dict[str, str]:
+        if self.kind == "rules":
+            return self.why
         place = Sentence(" at {url}", url=self.base_url) if self.base_url else ""
-        return {"model": self.model, "place": place, "why": self.why}
+        return Sentence("{model}{place} ({why})", model=self.model, place=place, why=self.why)
 
 
 Progress = Callable[[int, int], None]
@@ -333,7 +311,12 @@ async def choose(
         if isinstance(found, Choice):
             return replace(found, tried=(*tried, Tried(found.kind, found.model)))
         tried.append(found)
-    return replace(_rules(shelf), tried=(*tried, Tried("rules", RULES)))
+    why = Sentence(
+        "no language model was found, so simple rules make the plan. "
+        "To get a model: {how}; to name one: --model",
+        how=shelf.pull_hint if shelf is not None else _NO_SHELF,
+    )
+    return Choice("rules", RULES, why, tried=(*tried, Tried("rules", RULES)))
 
 
 async def choose_at(base_url: str, *, key: str = "", limit_s: float = 10.0) -> Choice:
@@ -387,19 +370,6 @@ def _of_server(server: Server) -> Choice | Tried:
         return Tried("server", at, server.flaw)
     why = Sentence("{program} runs here, and no key is in the environment", program=place.program)
     return Choice("server", f"openai:{server.models[0]}", why, base_url=place.base_url)
-
-
-def _rules(shelf: ModelShelf | None) -> Choice:
-    how = shelf.pull_hint if shelf is not None else _NO_SHELF
-    return Choice(
-        "rules",
-        RULES,
-        Sentence(
-            "no language model was found, so simple rules make the plan. "
-            "To get a model: {how}; to name one: --model",
-            how=how,
-        ),
-    )
 
 
 class AutoModel:

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from plansmith.errors import ModelFailed
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import ChatModel, Delta, ModelDone, Prompt, ReplyBrief, TextDelta
+from plansmith.ports import Delta, ModelDone, Prompt, ReplyBrief, TextDelta
 from plansmith.text import HAN
-from plansmith_planner.models.wrappers import closing
+from plansmith_planner.models.wrappers import Wrapper, closing
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _WITH_UNIT: Final = re.compile(rf"({_NUMBER.pattern}) ?([万亿]?)")
@@ -193,19 +193,11 @@ def is_small(name: str) -> bool:
     return bool(_MILLIONS.search(name)) if not sizes else max(sizes) < _SMALL
 
 
-class FactCheckedModel:
+class FactCheckedModel(Wrapper):
     """Reads a text to its end and refuses it if it has facts that are not in the prompt.
 
     The caller then shows the plain results. Answers to a schema are not checked here.
     """
-
-    def __init__(self, model: ChatModel) -> None:
-        self._model = model
-
-    @property
-    def name(self) -> str:
-        """The name of the wrapped model."""
-        return self._model.name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields empty pieces while it reads, then the whole text if it is correct."""

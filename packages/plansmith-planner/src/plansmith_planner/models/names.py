@@ -17,32 +17,20 @@ _FORM: Final = Sentence(
 )
 # A key in the environment is all that these need. Others find their key in files and roles, or
 # need none: those tell at the first call.
-_KEYED: Final = frozenset(
-    {
-        *("alibaba", "anthropic", "cerebras", "cohere", "deepseek", "google", "groq", "mistral"),
-        *("moonshotai", "openai", "openai-chat", "openai-responses", "openrouter", "xai", "zai"),
-    }
-)
-_OTHERS: Final = frozenset(
-    {"azure", "bedrock", "github", "google-cloud", "huggingface", "litellm", "ollama", "vllm"}
-)
-_MORE_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "alibaba": ("ALIBABA_API_KEY",),
-    "google": ("GEMINI_API_KEY",),
-}
-_SERVER: Final[Mapping[str, str]] = dict.fromkeys(("openai", "openai-chat"), "OPENAI_BASE_URL")
+_KEYED_NAMES: Final = """
+    alibaba anthropic cerebras cohere deepseek google groq mistral moonshotai openai openai-chat
+    openai-responses openrouter xai zai
+"""
+_KEYED: Final = frozenset(_KEYED_NAMES.split())
+_OTHERS: Final = ("azure", "bedrock", "huggingface", "litellm", "ollama", "vllm")
+_OTHER_KEYS: Final[Mapping[str, str]] = {"alibaba": "ALIBABA_API_KEY", "google": "GEMINI_API_KEY"}
+# How the names of a provider's models begin.
 _FAMILIES: Final[Mapping[str, str]] = {
-    "gpt": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
+    **dict.fromkeys(("gpt", "o1", "o3", "o4"), "openai"),
     "claude": "anthropic",
     "gemini": "google",
     "deepseek": "deepseek",
     "mistral": "mistral",
-    "grok": "xai",
-    "kimi": "moonshotai",
-    "glm": "zai",
 }
 
 
@@ -53,45 +41,29 @@ def need_usable(name: str, *, environment: Mapping[str, str], has_server: bool =
     """
     provider, colon, rest = name.partition(":")
     if not colon or not rest:
-        raise Misconfigured(
-            Sentence("'{name}' is not the name of a model", name=name), hint=_suggestion(name)
-        )
+        plain = name.strip(":").lower()
+        meant = next((each for start, each in _FAMILIES.items() if plain.startswith(start)), "")
+        hint = f"write {meant}:{name}" if meant else _FORM
+        raise Misconfigured(Sentence("'{name}' is not the name of a model", name=name), hint=hint)
     if find_spec("pydantic_ai") is None:
-        raise Misconfigured(
-            Sentence("{name} needs a library that is not installed", name=name), hint=INSTALL
-        )
-    if provider not in _KEYED | _OTHERS and not _is_known(provider):
-        near = difflib.get_close_matches(provider.lower(), sorted(_KEYED | _OTHERS), n=1)
-        hint = (
-            Sentence("did you mean {provider}:{name}?", provider=near[0], name=rest)
-            if near
-            else _FORM
-        )
-        raise Misconfigured(
-            Sentence("no provider of models is called '{name}'", name=provider), hint=hint
-        )
-    if provider not in _KEYED or has_server or environment.get(_SERVER.get(provider, "")):
+        missing = Sentence("{name} needs a library that is not installed", name=name)
+        raise Misconfigured(missing, hint=INSTALL)
+    known = {*_KEYED, *_OTHERS}
+    if provider not in known and not _is_known(provider):
+        near = difflib.get_close_matches(provider.lower(), sorted(known), n=1)
+        meant = Sentence("did you mean {provider}:{name}?", provider="".join(near), name=rest)
+        unknown = Sentence("no provider of models is called '{name}'", name=provider)
+        raise Misconfigured(unknown, hint=meant if near else _FORM)
+    if provider in ("openai", "openai-chat") and environment.get("OPENAI_BASE_URL"):
         return
-    variables = (key_variable(provider), *_MORE_KEYS.get(provider, ()))
-    if not any(environment.get(each) for each in variables):
+    key = key_variable(provider)
+    given = environment.get(key) or environment.get(_OTHER_KEYS.get(provider, key))
+    if provider in _KEYED and not has_server and not given:
         hint = Sentence(
-            "export {variable}=…, or give model('{name}', api_key=…)",
-            variable=variables[0],
-            name=name,
+            "export {variable}=…, or give model('{name}', api_key=…)", variable=key, name=name
         )
-        raise Misconfigured(
-            Sentence(
-                "{name} needs a key, and {variable} is not set", name=name, variable=variables[0]
-            ),
-            hint=hint,
-        )
-
-
-def _suggestion(name: str) -> str:
-    """Returns what to write instead of a name without its provider."""
-    plain = name.strip(":").lower()
-    provider = next((each for start, each in _FAMILIES.items() if plain.startswith(start)), "")
-    return f"write {provider}:{name}" if provider else _FORM
+        keyless = Sentence("{name} needs a key, and {variable} is not set", name=name, variable=key)
+        raise Misconfigured(keyless, hint=hint)
 
 
 def _is_known(provider: str) -> bool:

@@ -11,8 +11,6 @@ import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Final, Literal, Self
 
 from plansmith.errors import ModelFailed, ModelRefused
@@ -21,8 +19,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.ports import ArgumentsDelta, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith_planner.models.choose import usual_places
 from plansmith_planner.models.provider_output import (
+    MODES,
     Mode,
-    OutputMemory,
     as_failure,
     broken_off,
     error_text,
@@ -58,14 +56,13 @@ class ProviderModel:
         api_key: str | None = None,
         timeout_s: float = 120.0,
         output: Literal["auto"] | Mode = "auto",
-        memory: OutputMemory | None = None,
         settings: Mapping[str, Json] | None = None,
     ) -> None:
         self._spec = spec
         self._base_url = base_url
         self._api_key = api_key
         self._only: Mode | None = None if output == "auto" else output
-        self._memory = memory or OutputMemory()
+        self._refused: set[Mode] = set()
         # The library's own retries are off: one place retries, and it is not here. The stable
         # start of the prompt is cached where a provider wants to be asked for that.
         self._settings: dict[str, Any] = {
@@ -97,7 +94,7 @@ class ProviderModel:
         schema = prompt.schema
         modes = self._modes(schema)
         for mode in modes:
-            pieces = self._answer(model, _Ask(prompt, mode))
+            pieces = self._answer(model, prompt, mode)
             try:
                 async with aclosing(pieces):
                     async for delta in pieces:
@@ -108,14 +105,9 @@ class ProviderModel:
                     raise ModelRefused(refusal.message, hint=hint) from refusal.__cause__
                 # A list at the root is the schema's fault: it says nothing about the model.
                 if schema is not None and takes_object(schema):
-                    self._memory.refuse(self._memory_key, mode)
+                    self._refused.add(mode)
             else:
                 return
-
-    @property
-    def _memory_key(self) -> str:
-        base_url, _ = self._address()
-        return f"{self._spec} at {base_url}" if base_url else self._spec
 
     def _address(self) -> tuple[str | None, str | None]:
         """Returns base URL and key; a key from the environment goes only to its own provider."""
@@ -135,7 +127,7 @@ class ProviderModel:
             return ("text",)
         if self._only is not None:
             return (self._only,)
-        modes = self._memory.modes(self._memory_key)
+        modes = [mode for mode in MODES if mode not in self._refused]
         return tuple(mode for mode in modes if mode != "tool" or takes_object(schema))
 
     async def _connect(self) -> Any:
@@ -158,10 +150,12 @@ class ProviderModel:
         if base_url and provider in _OWN_SERVER:
             # Not the OpenAI provider: that one would send OPENAI_API_KEY to a stranger.
             profile = {"openai_chat_streaming_requires_finish_reason": True}
-            server = library.compatible.OpenAICompatibleProvider(
+            compatible: Any = importlib.import_module("pydantic_ai.providers.openai_compatible")
+            openai: Any = importlib.import_module("pydantic_ai.models.openai")
+            server = compatible.OpenAICompatibleProvider(
                 "openai-compatible", base_url=base_url, api_key=api_key, profile=profile
             )
-            return library.openai.OpenAIChatModel(name, provider=server)
+            return openai.OpenAIChatModel(name, provider=server)
         if not base_url and not api_key:
             return library.models.infer_model(self._spec)
         maker = library.providers.infer_provider_class(provider)
@@ -170,24 +164,21 @@ class ProviderModel:
         unknown = arguments.keys() - inspect.signature(maker.__init__).parameters.keys()
         if unknown:
             raise ValueError(f"{provider} takes no {' and no '.join(sorted(unknown))}")
+        return library.models.infer_model(self._spec, lambda _: maker(**arguments))
 
-        def make(_: str) -> Any:
-            return maker(**arguments)
-
-        return library.models.infer_model(self._spec, make)
-
-    async def _answer(self, model: Any, ask: _Ask) -> AsyncGenerator[Delta]:
+    async def _answer(self, model: Any, prompt: Prompt, mode: Mode) -> AsyncGenerator[Delta]:
         library = _library()
-        pieces = _Pieces({_wire_name(tool.name): tool.name for tool in ask.prompt.tools})
-        has_text = False
+        pieces = _Pieces({_wire_name(tool.name): tool.name for tool in prompt.tools})
+        limit = {} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}
+        settings, has_text = self._settings | limit, False
         try:
             async with (
                 model,
                 library.direct.model_request_stream(
                     model,
-                    _wire_messages(library, ask),
-                    model_settings=self._settings_for(ask.prompt),
-                    model_request_parameters=_parameters(library, ask),
+                    _wire_messages(library, prompt, mode),
+                    model_settings=settings,
+                    model_request_parameters=_parameters(library, prompt, mode),
                 ) as stream,
                 aclosing(aiter(stream)) as events,
             ):
@@ -197,12 +188,8 @@ class ProviderModel:
                         yield delta
                 done = self._done(stream)
         except Exception as error:
-            raise self._failure(error, ask.mode, has_text=has_text) from error
+            raise self._failure(error, mode, has_text=has_text) from error
         yield done
-
-    def _settings_for(self, prompt: Prompt) -> dict[str, Any]:
-        limit = {} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}
-        return self._settings | limit
 
     def _failure(self, error: Exception, mode: Mode, *, has_text: bool) -> ModelFailed:
         own_key = bool(self._api_key or self._base_url)
@@ -249,14 +236,6 @@ class _ModeRefused(ModelFailed):
     """The server does not support this output mode."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    """One call, in one output mode."""
-
-    prompt: Prompt
-    mode: Mode
-
-
 class _Pieces:
     """Converts pydantic-ai's events to our pieces."""
 
@@ -289,35 +268,17 @@ class _Pieces:
         return [TextDelta("")]
 
 
-@dataclass(frozen=True, slots=True)
-class _Library:
-    """The parts of pydantic-ai that are used here."""
-
-    direct: ModuleType
-    messages: ModuleType
-    models: ModuleType
-    output: ModuleType
-    providers: ModuleType
-    tools: ModuleType
-
-    @property
-    def compatible(self) -> ModuleType:
-        return importlib.import_module("pydantic_ai.providers.openai_compatible")
-
-    @property
-    def openai(self) -> ModuleType:
-        return importlib.import_module("pydantic_ai.models.openai")
+def _library() -> Any:
+    """Returns pydantic-ai with the parts that are used here."""
+    for name in ("direct", "messages", "models", "output", "providers", "tools"):
+        importlib.import_module(f"pydantic_ai.{name}")
+    return importlib.import_module("pydantic_ai")
 
 
-def _library() -> _Library:
-    names = ("direct", "messages", "models", "output", "providers", "tools")
-    return _Library(*(importlib.import_module(f"pydantic_ai.{name}") for name in names))
-
-
-def _wire_messages(library: _Library, ask: _Ask) -> list[Any]:
+def _wire_messages(library: Any, prompt: Prompt, mode: Mode) -> list[Any]:
     kinds = library.messages
-    messages, schema = ask.prompt.messages, ask.prompt.schema
-    if schema is not None and ask.mode == "text":
+    messages, schema = prompt.messages, prompt.schema
+    if schema is not None and mode == "text":
         messages = with_schema_text(messages, schema)
     wire: list[Any] = []
     for message in messages:
@@ -329,26 +290,26 @@ def _wire_messages(library: _Library, ask: _Ask) -> list[Any]:
     return wire
 
 
-def _parameters(library: _Library, ask: _Ask) -> Any:
+def _parameters(library: Any, prompt: Prompt, mode: Mode) -> Any:
     functions = [
         _tool(library, _wire_name(tool.name), tool.description, tool.input_schema)
-        for tool in ask.prompt.tools
+        for tool in prompt.tools
     ]
-    schema = ask.prompt.schema
+    schema = prompt.schema
     asked: dict[str, Any] = {}
-    if schema is not None and ask.mode == "json_schema":
+    if schema is not None and mode == "json_schema":
         form = library.output.OutputObjectDefinition(
             opened(schema), name=ANSWER_TOOL, strict=_strict(schema)
         )
         asked = {"output_mode": "native", "output_object": form}
-    elif schema is not None and ask.mode == "tool":
+    elif schema is not None and mode == "tool":
         answer = _tool(library, ANSWER_TOOL, "Give the answer.", schema, kind="output")
         asked = {"output_mode": "tool", "output_tools": [answer], "allow_text_output": False}
     return library.models.ModelRequestParameters(function_tools=functions, **asked)
 
 
 def _tool(
-    library: _Library, name: str, description: str, schema: Mapping[str, Json], **more: str
+    library: Any, name: str, description: str, schema: Mapping[str, Json], **more: str
 ) -> Any:
     return library.tools.ToolDefinition(
         name=name,

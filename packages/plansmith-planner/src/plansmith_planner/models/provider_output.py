@@ -40,22 +40,6 @@ def is_mode_refusal(status: int | None, text: str, mode: Mode) -> bool:
     return status in _STATUSES and any(word in lowered for word in _REFUSAL_WORDS[mode])
 
 
-class OutputMemory:
-    """Remembers which output modes a model has refused."""
-
-    def __init__(self) -> None:
-        self._refused: dict[str, set[Mode]] = {}
-
-    def modes(self, model: str) -> tuple[Mode, ...]:
-        """Returns the modes to try, best first; text is always one."""
-        return tuple(mode for mode in MODES if mode not in self._refused.get(model, ()))
-
-    def refuse(self, model: str, mode: Mode) -> None:
-        """Remembers that a model refused a mode; text cannot be refused."""
-        if mode != "text":
-            self._refused.setdefault(model, set()).add(mode)
-
-
 def takes_object(schema: Mapping[str, Json]) -> bool:
     """Whether a schema's value is an object, as tools and some providers require."""
     return schema.get("type", "object") == "object"
@@ -159,96 +143,62 @@ def as_failure(error: Exception, *, model: str, own_key: bool = False) -> ModelF
     if isinstance(error, ModelFailed):
         return error
     kinds = {kind.__name__ for kind in type(error).__mro__}
+    told = {"model": model, "error": error_text(error)}
     if "ModelContextWindowExceededError" in kinds:
-        return PromptTooLong(
-            Sentence(
-                "the prompt is too long for {model}: {error}", model=model, error=error_text(error)
-            ),
-            hint=Sentence("give it less context, or choose a model with a larger context"),
-        )
+        message = Sentence("the prompt is too long for {model}: {error}", **told)
+        hint = Sentence("give it less context, or choose a model with a larger context")
+        return PromptTooLong(message, hint=hint)
     if "ContentFilterError" in kinds:
-        return ModelRefused(
-            Sentence(
-                "{model} was stopped by its content filter: {error}",
-                model=model,
-                error=error_text(error),
-            )
-        )
+        return ModelRefused(Sentence("{model} was stopped by its content filter: {error}", **told))
     if "ModelQuotaExceededError" in kinds:
-        return ModelRefused(
-            Sentence(
-                "the account for {model} has no credit left: {error}",
-                model=model,
-                error=error_text(error),
-            ),
-            hint=Sentence("top it up with the provider, or choose another model"),
-        )
-    return _from_status(error, kinds, model, own_key=own_key)
-
-
-def _from_status(error: Exception, kinds: set[str], model: str, *, own_key: bool) -> ModelFailed:
+        message = Sentence("the account for {model} has no credit left: {error}", **told)
+        hint = Sentence("top it up with the provider, or choose another model")
+        return ModelRefused(message, hint=hint)
     status = status_of(error)
-    if status is not None and (status in _PASSING or status >= 500):
+    if status is None:
+        return _without_status(error, kinds, model)
+    if status in _PASSING or status >= 500:
         wish = getattr(error, "retry_after", None)
-        message = Sentence(
-            "{model} is busy (HTTP {status}): {error}",
-            model=model,
-            status=status,
-            error=error_text(error),
-        )
+        message = Sentence("{model} is busy (HTTP {status}): {error}", status=status, **told)
         return ModelBusy(message, retry_after=float(wish) if wish is not None else None)
-    if status is not None:
-        message = Sentence(
-            "{model} refused the request (HTTP {status}): {error}",
-            model=model,
-            status=status,
-            error=error_text(error),
-        )
-        return ModelRefused(message, hint=_hint(error, status, model, own_key=own_key))
-    return _from_kind(error, kinds, model)
+    message = Sentence(
+        "{model} refused the request (HTTP {status}): {error}", status=status, **told
+    )
+    return ModelRefused(message, hint=_hint(error, status, model, own_key=own_key))
 
 
 def _hint(error: Exception, status: int, model: str, *, own_key: bool) -> str:
     if status in (401, 403):
-        variable = key_variable(model.partition(":")[0])
-        return (
-            Sentence("check or set the model's api_key")
-            if own_key
-            else Sentence("check or set {variable}", variable=variable)
-        )
+        if own_key:
+            return Sentence("check or set the model's api_key")
+        return Sentence("check or set {variable}", variable=key_variable(model.partition(":")[0]))
     suggestion = getattr(error, "suggested_model_id", None)
     if suggestion:
         return Sentence("did you mean {name}?", name=suggestion)
     return Sentence("check the model's name and the base_url") if status == 404 else ""
 
 
-def _from_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
+def _without_status(error: Exception, kinds: set[str], model: str) -> ModelFailed:
     if kinds & {"ModelTimeoutError", "ModelRequestTimeout", "TimeoutError"}:
-        return ModelBusy(
-            Sentence("{model} did not answer in time", model=model),
-            hint=Sentence("raise timeout_s if it is slow"),
-        )
+        message = Sentence("{model} did not answer in time", model=model)
+        return ModelBusy(message, hint=Sentence("raise timeout_s if it is slow"))
     if getattr(error, "phase", None) == "read" or "`finish_reason`" in str(error):
         return broken_off(model)
     if kinds & {"ModelConnectionError", "OSError"}:
-        message = Sentence(
-            "{model} cannot be reached: {error}", model=model, error=_first_cause(error)
-        )
+        why = _first_cause(error)
+        message = Sentence("{model} cannot be reached: {error}", model=model, error=why)
         return ModelBusy(message, hint=Sentence("check the base_url and whether the server runs"))
     if "UserError" in kinds:
         return refused_setup(error, model)
+    said = error_text(error)
     if kinds & {"ModelAPIError", "UnexpectedModelBehavior"}:
-        return ModelBusy(
-            Sentence(
-                "{model} sent something that is not a chat answer: {error}",
-                model=model,
-                error=error_text(error),
-            )
+        text = Sentence(
+            "{model} sent something that is not a chat answer: {error}", model=model, error=said
         )
-    why = f"{type(error).__name__}: {error_text(error)}"
-    return ModelFailed(
-        Sentence("what {model} sent could not be read ({why})", model=model, why=why)
-    )
+        return ModelBusy(text)
+    why = f"{type(error).__name__}: {said}"
+    text = Sentence("what {model} sent could not be read ({why})", model=model, why=why)
+    return ModelFailed(text)
 
 
 def broken_off(model: str) -> ModelBusy:
@@ -264,30 +214,25 @@ def _first_cause(error: BaseException) -> str:
 
 def refused_setup(error: Exception, model: str) -> ModelRefused:
     """Returns the error for a missing library, key, provider or address."""
-    message = str(error)
+    why = str(error)
     if isinstance(error, ImportError):
-        group = _GROUP.search(message)
+        group = _GROUP.search(why)
         install = INSTALL if group is None or group[1] in _GROUPS else f"pip install '{group[0]}'"
-        return ModelRefused(
-            Sentence("{name} needs a library that is not installed", name=model), hint=install
-        )
-    variables = list(dict.fromkeys(_VARIABLE.findall(message)))
-    if "`region_name`" in message:
+        message = Sentence("{name} needs a library that is not installed", name=model)
+        return ModelRefused(message, hint=install)
+    variables = list(dict.fromkeys(_VARIABLE.findall(why)))
+    if "`region_name`" in why:
         variables.append("AWS_DEFAULT_REGION")
     if variables:
-        return ModelRefused(
-            Sentence("{model} is not set up", model=model),
-            hint=Sentence("set {names}", names=joined(variables, "text.or")),
+        hint = Sentence("set {names}", names=joined(variables, "text.or"))
+        return ModelRefused(Sentence("{model} is not set up", model=model), hint=hint)
+    if "Unknown" in why:
+        message = Sentence(
+            "{model} is not a model that can be reached: {why}", model=model, why=why
         )
-    if "Unknown" in message:
-        return ModelRefused(
-            Sentence("{model} is not a model that can be reached: {why}", model=model, why=message),
-            hint=_FORM,
-        )
-    hint = _FORM if isinstance(error, ValueError) else ""
-    return ModelRefused(
-        Sentence("{model} cannot be asked: {why}", model=model, why=message), hint=hint
-    )
+        return ModelRefused(message, hint=_FORM)
+    message = Sentence("{model} cannot be asked: {why}", model=model, why=why)
+    return ModelRefused(message, hint=_FORM if isinstance(error, ValueError) else "")
 
 
 _FORM: Final = Sentence(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from typing import Any, Final, cast
 
 from plansmith.errors import ModelBusy, ModelRefused, PromptTooLong
@@ -13,13 +13,27 @@ from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Clock, Delta, Prompt, TextDelta
 from plansmith_planner.models.tokens import count_prompt_tokens
 
+_FOREVER: Final = 1e9
+
 
 def closing(pieces: AsyncIterator[Delta]) -> AbstractAsyncContextManager[object]:
     """Closes a stream at the end, so that one left half-way frees its resources at once."""
     return aclosing(cast("Any", pieces)) if hasattr(pieces, "aclose") else AsyncExitStack()
 
 
-class LimitedModel:
+class Wrapper:
+    """What is around a model and has its name."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        """The name of the wrapped model."""
+        return self._model.name
+
+
+class LimitedModel(Wrapper):
     """Refuses prompts that leave less than `reserve_tokens` of the context for the answer."""
 
     def __init__(
@@ -30,46 +44,40 @@ class LimitedModel:
         reserve_tokens: int = 4096,
         count: Callable[..., int] = count_prompt_tokens,
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._context_tokens = context_tokens
         self._reserve_tokens = reserve_tokens
         self._count = count
-
-    @property
-    def name(self) -> str:
-        """The name of the wrapped model."""
-        return self._model.name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer if the prompt fits; else raises `PromptTooLong`."""
         needed = self._count(prompt.messages, schema=prompt.schema, tools=prompt.tools)
         limit = self._context_tokens - self._reserve_tokens
         if needed > limit:
-            raise PromptTooLong(
-                Sentence(
-                    "the prompt has about {needed} tokens, and {name} has room "
-                    "for {limit} ({whole} less {kept} for the answer)",
-                    needed=needed,
-                    name=self.name,
-                    limit=limit,
-                    whole=self._context_tokens,
-                    kept=self._reserve_tokens,
-                ),
-                hint=Sentence(
-                    "give it fewer tools, documents or messages, choose a model "
-                    "with a larger context, or correct context_tokens"
-                ),
+            message = Sentence(
+                "the prompt has about {needed} tokens, and {name} has room "
+                "for {limit} ({whole} less {kept} for the answer)",
+                needed=needed,
+                name=self.name,
+                limit=limit,
+                whole=self._context_tokens,
+                kept=self._reserve_tokens,
             )
+            hint = Sentence(
+                "give it fewer tools, documents or messages, choose a model "
+                "with a larger context, or correct context_tokens"
+            )
+            raise PromptTooLong(message, hint=hint)
         pieces = self._model.stream(prompt)
         async with closing(pieces):
             async for delta in pieces:
                 yield delta
 
 
-class RetryingModel:
+class RetryingModel(Wrapper):
     """Retries on `ModelBusy` with growing waits, as long as no piece has arrived.
 
-    A wait is a random part of `first_wait_s`, doubled with each try up to `longest_wait_s`, or the
+    A wait is a random part of a second, doubled with each try up to `longest_wait_s`, or the
     wait that the provider asks for if that is longer. After the first piece of an answer the
     failure goes to the caller, because another try would repeat the piece.
     """
@@ -80,25 +88,18 @@ class RetryingModel:
         *,
         clock: Clock,
         tries: int = 3,
-        first_wait_s: float = 1.0,
         longest_wait_s: float = 60.0,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._clock = clock
         self._tries = tries
-        self._first_wait_s = first_wait_s
         self._longest_wait_s = longest_wait_s
         self._chance = chance
 
-    @property
-    def name(self) -> str:
-        """The name of the wrapped model."""
-        return self._model.name
-
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer of the first try that says anything."""
-        for number in range(1, self._tries + 1):
+        for number in range(self._tries):
             has_text = False
             pieces = self._model.stream(prompt)
             try:
@@ -107,26 +108,19 @@ class RetryingModel:
                         has_text = has_text or delta != TextDelta("")
                         yield delta
             except ModelBusy as busy:
-                if has_text or number == self._tries:
+                if has_text or number + 1 == self._tries:
                     raise
-                wait = self._wait(number, busy.retry_after)
+                wait = max(self._chance() * 2.0**number, busy.retry_after or 0.0)
             else:
                 return
-            await self._clock.sleep(wait)
-
-    def _wait(self, number: int, wish: float | None) -> float:
-        longest = min(self._longest_wait_s, self._first_wait_s * 2.0 ** (number - 1))
-        return max(self._chance() * longest, min(wish or 0.0, self._longest_wait_s))
+            await self._clock.sleep(min(wait, self._longest_wait_s))
 
 
-_FOREVER: Final = 86_400.0
-
-
-class TimedModel:
+class TimedModel(Wrapper):
     """Passes calls on; raises `ModelBusy` when an answer takes too long.
 
     Around a retrying model, `total_s` limits all its tries together; inside one, each try. The time
-    that the caller takes to handle a piece does not count.
+    that the caller takes to handle a piece is no silence.
     """
 
     def __init__(
@@ -137,98 +131,62 @@ class TimedModel:
         silence_s: float | None = None,
         total_s: float | None = None,
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._clock = clock
         self._silence_s = silence_s
         self._total_s = total_s
-
-    @property
-    def name(self) -> str:
-        """The name of the wrapped model."""
-        return self._model.name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer within the time limits."""
         pieces = self._model.stream(prompt)
-        watch = _Watch(self._clock, self._silence_s, self._total_s, self.name)
-        alarm = asyncio.ensure_future(watch.run())
-        try:
-            async with closing(pieces):
-                while True:
-                    with watch.listening():
-                        delta = await anext(pieces, None)
-                    if delta is None:
-                        return
-                    yield delta
-        finally:
-            alarm.cancel()
+        start = self._clock.monotonic()
+        async with closing(pieces):
+            while (delta := await self._next(pieces, start)) is not None:
+                yield delta
 
-
-class _Watch:
-    """Cancels the waiting task when the time is up, like `asyncio.timeout`, by our clock."""
-
-    def __init__(
-        self, clock: Clock, silence_s: float | None, total_s: float | None, name: str
-    ) -> None:
-        self._clock = clock
-        self._silence_s = silence_s
-        self._total_s = total_s
-        self._name = name
-        self._start = self._last = clock.monotonic()
-        self._listener: asyncio.Task[object] | None = None
-        self._reason = ""
-
-    @contextmanager
-    def listening(self) -> Generator[None]:
-        """Counts the time inside as silence of the model."""
-        task = asyncio.current_task()
-        self._last = self._clock.monotonic()
-        if task is None or self._is_over():
-            raise ModelBusy(self._reason)
-        self._listener, asked = task, task.cancelling()
-        try:
-            yield
-        except asyncio.CancelledError:
-            # Somebody else may have cancelled too; then that is what happened.
-            if not self._is_over() or task.uncancel() > asked:
-                raise
-            raise ModelBusy(self._reason) from None
-        finally:
-            self._listener = None
-
-    def _is_over(self) -> bool:
-        return bool(self._reason)
-
-    async def run(self) -> None:
-        """Waits until time is up."""
-        while True:
-            left, reason = self._left()
-            if left <= 0:
-                break
-            await self._clock.sleep(left)
-        self._reason = reason
-        if self._listener is not None:
-            self._listener.cancel()
-
-    def _left(self) -> tuple[float, str]:
-        now = self._clock.monotonic()
+    def _left(self, start: float) -> tuple[float, str]:
+        """Returns how long the next piece may take, and what is said if it takes longer."""
         limits: list[tuple[float, str]] = [(_FOREVER, "")]
         if self._total_s is not None:
-            left = self._start + self._total_s - now
-            slow = Sentence(
-                "{name} took longer than {seconds} s", name=self._name, seconds=f"{self._total_s:g}"
-            )
+            left, seconds = start + self._total_s - self._clock.monotonic(), f"{self._total_s:g}"
+            slow = Sentence("{name} took longer than {seconds} s", name=self.name, seconds=seconds)
             limits.append((left, slow))
         if self._silence_s is not None:
-            since = self._last if self._listener is not None else now
-            left = since + self._silence_s - now
-            mute = Sentence(
-                "{name} said nothing for {seconds} s",
-                name=self._name,
-                seconds=f"{self._silence_s:g}",
-            )
-            limits.append((left, mute))
+            seconds = f"{self._silence_s:g}"
+            mute = Sentence("{name} said nothing for {seconds} s", name=self.name, seconds=seconds)
+            limits.append((self._silence_s, mute))
         return min(limits)
+
+    async def _next(self, pieces: AsyncIterator[Delta], start: float) -> Delta | None:
+        """Waits for a piece in this very task, as some libraries demand; an alarm cancels it."""
+        left, reason = self._left(start)
+        if left <= 0:
+            raise ModelBusy(reason)
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101
+        alarm, asked, late = (
+            asyncio.ensure_future(self._clock.sleep(left)),
+            task.cancelling(),
+            False,
+        )
+
+        def ring(_: object) -> None:
+            nonlocal late
+            if waiting and not alarm.cancelled():
+                late = task.cancel()
+
+        waiting = True
+        alarm.add_done_callback(ring)
+        try:
+            return await anext(pieces, None)
+        except asyncio.CancelledError:
+            # Somebody else may have cancelled too; then that is what happened.
+            if not late or task.uncancel() > asked:
+                raise
+            raise ModelBusy(reason) from None
+        finally:
+            waiting = False
+            alarm.cancel()
 
 
 class RefusingModel:

@@ -25,6 +25,9 @@ from plansmith.plan.steps import (
     kind_of,
 )
 from plansmith_planner.parse.habits import decides
+from plansmith.plan.step_rules import RULES
+from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, AgentStep, AnyStep, ReplyStyle, kind_of
+from plansmith_planner.parse.habits import Notes
 from plansmith_planner.parse.rules import RULE_ALIASES, as_rule, rule_as_meant
 
 _ALIASES: Final = {
@@ -67,7 +70,8 @@ class Shape:
     """Reads steps tolerantly; `notes` has a problem for everything changed or left out."""
 
     def __init__(self) -> None:
-        self.notes: list[Problem] = []
+        self._noted = Notes()
+        self.notes = self._noted.problems
         self._renamed: dict[str, str] = {}
         self._taken: set[str] = set()
 
@@ -77,7 +81,7 @@ class Shape:
         for name, each in value.items():
             known = _PLAN_ALIASES.get(name, name)
             if known not in Plan.model_fields or known == "steps" or known in fields:
-                self._leave_out(
+                self._noted.leave_out(
                     name,
                     each,
                     Sentence("the field '{name}' is not part of a plan and is left out", name=name),
@@ -90,13 +94,12 @@ class Shape:
     def step(self, value: Json, place: int) -> dict[str, Json] | None:
         """Returns one step in the plan language, or None with a problem."""
         if not isinstance(value, dict):
+            shown = repr(str(value)[:80])
             message = Sentence(
-                "entry {place} of the steps is not a step: {text}",
-                place=place,
-                text=repr(str(value)[:80]),
+                "entry {place} of the steps is not a step: {text}", place=place, text=shown
             )
             hint = Sentence("write each step as an object")
-            self.notes.append(problem("PS014", message, hint=hint, path=("steps", place - 1)))
+            self._noted.drop(message, hint=hint, path=("steps", place - 1))
             return None
         fields = self._known_fields(value, place)
         fields["id"] = self._id(fields.get("id"), place)
@@ -123,14 +126,14 @@ class Shape:
                 message = Sentence(
                     "the field '{name}' is not part of a step and is left out", name=name
                 )
-                self._leave_out(name, each, message, step=str(value.get("id", place)))
+                self._noted.leave_out(name, each, message, step=str(value.get("id", place)))
             else:
                 fields[known] = as_rule(name, each) if known in RULES else each
                 if known in RULES and name != known:
                     message = Sentence(
                         "the field '{name}' is read as '{known}'", name=name, known=known
                     )
-                    self._note(message, step=str(value.get("id", place)), path=(known,))
+                    self._noted.say(message, step=str(value.get("id", place)), path=(known,))
         return fields
 
     def _kind_from_fields(self, fields: dict[str, Json], kind: str) -> dict[str, Json]:
@@ -139,7 +142,7 @@ class Shape:
         if implied is None:
             return {}
         message = Sentence("the kind '{kind}' is read as '{known}'", kind=str(kind), known=implied)
-        self._note(message, step=str(fields["id"]), path=("kind",))
+        self._noted.say(message, step=str(fields["id"]), path=("kind",))
         return {"kind": implied}
 
     def _inner(self, value: Json, place: int) -> Json:
@@ -153,7 +156,7 @@ class Shape:
     def _id(self, given: Json, place: int) -> str:
         if given is None or isinstance(given, (dict, list, bool)):
             name = self._free(f"s{place}")
-            self._note(
+            self._noted.say(
                 Sentence("step {place} has no id; it is called '{name}'", place=place, name=name),
                 step=name,
                 path=("id",),
@@ -163,7 +166,7 @@ class Shape:
         slug = _NOT_SLUG.sub("_", text).strip("_-")[:64] or f"s{place}"
         if slug != text:
             slug = self._free(slug)
-            self._note(
+            self._noted.say(
                 Sentence("the id '{given}' is written '{name}'", given=text, name=slug),
                 step=slug,
                 path=("id",),
@@ -200,7 +203,7 @@ class Shape:
         meant = rule_as_meant(rule, value, ids | self._renamed.keys())
         if meant != value:
             text = json.dumps(meant, ensure_ascii=False)
-            self._note(
+            self._noted.say(
                 Sentence("'{rule}' is read as {text}", rule=rule, text=text),
                 step=step,
                 path=(rule,),
@@ -235,7 +238,9 @@ class Shape:
             made |= {PATH: [*keys]} if keys else {}
             made |= {name: each for name, each in value.items() if name not in (FROM, PATH)}
             if made != value and inside != []:
-                self._note(Sentence("a reference was written in another way"), step=step, path=path)
+                self._noted.say(
+                    Sentence("a reference was written in another way"), step=step, path=path
+                )
             return made
         return value
 
@@ -250,7 +255,9 @@ class Shape:
 
         written = _FOREIGN_REF.sub(rewrite, text)
         if written != text:
-            self._note(Sentence("a reference was written in another way"), step=step, path=path)
+            self._noted.say(
+                Sentence("a reference was written in another way"), step=step, path=path
+            )
         parts = pieces(written)
         if any(isinstance(part, Ref) and part.step in self._renamed for part in parts):
             return "".join(self._renamed_ref(part) for part in parts)
@@ -260,27 +267,6 @@ class Shape:
         if isinstance(part, Ref):
             return str(part._replace(step=self._renamed.get(part.step, part.step)))
         return part.replace("{{", '{{"{{"}}')
-
-    def _leave_out(self, name: str, value: Json, message: str, *, step: str | None = None) -> None:
-        """Notes that a field is left out; an error if the plan means something else without it."""
-        if not decides(name, value):
-            self._note(message, step=step, path=(name,))
-            return
-        message, hint = (
-            Sentence(
-                "the field '{name}' cannot be read here, and without it the "
-                "plan would mean something else",
-                name=name,
-            ),
-            Sentence(
-                "write it where the format has a place for it, or leave it out if it is not meant"
-            ),
-        )
-        self.notes.append(problem("PS003", message, hint=hint, step=step, path=(name,)))
-
-    def _note(self, message: str, *, step: str | None = None, path: Path = ()) -> None:
-        hint = Sentence("check that this is what was meant")
-        self.notes.append(problem("PS013", message, hint=hint, step=step, path=path))
 
 
 class Assigned(NamedTuple):
@@ -300,26 +286,25 @@ def assigned(
     keeps its text as title.
     """
     usable = {each.name.lower(): each.name for each in agents if each.enabled and not each.hidden}
+    if not usable:
+        return Assigned(plan, [])
+    first = next(iter(usable.values()))
     notes: list[Problem] = []
     steps: list[AnyStep] = []
-    for step in plan.steps if usable else ():
-        given = step.agent if isinstance(step, AgentStep) else ""
-        nobody = given == PRIMARY or (step_text is not None and bool(given))
-        if not isinstance(step, AgentStep) or not nobody or given.lower() in usable:
-            same = not isinstance(step, AgentStep) or usable.get(given.lower()) == given
-            kept = step if same or step_text is None else step.replace(title=step_text(step))
-            steps.append(kept)
+    for step in plan.steps:
+        if not isinstance(step, AgentStep) or usable.get(step.agent.lower()) == step.agent:
+            steps.append(step)
             continue
-        first = next(iter(usable.values()))
+        given, title = step.agent, {"title": step_text(step)} if step_text else {}
+        if given.lower() in usable or not (given == PRIMARY or (step_text and given)):
+            steps.append(step.replace(**title) if title else step)
+            continue
         tag = "" if given == PRIMARY or f"[{given}]" in step.task else f"[{given}] "
-        title = {"title": step_text(step)} if step_text else {}
         steps.append(step.replace(agent=first, task=f"{tag}{step.task}", **title))
-        message, hint = (
-            Sentence("it names no agent, so '{name}' gets it", name=first),
-            Sentence("name another one if need be"),
-        )
+        message = Sentence("it names no agent, so '{name}' gets it", name=first)
+        hint = Sentence("name another one if need be")
         notes.append(problem("PS013", message, hint=hint, step=step.id, path=("agent",)))
-    changed = bool(steps) and tuple(steps) != plan.steps
+    changed = tuple(steps) != plan.steps
     return Assigned(plan.replace(steps=tuple(steps)) if changed else plan, notes)
 
 

@@ -2,181 +2,50 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, cast
+
+import msgspec
 
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith_planner.parse.characters import (
+from plansmith.text import SURROGATES
+from plansmith_planner.parse.scalars import clean, finite, number
+from plansmith_planner.parse.tolerant import (
     GAP,
     GROUPED,
     OPENING_QUOTES,
     QUOTED_KEY,
     REGEX_LITERAL,
-    Source,
-    document,
-    number,
+    Escaped,
+    Repaired,
+    Tolerant,
+    TooDeep,
 )
-from plansmith_planner.parse.nesting import TooDeep
-from plansmith_planner.parse.tolerant import Escaped, Repaired, TolerantParser
 
+Fits = Callable[[Json], float]
 _LANDMARK = re.compile(
     r"(?P<fence>```+|~~~+)|(?P<think></?(?:think|thinking|reasoning|thought)>)|(?P<open>[{\[｛［])",
     re.IGNORECASE,
 )
-_INFO = re.compile(r"[ \t]*([\w+.-]*)[^\n`{\[(\"']*")
-_TUPLE_START = re.compile(r"\s*\(")
-_FENCE_LINES = {fence: re.compile(rf"\n[ \t]*{fence}") for fence in ("```", "~~~")}
+_INFO = re.compile(r"[ \t]*([\w+.-]*)")
 _CODE = frozenset({"python", "py", "bash", "sh", "shell", "sql", "html", "css", "xml", "text"})
 _BARE_START = re.compile(r"\s*(?![\s\d\"'“‘`{\[\]}-]|true|false|null|True|False|None|//|/\*)")
-_MAX_RETRIES: Final = 16
-Fits = Callable[[Json], float]
 _ESCAPED_ONCE = re.compile(r"\\([\"'\\/])")
 _SENTENCE = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
 _NOISE = re.compile(r"[\s,;)\]}]*")
+_MAX_RETRIES: Final = 16
 _MAX_BARE_WORDS: Final = 4
 _FLAWS_TO_DOUBT: Final = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A value found in a text, and what is needed to rank it."""
-
-    value: Json
-    start: int
-    end: int
-    flaws: int = 0
-    closed: bool = True
-    fenced: bool = False
-    code: bool = False
-    thought: bool = False
-
-
-class Scanner:
-    """Scans a text once, and reads a value at every opening bracket outside other values."""
-
-    def __init__(self, source: Source) -> None:
-        self.text = source.text
-        self.too_deep = False
-        self.escaped = False
-        self._source = source
-        self._retries = 0
-        self._fence = ""
-        self._fence_end = ("", 0)
-        self._code = False
-        self._thinking = False
-
-    def candidates(self) -> list[Candidate]:
-        """Returns all values in the order of the text; marks those inside a thought."""
-        found: list[Candidate] = []
-        position = stray = 0
-        opened = False
-        while not self.too_deep:
-            mark = _LANDMARK.search(self.text, position)
-            if mark is None:
-                break
-            position = mark.end()
-            if mark["fence"]:
-                position = self._at_fence(mark)
-                found.extend(self._tuple(position))
-            elif mark["think"]:
-                self._thinking = not mark[0].startswith("</")
-                stray = position if not (self._thinking or opened) else stray
-                opened = self._thinking
-            else:
-                found.extend(self._at(mark.start()))
-            position = max(position, found[-1].end if found else 0)
-        # A thought that is closed but never opened starts with the text.
-        return [replace(one, thought=one.thought or one.start < stray) for one in found]
-
-    def _at_fence(self, mark: re.Match[str]) -> int:
-        """Opens or closes a code fence; returns the place after it and its language."""
-        if self._fence:
-            self._fence = ""
-            return mark.end()
-        self._fence = mark[0][:3]
-        info = _INFO.match(self.text, mark.end())
-        self._code = bool(info and info[1].lower() in _CODE)
-        return mark.end() + (len(info[1]) if info and info[1] else 0)
-
-    def _tuple(self, position: int) -> Iterator[Candidate]:
-        """Reads a Python tuple at the start of a fence; elsewhere parentheses are prose."""
-        if self._fence and _TUPLE_START.match(self.text, position):
-            yield from self._at(position)
-
-    def _at(self, start: int) -> Iterator[Candidate]:
-        found = self._strict(start)
-        if found is None:
-            found = self._tolerant(start)
-        if found is None:
-            return
-        one = Candidate(
-            found.value, start, found.end, found.flaws, found.closed,
-            bool(self._fence), self._code, self._thinking,
-        )  # fmt: skip
-        if self._swallowed_prose(one):
-            self._retries += 1
-            inner = _LANDMARK.search(self.text, start + 1)
-            if inner and inner["open"]:
-                yield replace(one, end=start + 1)
-                return
-        yield one
-
-    def _swallowed_prose(self, one: Candidate) -> bool:
-        """Whether a stray bracket in prose was read as a value up to the end."""
-        if one.closed or one.fenced or self._retries >= _MAX_RETRIES:
-            return False
-        return bool(_BARE_START.match(self.text, one.start + 1))
-
-    def _strict(self, start: int) -> Repaired | None:
-        found = self._source.strict_at(start) if self.text[start] in "{[" else None
-        if found is None or (self.text[start] == "{" and _goes_on(self.text, found[1])):
-            return None
-        return Repaired(*found)
-
-    def _tolerant(self, start: int) -> Repaired | None:
-        try:
-            return TolerantParser(self._source, start, self._limit(start)).read()
-        except TooDeep:
-            self.too_deep = True
-        except Escaped:
-            self.escaped = True
-        return None
-
-    def _limit(self, start: int) -> int:
-        """Returns the end of the fenced block around a place, else the end of the text."""
-        if not self._fence:
-            return len(self.text)
-        fence, end = self._fence_end
-        if fence != self._fence or end < start:
-            line = _FENCE_LINES[self._fence].search(self.text, start)
-            end = line.start() if line else len(self.text)
-            self._fence_end = self._fence, end
-        return end
-
-
-def _goes_on(text: str, end: int) -> bool:
-    """Whether another field follows an object that is already closed."""
-    comma = text.find(",", end, end + 80)
-    return comma >= 0 and not text[end:comma].strip() and bool(QUOTED_KEY.match(text, comma + 1))
-
-
-def only_gap(text: str, start: int, end: int) -> bool:
-    """Whether only white space, commas and comments are between two places."""
-    position = start
-    while position < end:
-        found = GAP.match(text, position, end)
-        position = found.end() if found else position
-        if position >= end:
-            return True
-        if text[position] not in ",，;":
-            return False
-        position += 1
-    return True
+_NO_VALUE: Final = Sentence("there is no JSON value in the text")
+_decode = msgspec.json.Decoder().decode
+# Reads what is in no standard, and says where a value ends.
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None, parse_float=finite)
 
 
 def read_json(text: str, *, fits: Fits | None = None) -> Json:
@@ -195,7 +64,7 @@ def read_json(text: str, *, fits: Fits | None = None) -> Json:
         {'item': 'bolt', 'count': 9}
     """
     try:
-        return document(text)
+        return _document(text)
     except (ValueError, RecursionError):
         pass
     try:
@@ -210,11 +79,141 @@ def read_json(text: str, *, fits: Fits | None = None) -> Json:
         raise UnreadableText(Sentence("no JSON value could be read from the text")) from error
 
 
+def _document(text: str) -> Json:
+    """Parses the text as one JSON document; raises ValueError if it is not."""
+    try:
+        return cast("Json", _decode(text))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        # Ill-formed, or with NaN, lone surrogates or numbers beyond floats.
+        return _scrubbed(_DECODER.decode(text), text)
+
+
+def _scrubbed(value: Json, text: str) -> Json:
+    """Returns the value without lone surrogates, which UTF-8 cannot hold."""
+    if "\\ud" not in text and "\\uD" not in text and not SURROGATES.search(text):
+        return value
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_scrubbed(each, text) for each in value]
+    if isinstance(value, dict):
+        return {clean(name): _scrubbed(each, text) for name, each in value.items()}
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A value found in a text, and what is needed to rank it."""
+
+    value: Json
+    start: int
+    end: int
+    flaws: int = 0
+    closed: bool = True
+    fenced: bool = False
+    code: bool = False
+    thought: bool = False
+
+    @property
+    def merit(self) -> tuple[bool, bool, bool, int, bool]:
+        """How good it is, most important criterion first; ties go to the earlier one."""
+        substance = _substance(self.value)
+        doubtful = self.flaws > _FLAWS_TO_DOUBT + (self.end - self.start) // 20
+        fenced = self.fenced and not self.code
+        return (not self.thought, substance > 0 and not doubtful, fenced, substance, not self.flaws)
+
+
+class _Scanner:
+    """Scans a text once, and reads a value at every opening bracket outside other values."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.too_deep = False
+        self.escaped = False
+        self._retries = 0
+        self._patience = 64 * len(text) + 65536
+        self._fence = ""
+        self._code = False
+        self._thinking = False
+
+    def candidates(self) -> list[_Candidate]:
+        """Returns all values in the order of the text; marks those inside a thought."""
+        found: list[_Candidate] = []
+        position = stray = 0
+        opened = False
+        while not self.too_deep and (mark := _LANDMARK.search(self.text, position)):
+            position = mark.end()
+            if mark["fence"]:
+                position = self._at_fence(mark)
+                # A Python tuple; elsewhere than in a fence parentheses are prose.
+                if self._fence and re.compile(r"\s*\(").match(self.text, position):
+                    found += self._at(position)
+            elif mark["think"]:
+                self._thinking = not mark[0].startswith("</")
+                stray = position if not (self._thinking or opened) else stray
+                opened = self._thinking
+            else:
+                found += self._at(mark.start())
+            position = max(position, found[-1].end if found else 0)
+        # A thought that is closed but never opened starts with the text.
+        return [replace(one, thought=one.thought or one.start < stray) for one in found]
+
+    def _at_fence(self, mark: re.Match[str]) -> int:
+        """Opens or closes a code fence; returns the place after it and its language."""
+        if self._fence:
+            self._fence = ""
+            return mark.end()
+        self._fence = mark[0][:3]
+        info = _INFO.match(self.text, mark.end())
+        language = info[1] if info else ""
+        self._code = language.lower() in _CODE
+        return mark.end() + len(language)
+
+    def _at(self, start: int) -> Iterator[_Candidate]:
+        found = self._strict(start) or self._tolerant(start)
+        if found is None:
+            return
+        marks = bool(self._fence), self._code, self._thinking
+        one = _Candidate(found.value, start, found.end, found.flaws, found.closed, *marks)
+        # A stray bracket in prose is read as a value up to the end.
+        if not one.closed and not one.fenced and self._retries < _MAX_RETRIES:
+            inner = _LANDMARK.search(self.text, start + 1)
+            if _BARE_START.match(self.text, start + 1) and inner and inner["open"]:
+                self._retries += 1
+                one = replace(one, end=start + 1)
+        yield one
+
+    def _strict(self, start: int) -> Repaired | None:
+        """Returns the well-formed value at a place, if no field follows it."""
+        if self.text[start] not in "{[" or self._patience < 0:
+            return None
+        try:
+            value, end = _DECODER.raw_decode(self.text, start)
+        except (ValueError, RecursionError):
+            self._patience -= len(self.text)
+            return None
+        comma = self.text.find(",", end, end + 80)
+        goes_on = comma >= 0 and not self.text[end:comma].strip()
+        if self.text[start] == "{" and goes_on and QUOTED_KEY.match(self.text, comma + 1):
+            return None
+        return Repaired(_scrubbed(value, self.text[start:end]), end)
+
+    def _tolerant(self, start: int) -> Repaired | None:
+        end = self.text.find(f"\n{self._fence}", start) if self._fence else -1
+        try:
+            return Tolerant(self.text, start, end if end >= 0 else None).read()
+        except TooDeep:
+            self.too_deep = True
+        except Escaped:
+            self.escaped = True
+        return None
+
+
 def _read(text: str, fits: Fits | None, *, again: bool = False) -> Json:
     whole = _whole(text)
     if whole is not None:
         return whole[0]
-    scanner = Scanner(Source(text))
+    scanner = _Scanner(text)
     found = scanner.candidates()
     # Quotes with backslashes may also be in the prose around a valid value.
     if scanner.escaped and not again and not any(one.fenced and not one.flaws for one in found):
@@ -234,62 +233,55 @@ def _whole(text: str) -> list[Json] | None:
     if not body or body[0] not in OPENING_QUOTES or body.startswith("```"):
         return None
     if QUOTED_KEY.match(body):
-        return [TolerantParser(Source("{" + body)).read().value]
-    found = TolerantParser(Source(body)).read()
+        return [Tolerant("{" + body).read().value]
+    found = Tolerant(body).read()
     return [found.value] if not body[found.end :].strip(" \n\t,;") else None
 
 
-def _choose(text: str, found: Sequence[Candidate], fits: Fits | None) -> Candidate:
+def _choose(text: str, found: Sequence[_Candidate], fits: Fits | None) -> _Candidate:
     groups = _groups(text, found)
     if fits is None:
-        return max(groups, key=_merit)
-    grouped = {id(group) for group in groups}
-    pool = [*groups, *(one for one in found if id(one) not in grouped)]
-    return max(pool, key=lambda one: (not one.thought, fits(one.value), _merit(one)))
+        return max(groups, key=lambda one: one.merit)
+    pool = [*groups, *(one for one in found if not any(one is group for group in groups))]
+    return max(pool, key=lambda one: (not one.thought, fits(one.value), one.merit))
 
 
-def _groups(text: str, found: Sequence[Candidate]) -> list[Candidate]:
+def _groups(text: str, found: Sequence[_Candidate]) -> list[_Candidate]:
     """Groups values with no word between them; they are one list."""
-    groups: list[list[Candidate]] = []
+    groups: list[list[_Candidate]] = []
     for one in found:
         last = groups[-1][-1] if groups else None
-        if last and last.thought == one.thought and only_gap(text, last.end, one.start):
+        if last and last.thought == one.thought and _only_gap(text, last.end, one.start):
             groups[-1].append(one)
         else:
             groups.append([one])
-    return [
-        _joined(group, alone=len(groups) == 1 and not text[: found[0].start].strip("`json \n"))
-        for group in groups
-    ]
+    alone = len(groups) == 1 and not text[: found[0].start].strip("`json \n")
+    return [_joined(group, alone=alone) for group in groups]
 
 
-def _joined(group: Sequence[Candidate], *, alone: bool) -> Candidate:
+def _only_gap(text: str, start: int, end: int) -> bool:
+    """Whether only white space, commas and comments are between two places."""
+    while start < end:
+        gap = GAP.match(text, start, end)
+        start = gap.end() if gap else start
+        if start < end and text[start] not in ",，;":
+            return False
+        start += 1
+    return True
+
+
+def _joined(group: Sequence[_Candidate], *, alone: bool) -> _Candidate:
     """Joins values into one list, without empty ones."""
-    most = max(_substance(one.value) for one in group)
-    least = 1 if alone else most
-    full = [one for one in group if _substance(one.value) >= max(1, least)]
+    least = 1 if alone else max(1, *(_substance(one.value) for one in group))
+    full = [one for one in group if _substance(one.value) >= least]
     if len(full) < 2:
         return full[0] if full else group[0]
-    first = full[0]
     adjacent = all(left.end == right.start for left, right in pairwise(full))
     if adjacent and all(isinstance(one.value, list) for one in full):
         return full[-1]  # an array directly after an array is a second attempt
-    return Candidate(
-        [one.value for one in full], first.start, full[-1].end, sum(one.flaws for one in full),
-        full[-1].closed, first.fenced, first.code, first.thought,
-    )  # fmt: skip
-
-
-def _merit(one: Candidate) -> tuple[bool, bool, bool, int, bool]:
-    """Ranks a candidate, most important criterion first; ties go to the earlier one."""
-    substance = _substance(one.value)
-    return (
-        not one.thought,
-        substance > 0 and one.flaws <= _FLAWS_TO_DOUBT + (one.end - one.start) // 20,
-        one.fenced and not one.code,
-        substance,
-        one.flaws == 0,
-    )
+    flaws = sum(one.flaws for one in full)
+    values: list[Json] = [one.value for one in full]
+    return replace(full[0], value=values, end=full[-1].end, flaws=flaws, closed=full[-1].closed)
 
 
 def _substance(value: Json) -> int:
@@ -303,27 +295,21 @@ def _substance(value: Json) -> int:
 
 def _bare(text: str) -> Json:
     """Returns the value of a text without brackets: a word, a number, or a list of them."""
-    body = _unfenced(text).strip()
+    body = re.sub(r"(?:```+|~~~+)\w*", "", text).strip()
     if GROUPED.fullmatch(body):
         return number(body.replace(",", ""))
     if not any(char.isalnum() or char in OPENING_QUOTES for char in body):
-        raise UnreadableText(Sentence("there is no JSON value in the text"))
+        raise UnreadableText(_NO_VALUE)
     values: list[Json] = []
     words = position = 0
-    source = Source(body)
     while position < len(body):
-        found = TolerantParser(source, position).read()
+        found = Tolerant(body, position).read()
         piece = body[position : found.end]
-        quoted = piece[:1] in OPENING_QUOTES
-        words = max(words, 1 if quoted else len(piece.split()))
+        words = max(words, 1 if piece[:1] in OPENING_QUOTES else len(piece.split()))
         values.append(found.value)
         noise = _NOISE.match(body, max(found.end, position + 1))
         position = noise.end() if noise else found.end
     limit = _MAX_BARE_WORDS if len(values) == 1 else 1
     if not values or words > limit or (words > 1 and _SENTENCE.search(body)):
-        raise UnreadableText(Sentence("there is no JSON value in the text"))
+        raise UnreadableText(_NO_VALUE)
     return values[0] if len(values) == 1 else values
-
-
-def _unfenced(text: str) -> str:
-    return re.sub(r"(?:```+|~~~+)\w*", "", text)

@@ -20,6 +20,7 @@ from plansmith_planner.parse.normalize import Shape
 from plansmith_planner.parse.read import read_json
 
 _WRAPPERS: Final = ("steps", "plan", "tasks", "execution_plan", "calls")
+_TOO_DEEP: Final = Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH)
 _EXCERPT: Final = 200
 _SHORT: Final = 10_000
 _THOUGHT: Final = re.compile(
@@ -69,14 +70,7 @@ def parse_value(
     drop what it does not know, such as a refusal.
     """
     if is_deep(value):
-        return Parsed(
-            None,
-            [
-                _no_plan(
-                    text, Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH)
-                )
-            ],
-        )
+        return Parsed(None, [_no_plan(text, _TOO_DEEP)])
     steps, head = _unwrap(value)
     reading = _foreign(value, shape, other=not _is_plan_language(steps))
     if reading is not None:
@@ -102,9 +96,7 @@ def read_plan_value(text: str) -> Json:
     """Returns the JSON value in a text; one nested too deeply for readers of plans is none."""
     value = read_json(text)
     if is_deep(value):
-        raise UnreadableText(
-            Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH)
-        )
+        raise UnreadableText(_TOO_DEEP)
     return value
 
 
@@ -164,17 +156,13 @@ def _unread_refusals(text: str, value: Json) -> list[Problem]:
     """Returns an error for each refusal that the text has and the value read from it has not."""
     said = {snake(found[1]) for found in _REFUSAL.finditer(_THOUGHT.sub("", text))}
     hint = Sentence("write the plan again")
-    return [
-        problem(
-            "PS005",
-            Sentence(
-                "the text says '{name}': false, and the plan that was read does not", name=name
-            ),
-            hint=hint,
-            path=(name,),
+    found: list[Problem] = []
+    for name in sorted(said - set(_refusals(value))):
+        message = Sentence(
+            "the text says '{name}': false, and the plan that was read does not", name=name
         )
-        for name in sorted(said - set(_refusals(value)))
-    ]
+        found.append(problem("PS005", message, hint=hint, path=(name,)))
+    return found
 
 
 def _refusals(value: Json) -> Iterator[str]:
@@ -246,29 +234,20 @@ def _without_bad_parts(
     kept: list[Json] = [step for step in steps if step["id"] not in bad_steps]
     head = {name: each for name, each in document.items() if name not in bad_fields}
     plan = read(head | {"steps": kept}) if kept or not steps else None
-    dropped = [
-        problem(
-            "PS014",
-            Sentence("the step '{name}' cannot be read and is left out", name=name),
-            hint=Sentence("write the step again"),
-            step=name,
-        )
-        for name in sorted(map(str, bad_steps))
-    ]
-    left_out = [
-        each
-        if decides(str(each.path[0]), document[str(each.path[0])])
-        else problem(
-            "PS013",
-            Sentence("{problem}; it is left out", problem=each.message),
-            hint=each.hint,
-            path=each.path,
-        )
-        for each in found
-        if each.path[:1] and each.path[0] in bad_fields
-    ]
-    rest = [each for each in found if each.step is not None]
-    return Parsed(plan if isinstance(plan, Plan) else None, [*notes, *left_out, *rest, *dropped])
+    told = [*notes]
+    for each in found:
+        name = str(each.path[0]) if each.step is None and each.path else ""
+        if name in bad_fields and decides(name, document[name]):
+            told.append(each)
+        elif name in bad_fields:
+            message = Sentence("{problem}; it is left out", problem=each.message)
+            told.append(problem("PS013", message, hint=each.hint, path=each.path))
+    told += [each for each in found if each.step is not None]
+    for name in sorted(map(str, bad_steps)):
+        message = Sentence("the step '{name}' cannot be read and is left out", name=name)
+        hint = Sentence("write the step again")
+        told.append(problem("PS014", message, hint=hint, step=name))
+    return Parsed(plan if isinstance(plan, Plan) else None, told)
 
 
 def _no_plan(text: str, why: str) -> Problem:
@@ -277,10 +256,7 @@ def _no_plan(text: str, why: str) -> Problem:
         "answer with one JSON object {example} and nothing else",
         example='{"goal": …, "steps": […]}',
     )
-    return problem(
-        "PS001",
-        Sentence(
-            "no plan could be read: {reason}; the text begins '{text}'", reason=why, text=excerpt
-        ),
-        hint=hint,
+    message = Sentence(
+        "no plan could be read: {reason}; the text begins '{text}'", reason=why, text=excerpt
     )
+    return problem("PS001", message, hint=hint)

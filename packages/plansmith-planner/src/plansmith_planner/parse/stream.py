@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
-from plansmith_planner.parse.characters import OPENING_QUOTES, closers_of
 from plansmith_planner.parse.read import read_json
+from plansmith_planner.parse.scalars import closers_of
+from plansmith_planner.parse.tolerant import OPENING_QUOTES
 
 STEP_KEYS: Final = frozenset({"steps", "plan", "tasks", "execution_plan", "calls"})
+_LANDMARK = re.compile(
+    r"<(?:think|thinking|reasoning|thought)>|[{｛]|[\[［]\s*(?=\S)", re.IGNORECASE
+)
+_UNSURE = re.compile(r"(?:<[a-z]{0,9}|[\[［]\s*)\Z", re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
+_PIECE = re.compile(
+    r"\s*+([^\s\"“”„＂'‘’`´＇{}\[\]｛｝［］:：,，/#\\]+|//|/\*|```|~~~|.|\Z)", re.DOTALL
+)
+_VISIBLE = re.compile(r"\s*(\S)")
+_OPEN: Final = {"{": "{", "[": "[", "｛": "{", "［": "["}
+_CLOSE: Final = {"}": "{", "]": "[", "｝": "{", "］": "["}
+_FENCES: Final = ("```", "~~~")
+_LONGEST_TAG: Final = 12
+_LONGEST_KEY: Final = 40
+_BEFORE_STRING: Final = frozenset("{[(,:+，：｛［}]\"'“”’")
+_AFTER_STRING: Final = frozenset(",:}]，：｝］/#+)\"'“‘")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,233 +50,164 @@ class _Level:
     key: str = ""
 
 
-_LANDMARK = re.compile(
-    r"<(?:think|thinking|reasoning|thought)>|[{｛]|[\[［]\s*(?=\S)", re.IGNORECASE
-)
-_UNSURE = re.compile(r"(?:<[a-z]{0,9}|[\[［]\s*)\Z", re.IGNORECASE)
-_THOUGHT_END = re.compile(r"</(?:think|thinking|reasoning|thought)>", re.IGNORECASE)
-_PIECE = re.compile(
-    r"\s*+([^\s\"“”„＂'‘’`´＇{}\[\]｛｝［］:：,，/#\\]+|//|/\*|```|~~~|.|\Z)", re.DOTALL
-)
-_OPEN: Final = {"{": "{", "[": "[", "｛": "{", "［": "["}
-_CLOSE: Final = {"}": "{", "]": "[", "｝": "{", "］": "["}
-_LONGEST_TAG: Final = 12
-_LONGEST_KEY: Final = 40
-_AFTER_STRING: Final = frozenset(",:}]，：｝］/#+)\"'“‘")
-
-
-@dataclass(slots=True)
-class _Text:
-    """The whole text so far, and the part that is not parsed yet."""
-
-    parts: list[str] = field(default_factory=list[str])
-    tail: str = ""
+class _Lost(Exception):
+    """The text cannot be followed: the rest is read at the end."""
 
 
 class JsonStream:
     """Parses a text piece by piece; returns the steps as they become complete."""
 
     def __init__(self) -> None:
-        self._text = _Text()
-        self._mode: Callable[[str, int], int] | None = self._prose
-        self._levels: list[_Level] = []
-        self._before = ""
-        self._closers = ""
-        self._string: list[str] = []
-        self._comment_end = ""
-        self._element: list[str] | None = None
-        self._element_depth = 0
-        self._mark = 0
+        self._parts: list[str] = []
+        self._data = ""  # what is not read yet, and the whole of a step that is begun
+        self._pos = 0
+        self._step_at = -1
         self._count = 0
         self._found: list[Item] = []
+        self._work: Generator[None] | None = self._values()
 
     def feed(self, chunk: str) -> list[Item]:
         """Adds the next piece of text; returns the steps that it completes."""
-        self._text.parts.append(chunk)
-        if self._mode is None:
+        self._parts.append(chunk)
+        if self._work is None:
             return []
-        data = self._text.tail + chunk
-        self._text.tail = ""
-        position = self._mark = 0
-        while position < len(data) and self._mode is not None:
-            position = self._mode(data, position)
-        if self._element is not None:
-            self._element.append(data[self._mark : len(data) - len(self._text.tail)])
+        self._data += chunk
+        try:
+            next(self._work)
+        except (StopIteration, _Lost, UnreadableText):
+            self._work = None
         found, self._found = self._found, []
         return found
 
     def close(self) -> list[Item]:
         """Ends the text; returns the steps that only the whole text shows."""
-        self._mode = None
+        self._work = None
         try:
-            value = read_json("".join(self._text.parts))
+            value = read_json("".join(self._parts))
         except UnreadableText:
             return []
         late = [Item(index, step) for index, step in enumerate(steps_in(value))]
         return late[self._count :]
 
-    def _wait(self, data: str, position: int) -> int:
-        """Keeps the rest until more text is there."""
-        self._text.tail = data[position:]
-        return len(data)
+    def _more(self) -> Generator[None]:
+        """Waits for more text, and forgets what is read."""
+        keep = self._pos if self._step_at < 0 else self._step_at
+        self._data = self._data[keep:]
+        self._pos -= keep
+        self._step_at = min(self._step_at, 0)
+        yield
 
-    def _prose(self, data: str, position: int) -> int:
-        found = _LANDMARK.search(data, position)
-        if found is None:
-            unsure = _UNSURE.search(data, max(position, len(data) - _LONGEST_TAG))
-            return self._wait(data, unsure.start()) if unsure else len(data)
-        if found[0][0] == "<":
-            self._mode = self._thought
-            return found.end()
-        kind = _OPEN[found[0][0]]
-        if kind == "[" and data[found.end()] not in "{｛":
-            return found.start() + 1
-        self._levels = [_Level(kind, reachable=True)]
-        self._before = kind
-        self._mode = self._outside
-        return found.end()
+    def _values(self) -> Generator[None]:
+        """Reads one value after the other until one of them has steps."""
+        while not self._count:
+            found = _LANDMARK.search(self._data, self._pos)
+            if found is None:
+                tail = max(self._pos, len(self._data) - _LONGEST_TAG)
+                unsure = _UNSURE.search(self._data, tail)
+                self._pos = unsure.start() if unsure else len(self._data)
+                yield from self._more()
+                continue
+            self._pos = found.end()
+            if found[0][0] == "<":
+                yield from self._thought()
+            elif found[0][0] in "[［" and self._data[self._pos] not in "{｛":
+                self._pos = found.start() + 1
+            else:
+                yield from self._value(_OPEN[found[0][0]])
+                self._step_at = -1
 
-    def _thought(self, data: str, position: int) -> int:
-        found = _THOUGHT_END.search(data, position)
-        if found is None:
-            return self._wait(data, max(position, len(data) - _LONGEST_TAG))
-        self._mode = self._prose
-        return found.end()
+    def _thought(self) -> Generator[None]:
+        while (found := _THOUGHT_END.search(self._data, self._pos)) is None:
+            self._pos = max(self._pos, len(self._data) - _LONGEST_TAG)
+            yield from self._more()
+        self._pos = found.end()
 
-    def _outside(self, data: str, position: int) -> int:
-        """Reads one piece of the text between strings."""
-        found = _PIECE.match(data, position)
-        if found is None or not found[1]:
-            return len(data)
-        piece, end = found[1], found.end()
-        if piece[0] in "/`~" and end == len(data) and len(piece) < len("```"):
-            return self._wait(data, end - len(piece))
-        if piece in _OPEN:
-            self._open(_OPEN[piece], end - 1)
-        elif piece in _CLOSE:
-            self._close(_CLOSE[piece], data, end)
-        elif piece in ("```", "~~~"):
-            self._leave()
-        elif not self._starts_string(piece) and not self._starts_comment(piece):
-            self._word(piece)
-        self._before = piece[-1]
-        return end
-
-    def _word(self, piece: str) -> None:
-        level = self._levels[-1]
-        if piece in ":：":
-            level.key, level.word = level.word.strip(), ""
-        elif piece in ",，":
-            level.key = level.word = ""
-        else:
-            level.word = (level.word + piece)[-_LONGEST_KEY:]
-
-    def _starts_string(self, piece: str) -> bool:
-        # A quote directly after a word closes a string that was never opened.
-        if piece not in OPENING_QUOTES or self._before not in "{[(,:+，：｛［}]\"'“”’":
-            return False
-        self._closers = closers_of(piece)
-        self._string = []
-        self._mode = self._inside
-        return True
-
-    def _starts_comment(self, piece: str) -> bool:
-        address = piece == "//" and self._before == ":" and self._levels[-1].word
-        if piece in ("//", "#") and not address:
-            self._comment_end = "\n"
-        elif piece == "/*":
-            self._comment_end = "*/"
-        else:
-            return False
-        self._mode = self._comment
-        return True
-
-    def _comment(self, data: str, position: int) -> int:
-        end = data.find(self._comment_end, position)
-        if end < 0:
-            half = self._comment_end == "*/" and data[-1] == "*"
-            return self._wait(data, len(data) - 1) if half else len(data)
-        self._mode = self._outside
-        return end + len(self._comment_end)
-
-    def _inside(self, data: str, position: int) -> int:
-        end = position
-        while end < len(data) and data[end] != "\\" and data[end] not in self._closers:
-            end = self._next_stop(data, end)
-        if self._levels[-1].reachable and len(self._string) < _LONGEST_KEY:
-            self._string.append(data[position:end][:_LONGEST_KEY])
-        if end >= len(data):
-            return end
-        if data[end] == "\\":
-            return end + 2 if end + 1 < len(data) else self._wait(data, end)
-        self._mode = self._after_quote
-        return end + 1
-
-    def _next_stop(self, data: str, position: int) -> int:
-        stops = [data.find(stop, position) for stop in (*self._closers, "\\")]
-        return min((stop for stop in stops if stop >= 0), default=len(data))
-
-    def _after_quote(self, data: str, position: int) -> int:
-        """Decides by the character after a quote whether the string has ended."""
-        if data[position].isspace():
-            return position + 1
-        if data[position] not in _AFTER_STRING and not data.startswith("```", position):
-            self._mode = self._inside
-            return position
-        self._levels[-1].word = "".join(self._string)
-        self._before = '"'
-        self._mode = self._outside
-        return position
-
-    def _open(self, kind: str, position: int) -> None:
-        level = self._levels[-1]
-        path = level.reachable and level.kind == "{" and level.key.strip() in STEP_KEYS
-        if level.reachable and level.kind == "[" and kind == "{" and self._element is None:
-            self._element = []
-            self._element_depth = len(self._levels)
-            self._mark = position
-        self._levels.append(_Level(kind, reachable=path))
-
-    def _close(self, kind: str, data: str, end: int) -> None:
-        if self._levels[-1].kind != kind:
-            if not any(level.kind == kind for level in self._levels[-3:]):
+    def _value(self, kind: str) -> Generator[None]:
+        levels = [_Level(kind, reachable=True)]
+        before, depth = kind, 0
+        while levels:
+            top = levels[-1]
+            piece, word = yield from self._token(before, top.word)
+            before = piece[-1]
+            if piece in _OPEN:
+                if top.reachable and top.kind == "[" and _OPEN[piece] == "{" and self._step_at < 0:
+                    self._step_at, depth = self._pos - 1, len(levels)
+                inside = top.reachable and top.kind == "{" and top.key in STEP_KEYS
+                levels.append(_Level(_OPEN[piece], inside))
+            elif piece in _CLOSE:
+                self._close(levels, _CLOSE[piece], depth)
+            elif piece in _FENCES:
                 return
-            self._lose()
+            elif piece in ":：":
+                top.key, top.word = top.word.strip(), ""
+            elif piece in ",，":
+                top.key = top.word = ""
+            else:
+                top.word = word if piece == '"' else (top.word + word)[-_LONGEST_KEY:]
+
+    def _close(self, levels: list[_Level], kind: str, depth: int) -> None:
+        if levels[-1].kind != kind:
+            if any(level.kind == kind for level in levels[-3:]):
+                raise _Lost
             return
-        self._levels.pop()
-        if self._element is not None and len(self._levels) == self._element_depth:
-            self._finish(data, end)
-        if not self._levels:
-            self._leave()
-        elif self._levels[-1].kind == "{":
-            self._levels[-1].key = self._levels[-1].word = ""
-        elif kind == "[" and self._count and self._levels[-1].reachable:
-            self._lose()
+        levels.pop()
+        if self._step_at >= 0 and len(levels) == depth:
+            value = read_json(self._data[self._step_at : self._pos])
+            if not isinstance(value, dict):
+                raise _Lost
+            self._found.append(Item(self._count, value))
+            self._count += 1
+            self._step_at = -1
+        if levels and levels[-1].kind == "{":
+            levels[-1].key = levels[-1].word = ""
+        elif levels and kind == "[" and self._count and levels[-1].reachable:
+            raise _Lost
 
-    def _finish(self, data: str, end: int) -> None:
-        """Reads a complete step; gives up if that fails."""
-        parts, self._element = self._element or [], None
-        parts.append(data[self._mark : end])
-        try:
-            value = read_json("".join(parts))
-        except UnreadableText:
-            value = None
-        if not isinstance(value, dict):
-            self._lose()
-            return
-        self._found.append(Item(self._count, value))
-        self._count += 1
+    def _token(self, before: str, word: str) -> Generator[None, None, tuple[str, str]]:
+        """Reads a sign, a word, or a string, which is returned as a quote and its text."""
+        while True:
+            found = _PIECE.match(self._data, self._pos)
+            piece = found[1] if found else ""
+            half = piece != "" and piece[0] in "/`~" and len(piece) < len("```")
+            if found is None or not piece or (half and found.end() == len(self._data)):
+                yield from self._more()
+                continue
+            self._pos = found.end()
+            # A quote directly after a word closes a string that was never opened.
+            if piece in OPENING_QUOTES and before in _BEFORE_STRING:
+                return '"', (yield from self._string(closers_of(piece)))
+            if piece == "/*":
+                yield from self._comment("*/")
+            elif piece == "#" or (piece == "//" and not (before == ":" and word)):
+                yield from self._comment("\n")
+            else:
+                return piece, piece
 
-    def _leave(self) -> None:
-        """Ends the outermost value; looks for the next one unless it was the plan."""
-        self._levels = []
-        self._element = None
-        self._mode = None if self._count else self._prose
+    def _comment(self, end: str) -> Generator[None]:
+        while (at := self._data.find(end, self._pos)) < 0:
+            self._pos = max(self._pos, len(self._data) - len(end) + 1)
+            yield from self._more()
+        self._pos = at + len(end)
 
-    def _lose(self) -> None:
-        """Gives up streaming: the rest is read at the end."""
-        self._mode = None
-        self._element = None
+    def _string(self, closers: str) -> Generator[None, None, str]:
+        """Reads to the quote behind which a string can have ended; returns its beginning."""
+        stops = re.compile(rf"[{re.escape(closers)}\\]")
+        text = ""
+        while True:
+            found = stops.search(self._data, self._pos)
+            end = found.start() if found else len(self._data)
+            text = (text + self._data[self._pos : end])[:_LONGEST_KEY]
+            self._pos = end
+            if found is None or (found[0] == "\\" and end + 1 == len(self._data)):
+                yield from self._more()
+            elif found[0] == "\\":
+                self._pos = end + 2
+            else:
+                self._pos = end + 1
+                while (after := _VISIBLE.match(self._data, self._pos)) is None:
+                    yield from self._more()
+                if after[1] in _AFTER_STRING or self._data.startswith("```", after.start(1)):
+                    return text
 
 
 def steps_in(value: Json) -> Iterator[dict[str, Json]]:

@@ -1,37 +1,93 @@
-"""Parses malformed JSON in one pass without recursion, and counts its repairs."""
+"""Reads one value of malformed JSON in a pass without recursion, and counts what it guessed."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final
 
 from plansmith.plan.data import Json
-from plansmith_planner.parse.bare_words import bare_key, bare_word, call_around
-from plansmith_planner.parse.characters import (
-    CLOSERS,
-    COLON,
-    COLONS,
-    COMMAS,
-    ELLIPSIS,
-    OPENERS,
-    OPENING_QUOTES,
-    QUOTED_KEY,
-    REGEX_LITERAL,
-    STRING_PREFIX,
-    Source,
-    after_gap,
-    bare_value,
-)
-from plansmith_planner.parse.nesting import Frame, Nesting, Place, TooDeep, is_extra, is_typo
-from plansmith_planner.parse.quotes import Reading, Role, Strings
+from plansmith_planner.parse.scalars import bare_value, clean, closers_of, number, unescape
 
+OPENING_QUOTES: Final = frozenset("\"“”„＂'‘’`´＇")
+_OPENERS: Final = {"{": "{", "[": "[", "(": "(", "｛": "{", "［": "["}
+_CLOSERS: Final = {"}": "{", "]": "[", ")": "(", "｝": "{", "］": "["}
+_COMMAS: Final = frozenset(",，;；、")
+_COLONS: Final = frozenset(":：=")
+_PAIRS: Final = {"{": "}", "[": "]", "(": ")"}
+_COLON = re.compile("(?:[:：]|=>?|->)")
+_SPACE = r"[\s\x00-\x20\u200b-\u200f\u2060\ufeff]"
+GAP: Final = re.compile(
+    rf"(?:{_SPACE}+|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|#(?![0-9a-fA-F]{{3,8}}\b)[^\n]*)*"
+)
+_ELLIPSIS = re.compile(r"\.\.\.+|…+")
+REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
+_CALL = re.compile(rf"(?:new\s+)?[A-Za-z_$][\w$.]{{0,80}}\s*\((?={_SPACE}*[{{\[(])")
+_SIMPLE_CALL = re.compile(
+    r"""(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\(\s*+("[^"\\\n]*"|'[^'\\\n]*'|[-+.\w]*)\s*\)"""
+    r"(?=\s*(?:[,;}\])\n]|/[/*]|\Z))"
+)
+_STRING_PREFIX = re.compile(r"[fFrRbBuU]{1,2}(?=([\"'])[^\"'\n]*\1\s*[,}\])\n])")
+_QUOTED = re.compile(
+    r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[“”][^“”\n]{0,200}[“”\"]|[‘’`][^‘’`\n]{0,200}[‘’`']"
+)
+QUOTED_KEY: Final = re.compile(rf"{_SPACE}*\\?(?:{_QUOTED.pattern}){_SPACE}*{_COLON.pattern}")
+_BARE_KEY = re.compile(
+    rf"{_SPACE}*[\w$][\w$.-]{{0,80}}(?: [\w$.-]{{1,40}}){{0,2}}[\"']?{_SPACE}*(?:[:：](?!//)|=>?)"
+)
+_WORD_KEY = re.compile(rf"{_SPACE}*[\w$][\w$.-]{{0,80}}{_SPACE}*[:：](?!//)")
+# A word or several after a quote, up to the end of the field or, if spaced, to the next string.
+_BARE_VALUE = re.compile(
+    r"\s*(?!\.\.\.)[^\s\"'“”‘’`:：=,，;{}\[\]()+\\]"
+    r"(?:[^\"“”:：=,，;{}\[\]\n]|:(?=//)|(?<=\d):(?=\d\d)){0,200}?"
+    rf"(?=\s*(?:\n|[}}\]]|\Z|[,，;]\s*(?:[\"'“‘}}\]]|\Z|[\w$.-]+\s*{_COLON.pattern}))"
+    r"|(?<=\s)[\"'“‘])"
+)
+GROUPED: Final = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?(?!,\d|[.\w])")
+_OPEN_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_WORD_STOP = re.compile(r"[,，;\n\"“”{}\[\]｛｝［］():：`]|//|/\*|(?<=\s)#")
+_KEY_STOP = re.compile(r"[:：=,，\n\"'“”{}\[\]｛｝［］`]|->")
+# The first quote after a bare word, if it directly follows the word.
+_HANGING_QUOTE = re.compile(r"(?:[^\"\\\n]++|\\.)++(?<![\s,{\[:])\"")
+_LITERAL = r"(?:[tT]rue|[fF]alse|null|None|-?\d[\d.eE+-]*)"
+_SEVERAL_LITERALS = re.compile(rf"(?:{_LITERAL}\s+)+{_LITERAL}")
+_KEY_AND_LITERAL = re.compile(rf"([^\W\d][\w$.-]*)\s+(?={_LITERAL}\s*(?:[,，;}}\]\n]|\Z))")
+_JSON_WORD = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
+# The text between the end of one field and the key of the next.
+_STRUCTURE = re.compile(r"(?:\s*+[}\]])*+(?:\s*+[,，]|[^\S\n]*+\n)\s*+(?:[{\[]\s*+)*+")
+_KEY_AND_COLON = re.compile(r"[^\"'“”:：,，{}\[\]\n]{1,80}[:：]\s*(?:[\[{(]\s*)*\Z")
+_WINDOW: Final = 200
+_LONGEST_LOST: Final = 400
+_MAX_LEVELS: Final = 5000
 # A missing value in a complete text is blank; one cut off by the end is unknown: null.
-BLANK: Final = ""
+_BLANK: Final = ""
+
+
+class TooDeep(Exception):
+    """The value is nested too deeply for Python code."""
 
 
 class Escaped(Exception):
     """The whole text is escaped once more: its quotes have backslashes."""
+
+
+class Role(Enum):
+    """What a string or word is used for; it decides what may follow it."""
+
+    KEY = auto()
+    VALUE = auto()
+    ITEM = auto()
+    ROOT = auto()
+
+
+class Verdict(Enum):
+    """The meaning of one quote inside a string."""
+
+    END = auto()
+    INNER = auto()
+    NEXT = auto()  # opens the next string: this one lost its closing quote
 
 
 @dataclass(slots=True)
@@ -44,27 +100,53 @@ class Repaired:
     closed: bool = True
 
 
-_STRICT_STARTS: Final = ('{"', "{\n", "{ ", "{}", "[")
-_FENCED_STRING = re.compile(r"[\"'`]```+\w*\s*(?=[{\[]\s*[\"'\]}])")
-_FENCE_AND_QUOTE = re.compile(r"\s*```+\s*[\"'`]")
+@dataclass(slots=True)
+class _Frame:
+    """A container that is still open."""
+
+    kind: str
+    fields: dict[str, Json] = field(default_factory=dict[str, Json])
+    items: list[Json] = field(default_factory=list[Json])
+    key: str | None = None
+    last: str = ""
+    named: bool = False
+    comma: bool = True
+
+    def value(self, *, cut: bool) -> Json:
+        """Returns the container's value; braces around plain items are read as a list."""
+        if self.kind == "{":
+            is_set = not self.named and self.items and not (cut and len(self.items) == 1)
+            return self.items if is_set else self.fields
+        if self.kind == "(" and len(self.items) == 1 and not self.comma:
+            return self.items[0]
+        return self.items
 
 
-class TolerantParser:
+@dataclass(slots=True)
+class _String:
+    """A string that is being read: where it starts, its role, and how many quotes it holds."""
+
+    start: int
+    quote: str
+    role: Role
+    inner: int = 0
+    doubled: bool = False
+
+
+class Tolerant:
     """Reads one value at a given place of a text."""
 
-    def __init__(
-        self, source: Source, start: int = 0, end: int | None = None, *, nested: bool = False
-    ) -> None:
-        self.text = source.text
+    def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
+        self.text = text
         self.pos = start
-        self.end = len(source.text) if end is None else end
+        self.end = len(text) if end is None else end
         self.flaws = 0
-        self._source = source
-        self._nest = Nesting()
-        self._stack = self._nest.stack
-        self._strings = Strings(source, self.end, self._nest.opened)
-        self._nested = nested
+        self._root: Json = None
+        self._stack: list[_Frame] = []
+        self._opened: Counter[str] = Counter()
         self._cut = False
+        # How many characters may be read again before every quote is taken for an end.
+        self._budget = 8 * (self.end - start) + 4096
 
     def read(self) -> Repaired:
         """Reads the value; closes open containers at the end of the text."""
@@ -83,83 +165,128 @@ class TolerantParser:
                 self._key(frame)
             else:
                 self._field()
-        closed = not self._stack
+        closed = not self._stack and not self._cut
         while self._stack:
             self.flaws += 1
-            self._nest.close(cut=True)
-        value = self._nest.root
-        return Repaired(value, self.pos, self.flaws, closed and not self._cut)
+            self._close(cut=True)
+        return Repaired(self._root, self.pos, self.flaws, closed)
+
+    # Containers
+
+    def _push(self, kind: str) -> None:
+        if len(self._stack) >= _MAX_LEVELS:
+            raise TooDeep
+        self._stack.append(_Frame(kind))
+        self._opened[kind] += 1
+
+    def _close(self, *, cut: bool = False) -> None:
+        """Closes the innermost container and puts it into the one around it."""
+        frame = self._stack.pop()
+        self._opened[frame.kind] -= 1
+        if frame.key is not None:
+            frame.fields[frame.key] = None
+        self._put(frame.value(cut=cut))
+
+    def _put(self, value: Json) -> None:
+        """Adds a value to the innermost container."""
+        if not self._stack:
+            self._root = value
+            return
+        frame = self._stack[-1]
+        frame.comma = False
+        if frame.kind == "{":
+            frame.last, frame.key = frame.key or "", None
+            frame.fields[frame.last] = value
+        else:
+            frame.items.append(value)
+
+    def _closer(self, kind: str) -> None:
+        top = self._stack[-1]
+        if top.kind != kind:
+            self.flaws += 1
+            if not self._opened[kind]:
+                self.pos += 1
+            elif top.fields or top.items or top.key or self._stack[-2].key is not None:
+                self._close()
+            else:
+                self._opened[self._stack.pop().kind] -= 1
+            return
+        self.pos += 1
+        if len(self._stack) == 1 and kind == "{" and self._another_field():
+            self.flaws += 1
+        else:
+            self._close()
+
+    def _another_field(self) -> bool:
+        """Whether a comma and a quoted key follow."""
+        follow = self._after_gap(self.pos)
+        return self._char(follow) == "," and self._is(QUOTED_KEY, follow + 1)
 
     # Objects
 
-    def _key(self, frame: Frame) -> None:
+    def _key(self, frame: _Frame) -> None:
         char = self.text[self.pos]
-        if char in CLOSERS:
-            self._closer(CLOSERS[char])
-        elif char in COMMAS:
+        if char in _CLOSERS:
+            self._closer(_CLOSERS[char])
+        elif char in _COMMAS:
             self.flaws += frame.comma
             frame.comma = True
             self.pos += 1
-        elif char in COLONS:
+        elif char in _COLONS:
             self.pos += 1
             self.flaws += 1
-            if not QUOTED_KEY.match(self.text, self.pos, self.end):
-                frame.key, frame.dropping = "", True
-        elif char in OPENERS:
-            self._opener_for_key(frame, OPENERS[char])
+        elif char in _OPENERS:
+            self._opener_for_key(frame, _OPENERS[char])
         elif not self._ellipsis():
             self._read_key(frame)
 
-    def _opener_for_key(self, frame: Frame, kind: str) -> None:
+    def _opener_for_key(self, frame: _Frame, kind: str) -> None:
         """Handles a bracket instead of a key: a lost closing bracket, more of a list, or noise."""
         self.flaws += 1
-        parent = self._stack[-2].kind if len(self._stack) > 1 else ""
-        if kind == "{" and parent in ("[", "("):
-            self._nest.close(cut=False)
-        elif kind == "[" and frame.last is not None and isinstance(frame.fields[frame.last], list):
-            frame.key, frame.merging = frame.last, True
-            self._open(kind)
-        else:
-            self.pos += 1
+        if kind == "{" and len(self._stack) > 1 and self._stack[-2].kind != "{":
+            self._close()
+            return
+        self.pos += 1
+        more = frame.fields.get(frame.last)
+        if kind == "[" and isinstance(more, list):
+            frame.key = frame.last
+            self._push("[")
+            self._stack[-1].items = more
 
-    def _read_key(self, frame: Frame) -> None:
+    def _read_key(self, frame: _Frame) -> None:
         quoted = self.text[self.pos] in OPENING_QUOTES
-        word = self._string(Role.KEY).text.rstrip("\n") if quoted else self._bare_key()
+        word = self._string(Role.KEY).rstrip("\n") if quoted else self._bare_key()
         self._skip()
-        if self._colon():
+        colon = _COLON.match(self.text, self.pos, self.end)
+        if colon:
+            self.flaws += colon[0] != ":"
+            self.pos = colon.end()
             frame.key, frame.named = word, True
             return
         self.flaws += 1
-        char = self.text[self.pos] if self.pos < self.end else ""
-        if char == "" or char in COMMAS or char in CLOSERS:
+        char = self._char(self.pos)
+        if char == "" or char in _COMMAS or char in _CLOSERS:
             self._keyless(frame, word, quoted=quoted)
-        elif not (quoted and frame.comma) and QUOTED_KEY.match(self.text, self.pos, self.end):
+        elif not (quoted and frame.comma) and self._is(QUOTED_KEY, self.pos):
             pass  # a word before a quoted key is noise
         elif quoted or frame.comma or not frame.named:
             frame.key, frame.named = word, True
 
-    def _keyless(self, frame: Frame, word: str, *, quoted: bool) -> None:
+    def _keyless(self, frame: _Frame, word: str, *, quoted: bool) -> None:
         """Handles a key without a value: an item of a set, or a field that was cut off."""
         cut = self.pos >= self.end
-        if not frame.comma or (cut and word == "") or (cut and frame.named and not quoted):
+        if not frame.comma or (cut and (word == "" or (frame.named and not quoted))):
             return
-        frame.fields.setdefault(word, None if cut else BLANK)
+        frame.fields.setdefault(word, None if cut else _BLANK)
         frame.items.append(word if quoted else bare_value(word))
         frame.comma = False
 
-    def _colon(self) -> bool:
-        found = COLON.match(self.text, self.pos, self.end)
-        if found:
-            self.flaws += found[0] != ":"
-            self.pos = found.end()
-        return bool(found)
-
     def _field(self) -> None:
         char = self.text[self.pos]
-        if char in COMMAS or char in CLOSERS:
+        if char in _COMMAS or char in _CLOSERS:
             self.flaws += 1
-            self._nest.put(BLANK)
-        elif char in COLONS:
+            self._put(_BLANK)
+        elif char in _COLONS:
             self.flaws += 1
             self.pos += 1
         else:
@@ -167,21 +294,21 @@ class TolerantParser:
 
     # Arrays
 
-    def _item(self, frame: Frame) -> None:
+    def _item(self, frame: _Frame) -> None:
         char = self.text[self.pos]
-        if char in CLOSERS:
-            self._closer(CLOSERS[char])
-        elif char in COMMAS:
+        if char in _CLOSERS:
+            self._closer(_CLOSERS[char])
+        elif char in _COMMAS:
             self.flaws += frame.comma or char != ","
             frame.comma = True
             self.pos += 1
-        elif char in COLONS:
+        elif char in _COLONS:
             self._implicit_object(frame)
         elif not self._ellipsis():
             self.flaws += not frame.comma
             self._value(Role.ITEM)
 
-    def _implicit_object(self, frame: Frame) -> None:
+    def _implicit_object(self, frame: _Frame) -> None:
         """Reads ``["key": value}``, where the brace before the key is missing."""
         self.pos += 1
         self.flaws += 1
@@ -189,160 +316,390 @@ class TolerantParser:
         if not isinstance(key, str):
             return
         frame.items.pop()
-        last = frame.items[-1] if frame.items else None
-        parent = self._stack[-2].kind if len(self._stack) > 1 else ""
-        if parent == "{" and frame.items and not frame.doubled:
-            self._nest.close(cut=False)
+        if frame.items and len(self._stack) > 1 and self._stack[-2].kind == "{":
+            self._close()
         else:
-            self._nest.push("{")
-            if isinstance(last, dict):
-                self._stack[-1].fields = last
-                frame.items.pop()
+            self._push("{")
         self._stack[-1].key, self._stack[-1].named = key, True
 
     # Values
 
     def _value(self, role: Role) -> None:
-        text, char = self.text, self.text[self.pos]
-        if char in OPENERS:
+        char = self.text[self.pos]
+        if char in _OPENERS:
             self.flaws += char not in "{["
-            self._open(OPENERS[char])
+            self.pos += 1
+            self._push(_OPENERS[char])
         elif char in OPENING_QUOTES:
             self._quoted(role)
-        elif self._is_escaped():
-            raise Escaped
-        elif char == "/" and (found := REGEX_LITERAL.match(text, self.pos, self.end)):
+        elif char == "/" and (found := REGEX_LITERAL.match(self.text, self.pos, self.end)):
             self.pos = found.end()
             self.flaws += 1
-            self._nest.put(found[0])
-        else:
-            self._unquoted(role)
-
-    def _quoted(self, role: Role) -> None:
-        if self._fenced_inside():
-            return
-        reading = self._string(role)
-        parts = [reading.text]
-        while True:
-            self._skip()
-            if self.pos >= self.end or self.text[self.pos] != "+":
-                break
-            self.flaws += 1
-            self.pos += 1
-            self._skip()
-            if self.pos >= self.end or self.text[self.pos] not in OPENING_QUOTES:
-                break
-            parts.append(self._string(role).text)
-        empty_cut = reading.cut and not any(parts) and role is Role.ITEM
-        if not empty_cut:
-            self._nest.put("".join(parts))
-
-    def _fenced_inside(self) -> bool:
-        """Reads ``"```json {"a": 1}```"``: a fenced value instead of a string."""
-        fence = _FENCED_STRING.match(self.text, self.pos, self.end)
-        if fence is None or self._nested:
-            return False
-        inner = TolerantParser(self._source, fence.end(), self.end, nested=True)
-        try:
-            repaired = inner.read()
-        except (Escaped, TooDeep):
-            return False
-        close = _FENCE_AND_QUOTE.match(self.text, repaired.end, self.end)
-        if close is None:
-            return False
-        self.pos = close.end()
-        self.flaws += 1 + repaired.flaws
-        self._nest.put(repaired.value)
-        return True
-
-    def _string(self, role: Role) -> Reading:
-        reading = self._strings.read(self.pos, role)
-        if self.text[self.pos] != '"' or reading.repaired:
-            self.flaws += 1 + reading.repaired
-        self.pos = reading.end
-        self._cut = self._cut or reading.cut
-        return reading
-
-    def _unquoted(self, role: Role) -> None:
-        """Reads a prefixed string, a call around a value, or a plain word."""
-        prefix = STRING_PREFIX.match(self.text, self.pos, self.end)
-        opening = call_around(self.text, self.pos, self.end)
-        if prefix:
+            self._put(found[0])
+        elif prefix := _STRING_PREFIX.match(self.text, self.pos, self.end):
             self.pos = prefix.end()
             self._quoted(role)
-        elif opening:
+        elif call := _CALL.match(self.text, self.pos, self.end):
             self.flaws += 1
-            self.pos = opening
-            self._nest.push("(")
+            self.pos = call.end()
+            self._push("(")
             self._stack[-1].comma = False
         else:
-            word = bare_word(
-                self.text, self.pos, self.end, role, closing=self._nest.opened["("] > 0
-            )
-            self.flaws += word.flaws
-            self.pos = word.end
-            for value in word.values:
-                self._nest.put(value)
+            self._refuse_escaped()
+            self._bare_word(role)
 
-    def _bare_key(self) -> str:
-        if self._is_escaped():
-            raise Escaped
-        word, self.pos = bare_key(self.text, self.pos, self.end)
-        return word
-
-    def _is_escaped(self) -> bool:
-        return self.text.startswith(('\\"', "\\'"), self.pos)
-
-    # Containers
-
-    def _open(self, kind: str) -> None:
-        plain = self.text.startswith(_STRICT_STARTS, self.pos) and self._stack
-        found = self._source.strict_at(self.pos) if plain else None
-        if found and found[1] <= self.end:
-            value, self.pos = found
-            self._nest.put(value)
-            last = Place(self.text, self.pos - 1, self.end)
-            self._stack[-1].doubled = last.before == self.text[self.pos - 1]
-            return
-        self.pos += 1
-        self._nest.push(kind)
-
-    def _closer(self, kind: str) -> None:
-        top = self._stack[-1]
-        if top.kind == kind:
-            self._right_closer(kind)
-            return
-        self.flaws += 1
-        place = Place(self.text, self.pos, self.end)
-        if not self._nest.opened[kind] or is_extra(place, self._nest):
-            self.pos += 1
-            return
-        if is_typo(place, self._stack, kind):
-            self.pos += 1
-        elif not (top.fields or top.items or top.key):
-            self._nest.drop()
-            return
-        self._nest.close(cut=False)
-
-    def _right_closer(self, kind: str) -> None:
-        place = Place(self.text, self.pos, self.end)
-        doubled = place.before == self.text[self.pos]
-        self.pos += 1
-        if len(self._stack) == 1 and kind == "{" and place.goes_on():
+    def _quoted(self, role: Role) -> None:
+        parts = [self._string(role)]
+        while True:
+            self._skip()
+            if self._char(self.pos) != "+":
+                break
             self.flaws += 1
-            return
-        self._nest.close(cut=False)
-        if self._stack:
-            self._stack[-1].doubled = doubled
+            self.pos += 1
+            self._skip()
+            if self._char(self.pos) not in OPENING_QUOTES:
+                break
+            parts.append(self._string(role))
+        if any(parts) or not self._cut or role is not Role.ITEM:
+            self._put("".join(parts))
 
-    # Gaps
-
-    def _skip(self) -> None:
-        self.pos = after_gap(self.text, self.pos, self.end)
+    def _refuse_escaped(self) -> None:
+        if self.text.startswith(('\\"', "\\'"), self.pos):
+            raise Escaped
 
     def _ellipsis(self) -> bool:
-        found = ELLIPSIS.match(self.text, self.pos, self.end)
+        found = _ELLIPSIS.match(self.text, self.pos, self.end)
         if found:
             self.pos = found.end()
             self.flaws += 1
         return bool(found)
+
+    # Bare words
+
+    def _bare_key(self) -> str:
+        self._refuse_escaped()
+        text, start = self.text, self.pos
+        literal = _KEY_AND_LITERAL.match(text, start, self.end)
+        if literal:
+            self.pos = literal.end()
+            return literal[1]
+        found = _KEY_STOP.search(text, start, self.end)
+        stop = found.start() if found else self.end
+        hanging = start < stop < self.end and text[stop] in "\"'“”" and not text[stop - 1].isspace()
+        self.pos = stop + 1 if hanging else max(stop, start + 1)
+        return clean(text[start:stop].strip())
+
+    def _bare_word(self, role: Role) -> None:
+        """Reads unquoted text: a call with a plain argument, a number, literals, or words."""
+        text, start = self.text, self.pos
+        self.flaws += 1
+        call = _SIMPLE_CALL.match(text, start, self.end)
+        grouped = GROUPED.match(text, start, self.end) if role is Role.VALUE else None
+        if call:
+            self.pos, word = call.end(), call[1]
+            self._put(word[1:-1] if word[:1] in ('"', "'") else bare_value(word or "null"))
+        elif grouped and not self._is(_BARE_KEY, grouped[0].index(",") + start + 1):
+            self.pos = grouped.end()
+            self._put(number(grouped[0].replace(",", "")))
+        else:
+            self.pos = self._lost_opening(role) or self._word_end(role)
+            word = text[start : self.pos].strip()
+            if self.pos == start:
+                self.pos += 1
+            elif role is Role.ITEM and _SEVERAL_LITERALS.fullmatch(word):
+                for each in word.split():
+                    self._put(bare_value(each))
+            else:
+                self._words(start, word, role)
+
+    def _words(self, start: int, word: str, role: Role) -> None:
+        first = word.partition(" ")[0]
+        if first != word and role is Role.VALUE and _JSON_WORD.fullmatch(first):
+            keyed = self._is(_WORD_KEY, start + len(first))  # a comma is missing
+            word, self.pos = (first, start + len(first)) if keyed else (word, self.pos)
+        spaced = self.text[self.pos - 1].isspace()
+        hanging = self._char(self.pos) in ('"', "“", "”") and not spaced
+        value = unescape(word) if "\\" in word else bare_value(word)
+        if hanging and (value is None or isinstance(value, bool)):
+            value = word
+        self.pos += hanging
+        self.flaws += isinstance(value, str) - bool(_JSON_WORD.fullmatch(word))
+        self._put(clean(value) if isinstance(value, str) else value)
+
+    def _lost_opening(self, role: Role) -> int:
+        """Returns where a string without an opening quote ends, else 0."""
+        text, start = self.text, self.pos
+        found = _HANGING_QUOTE.match(text, start, min(self.end, start + _LONGEST_LOST))
+        if found is None or role is Role.ROOT or (role is Role.ITEM and "," in found[0]):
+            return 0
+        if any(found[0].count(close) > found[0].count(opener) for opener, close in _PAIRS.items()):
+            return 0
+        commas = (each.end() for each in re.finditer(",", found[0]))
+        if any(QUOTED_KEY.match(text, start + comma) for comma in commas):
+            return 0
+        follow = self._after_gap(found.end())
+        goes_on = self._char(follow) == "" or self._char(follow) in _CLOSERS
+        if self._char(follow) == ",":
+            goes_on = role is Role.ITEM or self._is(QUOTED_KEY, follow + 1)
+        return found.end() - 1 if goes_on else 0
+
+    def _word_end(self, role: Role) -> int:
+        position = self.pos
+        while found := _WORD_STOP.search(self.text, position, self.end):
+            position = self._passed(found, role)
+            if not position or (found[0] == ")" and self._opened["("]):
+                return found.start()
+        return self.end
+
+    def _passed(self, found: re.Match[str], role: Role) -> int:
+        """Returns where a word continues after a character that might end it, else 0."""
+        text, at, sign = self.text, found.start(), found[0]
+        if sign in _PAIRS and at > self.pos and (sign == "(" or text[at - 1].isalpha()):
+            close = text.find(_PAIRS[sign], at, min(self.end, at + _WINDOW))
+            if close > 0 and not re.search(r'[\n"]', text[at:close]):
+                return close + 1
+        if sign in ":：()" or (sign == "//" and text[at - 1] == ":"):
+            return found.end()
+        if sign == "，" and role is Role.VALUE:
+            keyed = self._is(QUOTED_KEY, at + 1) or self._is(_BARE_KEY, at + 1)
+            return 0 if keyed else found.end()
+        return found.end() if sign == "`" and not text.startswith("```", at) else 0
+
+    # Strings
+
+    def _string(self, role: Role) -> str:
+        """Reads the string whose opening quote is here."""
+        text, start = self.text, self.pos
+        quote = text[start]
+        self.flaws += quote != '"'
+        if text.startswith(('"""', "'''"), start):
+            close = text.find(quote * 3, start + 3, self.end)
+            if close > start + 3:
+                self.flaws += 1
+                self.pos = close + 3
+                return unescape(text[start + 3 : close])
+        after = text[start + 2 : start + 3]  # of a quote that is written twice: ""name""
+        doubled = text[start + 1 : start + 2] == quote and after.isalnum()
+        doubled = doubled and not (role is Role.ITEM and after.isdigit())
+        string = _String(start + 1 + doubled, quote, role, doubled=doubled)
+        found = self._scan(string)
+        if doubled and self._char(self.pos) == quote == text[self.pos - 1]:
+            self.pos += 1
+        self.flaws += doubled or string.inner > 0
+        return found
+
+    def _scan(self, string: _String) -> str:
+        text, position = self.text, string.start
+        signs = rf"[^{re.escape(closers_of(string.quote))}\\]*"
+        plain = re.compile(rf"{signs}(?:\\[\s\S]{signs})*")
+        while True:
+            found = plain.match(text, position, self.end)
+            stop = found.end() if found else self.end
+            self._budget -= stop - position + 1
+            if stop >= self.end or text[stop] == "\\":
+                self.flaws += 1
+                return self._unclosed(string)
+            verdict = Verdict.END if self._budget < 0 else self._judge(string, stop)
+            if verdict is Verdict.END:
+                self.pos = stop + 1
+                return unescape(text[string.start : stop])
+            if verdict is Verdict.NEXT:
+                self.flaws += 1
+                self.pos = self._end_before(string, stop)
+                return unescape(text[string.start : self.pos].rstrip())
+            string.inner += 1
+            position = stop + 1
+
+    def _end_before(self, string: _String, stop: int) -> int:
+        """Returns where a string ends that lost its quote, given the quote of the next one."""
+        if string.role is Role.VALUE and (cut := self._structure(string, stop)) >= 0:
+            return cut
+        if string.role is Role.KEY and (cut := self.text.find(":", string.start, stop)) >= 0:
+            return cut
+        cut = self._before(string, stop)
+        if cut > string.start and self.text[cut - 1] in ",，:：+":
+            cut = self._before(string, cut - 1)
+        return cut
+
+    def _judge(self, string: _String, at: int) -> Verdict:
+        """Decides what the quote at `at` is, by the text around it."""
+        follow = self._after_gap(at + 1)
+        char = self._char(follow)
+        if char == "" or self.text.startswith(("```", "~~~"), follow):
+            return Verdict.END
+        if string.role is Role.KEY:
+            return self._judge_key(string, at, follow)
+        if char in _COMMAS:
+            ends = string.role is not Role.VALUE or self._is_after_value(string, follow + 1)
+        elif char in _CLOSERS:
+            ends = self._is_before_closer(string, at, follow)
+        elif char in _COLONS:
+            ends = string.inner % 2 == 0 and string.role is not Role.ROOT
+        elif char == "+":
+            ends = self._char(self._after_gap(follow + 1)) in ("", *OPENING_QUOTES)
+        elif self._opens_next(string, at):
+            return Verdict.NEXT
+        else:
+            ends = self._is_before_word(string, at, follow)
+        return Verdict.END if ends else Verdict.INNER
+
+    def _judge_key(self, string: _String, at: int, follow: int) -> Verdict:
+        char = self.text[follow]
+        if char in _COLONS or char in _COMMAS or char in _CLOSERS:
+            return Verdict.END
+        if self._lost_key_end(string, at):
+            return Verdict.NEXT
+        if char in _OPENERS or char.isdigit():
+            return Verdict.END
+        value = char in OPENING_QUOTES or self._is(_BARE_VALUE, follow)
+        return Verdict.END if value and string.inner % 2 == 0 else Verdict.INNER
+
+    def _lost_key_end(self, string: _String, at: int) -> bool:
+        """Whether a key lost its closing quote, so that more of its field was read as key."""
+        if _KEY_AND_COLON.match(self.text, string.start, at):
+            found = _QUOTED.match(self.text, at, self.end)
+            follow = self._char(self._after_gap(found.end())) if found else ""
+            return follow != "" and (follow in _COMMAS or follow in _COLONS or follow in _CLOSERS)
+        fresh = self._char_before(string, at) == "," and self._is(QUOTED_KEY, at)
+        return fresh and ":" in self.text[string.start : min(at, string.start + _WINDOW)]
+
+    def _is_after_value(self, string: _String, position: int) -> bool:
+        """Whether the text after a comma can follow a value of an object."""
+        follow = self._after_gap(position)
+        char = self._char(follow)
+        if char in OPENING_QUOTES:
+            return string.inner % 2 == 0 or self._is(QUOTED_KEY, follow)
+        if char == "" or char in _CLOSERS or char in _OPENERS or char in _COMMAS or char in "`~\\":
+            return True
+        return self._is(_ELLIPSIS, follow) or self._is(_BARE_KEY, follow)
+
+    def _is_before_closer(self, string: _String, at: int, follow: int) -> bool:
+        """Whether a closing bracket after the quote closes a container, not one in the string."""
+        kind = _CLOSERS[self.text[follow]]
+        inside = self._open_inside(string, at, kind)
+        beyond = self._after_gap(follow + 1)
+        char = self._char(beyond)
+        if kind == "(" and not self._opened["("]:
+            return False
+        if char == "":
+            return not inside or any(self._opened.values())
+        if char in _CLOSERS or self.text.startswith("```", beyond):
+            return True
+        if char in _COMMAS:
+            later = self._after_gap(beyond + 1)
+            return not (inside and self._char(later).isalpha()) or self._is(_BARE_KEY, later)
+        lowest = sum(self._opened.values()) <= 1
+        opens = char in _OPENERS or char in OPENING_QUOTES or char.isdigit()
+        return not inside and (lowest or opens or "\n" in self.text[follow:beyond])
+
+    def _open_inside(self, string: _String, at: int, kind: str) -> bool:
+        """Whether a bracket of this kind was opened in the string and is still open."""
+        self._budget -= at - string.start
+        opened = self.text.count(kind, string.start, at)
+        return opened > self.text.count(_PAIRS[kind], string.start, at)
+
+    def _is_before_word(self, string: _String, at: int, follow: int) -> bool:
+        """Decides on a quote before plain text or another quote."""
+        text, char = self.text, self.text[follow]
+        lines, spaced = "\n" in text[at:follow], follow > at + 1
+        even = string.inner % 2 == 0
+        if char in OPENING_QUOTES:
+            twice = not spaced and text[at] == char and not string.doubled
+            return not twice and (even or self._is(QUOTED_KEY, follow))
+        if string.role is Role.ITEM:
+            shaped = spaced and not text[at - 1].isspace() and string.quote != "'"
+            return char in _OPENERS or char.isdigit() or lines or (shaped and even)
+        if string.role is Role.ROOT:
+            return lines or char == ";"
+        key = _BARE_KEY if lines else _WORD_KEY
+        return (spaced and even and self._is(key, follow)) or (lines and char in _OPENERS)
+
+    def _opens_next(self, string: _String, at: int) -> bool:
+        """Whether the quote opens the next string, because this one was never closed."""
+        before = self._char_before(string, at)
+        if string.role is Role.VALUE and before and before != "+":
+            fresh = before in ",，" or self._structure(string, at) >= 0
+            return fresh and self._is(QUOTED_KEY, at)
+        found = _QUOTED.match(self.text, at, self.end) if before and before in ",，+" else None
+        if found is None or before == "+":
+            return found is not None and self._char(self._after_gap(at + 1)) not in OPENING_QUOTES
+        beyond = self._char(self._after_gap(found.end()))
+        return beyond == "" or beyond in _COMMAS or beyond in _CLOSERS
+
+    def _structure(self, string: _String, at: int) -> int:
+        """Returns where the brackets and commas before a quote start, else -1."""
+        window = self.text[max(string.start, at - _WINDOW) : at]
+        self._budget -= len(window)
+        kept = len(window.rstrip(" \t\r\n,，{}[]"))
+        while kept < len(window) and window[kept] in "}]":
+            opener = "{" if window[kept] == "}" else "["
+            if window.count(opener, 0, kept) <= window.count(window[kept], 0, kept):
+                break
+            kept += 1
+        return at - len(window) + kept if _STRUCTURE.fullmatch(window, kept) else -1
+
+    def _unclosed(self, string: _String) -> str:
+        """Ends a string without closing quote where its container continues, or at the end."""
+        text = self.text
+        tail = len(text[string.start : self.end].rstrip()) + string.start - 1
+        closed = tail >= string.start and self._ends_container(string, tail)
+        if string.role is Role.KEY or (closed and string.role is not Role.ROOT):
+            signs = {Role.KEY: r"[:：,}\n]", Role.VALUE: r"[,，}\]\n+]"}
+            stops = re.compile(signs.get(string.role, r"[,，\]}\n+]|/\*"))
+            for found in stops.finditer(text, string.start, self.end):
+                if string.role is not Role.VALUE or self._goes_on(string, found.start()):
+                    self._budget -= found.start() - string.start
+                    self.pos = found.start()
+                    return unescape(text[string.start : self.pos].rstrip())
+        self.pos, self._cut = self.end, True
+        return unescape(_OPEN_ESCAPE.sub("", text[string.start : self.end]))
+
+    def _ends_container(self, string: _String, at: int) -> bool:
+        """Whether the last character belongs to a container, not to the string."""
+        char = self.text[at]
+        if char in _CLOSERS:
+            return not self._open_inside(string, at, _CLOSERS[char])
+        return char == "," and string.role is not Role.VALUE
+
+    def _goes_on(self, string: _String, at: int) -> bool:
+        """Whether the object around an unclosed value continues at a sign."""
+        char = self.text[at]
+        if char in _CLOSERS and self._open_inside(string, at, _CLOSERS[char]):
+            return False
+        follow = self._after_gap(at + 1)
+        later = self._char(follow)
+        if later == "":
+            return char != "+"
+        if char in _CLOSERS:
+            return later in _CLOSERS or later in _COMMAS
+        ends_line = char == "\n" and later in _CLOSERS
+        return ends_line or self._is(QUOTED_KEY, follow) or self._is(_BARE_KEY, follow)
+
+    # The text
+
+    def _char(self, position: int) -> str:
+        return self.text[position] if position < self.end else ""
+
+    def _is(self, pattern: re.Pattern[str], position: int) -> bool:
+        return pattern.match(self.text, position, self.end) is not None
+
+    def _skip(self) -> None:
+        self.pos = self._after_gap(self.pos)
+
+    def _after_gap(self, position: int) -> int:
+        """Returns the next place that is neither white space nor a comment."""
+        found = GAP.match(self.text, position, self.end)
+        end = found.end() if found else position
+        self._budget -= end - position
+        return end
+
+    def _char_before(self, string: _String, at: int) -> str:
+        position = self._before(string, at)
+        return self.text[position - 1] if position > string.start else ""
+
+    def _before(self, string: _String, at: int) -> int:
+        """Returns the end of the text before white space and comments."""
+        body = self.text[max(string.start, at - _WINDOW) : at]
+        short = re.sub(r"(?:\s|/\*(?:(?!\*/)[\s\S])*\*/)+\Z", "", body)
+        self._budget -= len(body)
+        return at - len(body) + len(short)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, cast
+from typing import Final, Literal, NamedTuple, cast
 
 from plansmith.plan.capability import AgentSpec, ToolSpec
 from plansmith_planner.language.words import spelling, split, stem, terms
@@ -48,18 +48,17 @@ class Source:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(NamedTuple):
     """A tool or agent, ready for ranking."""
 
     name: str
     kind: Kind
     weights: Mapping[str, float]
-    title: tuple[str, ...]
+    title: Sequence[str]
     phrase: str
     tail: str
-    needs: tuple[str, ...]
-    finds: tuple[str, ...]
+    needs: Sequence[str]
+    finds: Sequence[str]
 
 
 def source(name: str, entry: object) -> Source | None:
@@ -68,8 +67,8 @@ def source(name: str, entry: object) -> Source | None:
         return None if entry.hidden or not entry.enabled else _agent_source(entry)
     if isinstance(entry, ToolSpec):
         about = " ".join((entry.description, *entry.tags))
-        return _tool_source(entry.name, about, entry.input_schema)
-    return _tool_source(name, _part(entry, "description"), _part(entry, "input_schema"))
+        return tool_source(entry.name, about, entry.input_schema)
+    return tool_source(name, _part(entry, "description"), _part(entry, "input_schema"))
 
 
 def _agent_source(agent: AgentSpec) -> Source:
@@ -78,10 +77,13 @@ def _agent_source(agent: AgentSpec) -> Source:
     about.extend(example for skill in skills for example in skill.examples)
     named = [*agent.tags, *(skill.name for skill in skills)]
     named.extend(tag for skill in skills for tag in skill.tags)
-    return Source(agent.name, "agent", (agent.name, _cut(" . ".join(about)), " ".join(named), ""))
+    return Source(
+        agent.name, "agent", (agent.name, " . ".join(about)[:_LONGEST_TEXT], " ".join(named), "")
+    )
 
 
-def _tool_source(name: str, description: object, schema: object) -> Source:
+def tool_source(name: str, description: object, schema: object) -> Source:
+    """Returns the text of a tool."""
     names: list[str] = []
     notes: list[str] = []
     for key, note, choices in _properties(schema):
@@ -91,8 +93,10 @@ def _tool_source(name: str, description: object, schema: object) -> Source:
     text = description if isinstance(description, str) else ""
     # The prefix `com.example/` says who made a tool, not what it does.
     title = _PUBLISHER.sub("", name)
-    fields = (title, _cut(text), _cut(" ".join(names)), _cut(" ".join(notes)))
-    return Source(name, "tool", fields, tuple(_required(schema)))
+    about, named, noted = (
+        each[:_LONGEST_TEXT] for each in (text, " ".join(names), " ".join(notes))
+    )
+    return Source(name, "tool", (title, about, named, noted), tuple(_texts(schema, "required")))
 
 
 def _properties(schema: object) -> Iterator[tuple[str, str, list[str]]]:
@@ -107,31 +111,25 @@ def _properties(schema: object) -> Iterator[tuple[str, str, list[str]]]:
         for key, inner in cast("Mapping[object, object]", properties).items():
             seen += 1
             note = _part(inner, "description")
-            yield str(key), note if isinstance(note, str) else "", _choices(inner)
+            yield (
+                str(key),
+                note if isinstance(note, str) else "",
+                _texts(inner, "enum")[:_MOST_CHOICES],
+            )
             pending.append((inner, depth + 1))
             pending.append((_part(inner, "items"), depth + 1))
 
 
-def _choices(node: object) -> list[str]:
-    choices = _part(node, "enum")
-    if not isinstance(choices, list):
+def _texts(node: object, key: str) -> list[str]:
+    """Returns the texts in a list of a schema."""
+    listed = _part(node, key)
+    if not isinstance(listed, list):
         return []
-    return [c for c in cast("list[object]", choices)[:_MOST_CHOICES] if isinstance(c, str)]
-
-
-def _required(schema: object) -> list[str]:
-    required = _part(schema, "required")
-    if isinstance(required, list):
-        return [name for name in cast("list[object]", required) if isinstance(name, str)]
-    return []
+    return [each for each in cast("list[object]", listed) if isinstance(each, str)]
 
 
 def _part(node: object, key: str) -> object:
     return cast("Mapping[object, object]", node).get(key) if isinstance(node, Mapping) else None
-
-
-def _cut(text: str) -> str:
-    return text[:_LONGEST_TEXT]
 
 
 def read_card(given: Source) -> Card:
@@ -147,6 +145,7 @@ def read_card(given: Source) -> Card:
     # Long cards match something in every request, so each match counts less.
     shrink = (0.3 + 0.7 * norm / _TYPICAL_NORM) ** -_SHRINK
     title = tuple(dict.fromkeys(term for _, term in terms(given.fields[0])))
+    finder = len(title) <= _SHORT_TITLE and not _FINDING.isdisjoint(title)
     needs = frozenset(_wanted((*given.required, *_PLACEHOLDER.findall(given.name))))
     return Card(
         name=given.name,
@@ -156,12 +155,8 @@ def read_card(given: Source) -> Card:
         phrase=" ".join(spelling(given.name)),
         tail=" ".join(spelling(_NAMESPACE.split(given.name)[-1])),
         needs=tuple(sorted(needs)),
-        finds=tuple(t for t in title if t not in needs) if _is_finder(title) else (),
+        finds=tuple(t for t in title if t not in needs) if finder else (),
     )
-
-
-def _is_finder(title: tuple[str, ...]) -> bool:
-    return len(title) <= _SHORT_TITLE and not _FINDING.isdisjoint(title)
 
 
 def _wanted(parameters: Iterable[str]) -> Iterator[str]:

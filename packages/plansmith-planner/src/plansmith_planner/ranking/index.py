@@ -20,60 +20,30 @@ from plansmith_planner.ranking.lexical import LexicalIndex
 Entry = ToolSpec | AgentSpec | Mapping[str, Any]
 Catalogue = Sequence[Entry] | Mapping[str, Entry]
 
-FORMAT: Final = 2
+_FORMAT: Final = 3
 _MOST_INDEXES: Final = 8
 _MOST_CARDS: Final = 50_000
 _FILES_READ: Final = 3
-_ENOUGH_SHARED: Final = 0.5
 
 
 class CatalogueIndex:
-    """The index of one catalogue; `slots` lists the cards in the catalogue's order."""
+    """The index of one catalogue: its cards, and the texts by which meaning is ranked."""
 
-    def __init__(self) -> None:
-        self.lexical = LexicalIndex()
-        self.slots: dict[int, Card] = {}
-        self.places: dict[int, int] = {}
-        self.texts: dict[int, str] = {}
-        self.key = ""
-        self._keys: dict[str, int] = {}
-        self._given: object = None
-        self._next = 0
+    def __init__(
+        self, given: object, folder: Path | None, cards: Sequence[Card], texts: Sequence[str]
+    ) -> None:
+        self._given = given
+        self._folder = folder
+        self.cards = cards
+        self.texts = texts
+        self.lexical = LexicalIndex(cards)
 
-    def overlap(self, keys: Mapping[str, Source]) -> int:
-        """Returns how many of these cards are in the index."""
-        return len(self._keys.keys() & keys.keys())
-
-    def become(self, key: str, wanted: Mapping[str, tuple[Source, Card]]) -> None:
-        """Turns this into the index of another catalogue; changes only cards that differ."""
-        for gone in self._keys.keys() - wanted.keys():
-            self.lexical.remove(self._keys.pop(gone))
-        for fresh in wanted:
-            if fresh not in self._keys:
-                self._keys[fresh] = self._next
-                self.lexical.add(self._next, wanted[fresh][1])
-                self._next += 1
-        self.slots = {self._keys[one]: card for one, (_, card) in wanted.items()}
-        self.texts = {self._keys[one]: _text(given) for one, (given, _) in wanted.items()}
-        self.places = {slot: place for place, slot in enumerate(self.slots)}
-        self.key = key
-        self.lexical.settle()
-
-    def cards(self) -> dict[str, Card]:
-        """The cards by the hash of their content."""
-        return {key: self.slots[slot] for key, slot in self._keys.items()}
-
-    def remember(self, tools: Catalogue) -> None:
-        """Stores the given tools, to recognise the same catalogue quickly."""
+    def knows(self, tools: Catalogue, folder: Path | None) -> bool:
+        """Whether exactly this catalogue was given before, and is kept in this folder."""
+        if self._given is None or folder not in (None, self._folder):
+            return False
         try:
-            self._given = _snapshot(tools)
-        except (RecursionError, TypeError, ValueError):
-            self._given = None
-
-    def knows(self, tools: Catalogue) -> bool:
-        """Whether exactly this catalogue was given before."""
-        try:
-            return self._given is not None and _unchanged(self._given, tools)
+            return _unchanged(self._given, tools)
         except (RecursionError, TypeError, ValueError):
             return False
 
@@ -87,47 +57,36 @@ class IndexCache:
         self.lock = RLock()
 
     def index(self, tools: Catalogue, folder: Path | None) -> CatalogueIndex:
-        """Returns the index of a catalogue: cached, adapted from a similar one, or new."""
-        for at, index in enumerate(self._indexes):
-            if index.knows(tools):
-                self._indexes.insert(0, self._indexes.pop(at))
-                _ensure_saved(folder, index)
-                return index
-        sources = {given.key(): given for given in _sources(tools)}
-        key = hashlib.sha256("".join(sources).encode()).hexdigest()
-        index = self._nearest(key, sources)
-        index.become(key, self._read(key, sources, folder))
-        index.remember(tools)
-        self._indexes.insert(0, index)
-        del self._indexes[_MOST_INDEXES:]
-        return index
+        """Returns the index of a catalogue: the one made before, or a new one."""
+        known = next((each for each in self._indexes if each.knows(tools, folder)), None)
+        if known is not None:
+            self._indexes.remove(known)
+        else:
+            sources = {given.key(): given for given in _sources(tools)}
+            cards = self._read(sources, folder)
+            texts = [
+                f"{each.name.replace('_', ' ')}: {each.fields[1]}" for each in sources.values()
+            ]
+            known = CatalogueIndex(_snapshot(tools), folder, cards, texts)
+        self._indexes = [known, *self._indexes][:_MOST_INDEXES]
+        return known
 
-    def _nearest(self, key: str, sources: Mapping[str, Source]) -> CatalogueIndex:
-        for index in self._indexes:
-            shared = index.overlap(sources)
-            size = max(len(sources), len(index.slots), 1)
-            if index.key == key or shared > _ENOUGH_SHARED * size:
-                self._indexes.remove(index)
-                return index
-        return CatalogueIndex()
-
-    def _read(
-        self, key: str, sources: Mapping[str, Source], folder: Path | None
-    ) -> dict[str, tuple[Source, Card]]:
-        missing = [one for one in sources if one not in self._cards]
-        if folder is not None and missing:
-            self._cards.update(_load(folder, key, missing))
-        read: dict[str, tuple[Source, Card]] = {}
-        for one, given in sources.items():
-            card = self._cards.get(one) or read_card(given)
-            read[one] = (given, card)
-            self._cards[one] = card
-            self._cards.move_to_end(one)
+    def _read(self, sources: Mapping[str, Source], folder: Path | None) -> list[Card]:
+        key = hashlib.sha256("".join(sources).encode()).hexdigest()[:32]
+        own = folder / f"shortlist-{key}.json" if folder is not None else None
+        kept = _read_file(own) if own is not None else {}
+        if folder is not None and not kept:
+            kept = {key: card for path in _latest(folder) for key, card in _read_file(path).items()}
+        cards = {
+            one: self._cards.get(one) or kept.get(one) or read_card(given)
+            for one, given in sources.items()
+        }
+        self._cards.update(cards)
         while len(self._cards) > _MOST_CARDS:
             self._cards.popitem(last=False)
-        if folder is not None and not _is_sound(_file(folder, key)):
-            _save(_file(folder, key), {one: card for one, (_, card) in read.items()})
-        return read
+        if own is not None and not _read_file(own):
+            _save(own, cards)
+        return list(cards.values())
 
 
 def _sources(tools: Catalogue) -> Iterator[Source]:
@@ -147,16 +106,16 @@ def _name(entry: Entry) -> str:
     return str(entry.get("name", "")) if isinstance(entry, Mapping) else entry.name
 
 
-def _text(given: Source) -> str:
-    return f"{given.name.replace('_', ' ')}: {given.fields[1]}"
-
-
 def _snapshot(tools: Catalogue) -> object:
-    if isinstance(tools, Mapping):
-        return list(tools), copy.deepcopy(dict(tools))
-    # Specs are frozen, so the same object is the same content; plain mappings are not.
-    frozen = all(isinstance(entry, ToolSpec | AgentSpec) for entry in tools)
-    return tuple(tools) if frozen else [copy.deepcopy(entry) for entry in tools]
+    """Returns the given tools, to recognise the same catalogue; None if they cannot be kept."""
+    try:
+        if isinstance(tools, Mapping):
+            return list(tools), copy.deepcopy(dict(tools))
+        # Specs are frozen, so the same object is the same content; plain mappings are not.
+        frozen = all(isinstance(entry, ToolSpec | AgentSpec) for entry in tools)
+        return tuple(tools) if frozen else [copy.deepcopy(entry) for entry in tools]
+    except (RecursionError, TypeError, ValueError):
+        return None
 
 
 def _unchanged(given: object, tools: Catalogue) -> bool:
@@ -166,29 +125,6 @@ def _unchanged(given: object, tools: Catalogue) -> bool:
         return given == list(tools)
     kept = cast("tuple[object, ...]", given)
     return len(kept) == len(tools) and all(map(is_, kept, tools))
-
-
-def _file(folder: Path, key: str) -> Path:
-    return folder / f"shortlist-{key[:32]}.json"
-
-
-def _is_sound(path: Path) -> bool:
-    return path.exists() and bool(_read_file(path))
-
-
-def _ensure_saved(folder: Path | None, index: CatalogueIndex) -> None:
-    if folder is not None and not _file(folder, index.key).exists():
-        _save(_file(folder, index.key), index.cards())
-
-
-def _load(folder: Path, key: str, missing: Sequence[str]) -> dict[str, Card]:
-    """Returns cards from this catalogue's file, else from the latest files."""
-    wanted = set(missing)
-    own = _file(folder, key)
-    found: dict[str, Card] = {}
-    for path in [own] if own.exists() else _latest(folder):
-        found.update((one, card) for one, card in _read_file(path).items() if one in wanted)
-    return found
 
 
 def _latest(folder: Path) -> list[Path]:
@@ -203,16 +139,11 @@ def _read_file(path: Path) -> dict[str, Card]:
     """Returns the cards of a file; none if it is damaged or has another format."""
     try:
         data = json.loads(path.read_bytes())
-        if data["format"] != FORMAT or data["check"] != _check(data["cards"]):
+        if data["format"] != _FORMAT or data["check"] != _check(data["cards"]):
             return {}
-        return {key: _card(fields) for key, fields in data["cards"].items()}
+        return {key: Card(*fields) for key, fields in data["cards"].items()}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
-
-
-def _card(fields: list[Any]) -> Card:
-    name, kind, weights, title, phrase, tail, needs, finds = fields
-    return Card(name, kind, weights, tuple(title), phrase, tail, tuple(needs), tuple(finds))
 
 
 def _check(cards: object) -> str:
@@ -221,11 +152,7 @@ def _check(cards: object) -> str:
 
 def _save(path: Path, cards: Mapping[str, Card]) -> None:
     """Writes a file completely or not at all; ignores a folder that is not writable."""
-    rows = {
-        key: [c.name, c.kind, c.weights, c.title, c.phrase, c.tail, c.needs, c.finds]
-        for key, c in cards.items()
-    }
-    text = json.dumps({"format": FORMAT, "check": _check(rows), "cards": rows})
+    text = json.dumps({"format": _FORMAT, "check": _check(cards), "cards": cards})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text)

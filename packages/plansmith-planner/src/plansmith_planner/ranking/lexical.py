@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
@@ -15,7 +15,6 @@ from plansmith_planner.language.words import (
     stem,
     synonyms,
     terms,
-    word_list,
     word_weight,
 )
 from plansmith_planner.ranking.card import Card
@@ -148,52 +147,22 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 class LexicalIndex:
-    """Cards by term; adding or removing a card touches only that card's terms."""
+    """Cards by term; a slot is the place of a card."""
 
-    def __init__(self) -> None:
-        self._cards: dict[int, Card] = {}
+    def __init__(self, cards: Sequence[Card]) -> None:
+        self._cards = cards
         self._holders: dict[str, dict[int, float]] = {}
-        self._champions: dict[str, list[tuple[int, float]]] = {}
-        self._rarities: dict[str, float] = {}
-        self._finders: dict[str, dict[int, float]] = {}
-        self._phrases: dict[str, dict[int, float]] = {}
-        self._tails: dict[str, dict[int, float]] = {}
-        self._openings: dict[str, dict[int, float]] = {}
-
-    def add(self, slot: int, card: Card) -> None:
-        """Adds a card."""
-        self._cards[slot] = card
-        self._rarities.clear()
-        for term, weight in card.weights.items():
-            self._holders.setdefault(term, {})[slot] = weight
-            self._champions.pop(term, None)
-        for term in card.finds:
-            self._finders.setdefault(term, {})[slot] = 1.0
-        self._phrases.setdefault(card.phrase, {})[slot] = 1.0
-        self._tails.setdefault(card.tail, {})[slot] = 1.0
-        for opening in _openings(card):
-            self._openings.setdefault(opening, {})[slot] = 1.0
-
-    def remove(self, slot: int) -> None:
-        """Removes a card."""
-        card = self._cards.pop(slot)
-        self._rarities.clear()
-        for term in card.weights:
-            self._champions.pop(term, None)
-            _drop(self._holders, term, slot)
-        for term in card.finds:
-            _drop(self._finders, term, slot)
-        _drop(self._phrases, card.phrase, slot)
-        _drop(self._tails, card.tail, slot)
-        for opening in _openings(card):
-            _drop(self._openings, opening, slot)
-
-    def settle(self) -> None:
-        """Builds now what the first request would otherwise wait for."""
-        word_list()
-        for term, holders in self._holders.items():
-            if len(holders) > _CHAMPIONS:
-                self._champion_holders(term)
+        self._finders: dict[str, list[int]] = {}
+        self._phrases: dict[str, list[int]] = {}
+        self._tails: dict[str, list[int]] = {}
+        for slot, card in enumerate(cards):
+            for term, weight in card.weights.items():
+                self._holders.setdefault(term, {})[slot] = weight
+            for term in card.finds:
+                self._finders.setdefault(term, []).append(slot)
+            self._phrases.setdefault(card.phrase, []).append(slot)
+            self._tails.setdefault(card.tail, []).append(slot)
+        self._openings = {each.partition(" ")[0] for each in (*self._phrases, *self._tails)}
 
     def opens_a_name(self, word: str) -> bool:
         """Whether the name of a card begins with this word."""
@@ -254,11 +223,8 @@ class LexicalIndex:
     def _contenders(self, worth: Worth, request: Request, most: int) -> list[int]:
         """Returns the cards worth scoring: those with the most significant terms."""
         if len(self._cards) <= most:
-            return [
-                slot
-                for slot in self._cards
-                if not worth.keys().isdisjoint(self._cards[slot].weights)
-            ]
+            cards = enumerate(self._cards)
+            return [slot for slot, card in cards if not worth.keys().isdisjoint(card.weights)]
         gains = {
             held: sum(gain * request.terms[term] for term, gain in pairs)
             for held, pairs in worth.items()
@@ -266,31 +232,18 @@ class LexicalIndex:
         rough: dict[int, float] = {}
         budget = _BUDGET
         for held in sorted(gains, key=gains.__getitem__, reverse=True):
-            gain = gains[held]
-            champions = self._champion_holders(held)
+            holders = self._holders[held].items()
+            champions = nlargest(_CHAMPIONS, holders, key=lambda item: (item[1], -item[0]))
             for slot, weight in champions:
-                rough[slot] = rough.get(slot, 0.0) + weight * gain
+                rough[slot] = rough.get(slot, 0.0) + weight * gains[held]
             budget -= len(champions)
             if budget < 0:
                 break
         return nlargest(most, rough, key=rough.__getitem__)
 
-    def _champion_holders(self, term: str) -> list[tuple[int, float]]:
-        champions = self._champions.get(term)
-        if champions is None:
-            holders = self._holders[term].items()
-            champions = sorted(holders, key=lambda item: (-item[1], item[0]))[:_CHAMPIONS]
-            self._champions[term] = champions
-        return champions
-
     def _rarity(self, term: str) -> float:
-        known = self._rarities.get(term)
-        if known is None:
-            count = len(self._cards)
-            held = len(self._holders.get(term, ()))
-            known = math.log(1 + (count - held + 0.5) / (max(held, 1) + 0.5))
-            self._rarities[term] = known
-        return known
+        held = len(self._holders.get(term, ()))
+        return math.log(1 + (len(self._cards) - held + 0.5) / (max(held, 1) + 0.5))
 
     def _title_share(self, slot: int, request: Request) -> float:
         """Scores the share of a card's name that the request contains."""
@@ -325,7 +278,7 @@ class LexicalIndex:
             for thing in self._cards[slot].needs:
                 wanted[thing] = max(score, wanted.get(thing, 0.0))
         for thing, score in wanted.items():
-            finders = self._finders.get(thing, {})
+            finders = self._finders.get(thing, [])
             if len(finders) <= _MOST_FINDERS:
                 for slot in finders:
                     total[slot] = total.get(slot, 0.0) + _FINDER * score
@@ -342,14 +295,3 @@ def _shares(card: Card, worth: Worth) -> dict[str, float]:
             if value > best.get(term, 0.0):
                 best[term] = value
     return best
-
-
-def _openings(card: Card) -> set[str]:
-    return {name.partition(" ")[0] for name in (card.phrase, card.tail)}
-
-
-def _drop(table: dict[str, dict[int, float]], key: str, slot: int) -> None:
-    held = table[key]
-    held.pop(slot, None)
-    if not held:
-        del table[key]

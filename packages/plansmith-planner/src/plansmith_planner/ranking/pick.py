@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -69,16 +69,12 @@ def shortlist(
         >>> [pick.name for pick in shortlist("How many items are there?", tools, k=1)]
         ['stock']
     """
-    _check_count(k)
-    return _picks(query, tools, k, ranker, Path(cache) if cache is not None else None)
-
-
-def _picks(
-    query: str, tools: Catalogue, k: int, ranker: Ranker | None, cache: Path | None
-) -> list[Pick]:
+    if isinstance(k, bool) or not isinstance(cast("object", k), int) or k < 1:
+        msg = f"k must be a positive whole number, not {k!r}"
+        raise ValueError(msg)
     request = read_request(query)
     with _SHELF.lock:
-        index = _SHELF.index(tools, cache)
+        index = _SHELF.index(tools, Path(cache) if cache is not None else None)
         named = frozenset(_named(request, index.lexical))
         worth = index.lexical.worth(request)
         scores = index.lexical.scores(request, worth, k)
@@ -87,7 +83,7 @@ def _picks(
         total = _fused(_fractions(scores), semantic, _MEANING + _MEANING_IN_DOUBT * doubt)
         return [
             Pick(
-                name=index.slots[slot].name,
+                name=index.cards[slot].name,
                 score=round(total.get(slot, 0.0) + (slot in named), 4),
                 reason="; ".join(
                     _reasons(
@@ -98,31 +94,21 @@ def _picks(
                     )
                 )
                 or _NO_REASON,
-                kind=index.slots[slot].kind,
+                kind=index.cards[slot].kind,
             )
             for slot in _best(total, named, index, k)
         ]
-
-
-def _check_count(k: object) -> None:
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        msg = f"k must be a positive whole number, not {k!r}"
-        raise ValueError(msg)
 
 
 def _best(
     total: Mapping[int, float], named: frozenset[int], index: CatalogueIndex, k: int
 ) -> list[int]:
     """Returns the best slots; ties keep the catalogue's order."""
-    places = index.places
     ranked = sorted(
-        total.keys() | named,
-        key=lambda slot: (slot not in named, -total.get(slot, 0.0), places[slot]),
+        total.keys() | named, key=lambda slot: (slot not in named, -total.get(slot, 0.0), slot)
     )
-    if len(ranked) < k:
-        taken = set(ranked)
-        ranked.extend(islice((slot for slot in index.slots if slot not in taken), k - len(ranked)))
-    return ranked[:k]
+    others = (slot for slot in range(len(index.cards)) if slot not in total and slot not in named)
+    return [*islice(chain(ranked, others), k)]
 
 
 def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
@@ -158,9 +144,9 @@ def _semantic(
     ranker: Ranker | None, asked: Sequence[str], index: CatalogueIndex
 ) -> dict[int, float]:
     """Scores closeness to the request and its parts: 0 for the average card, 1 for the best."""
-    if ranker is None or not index.slots:
+    texts = index.texts
+    if ranker is None or not texts:
         return {}
-    texts = list(index.texts.values())
     whole, *parts = (_sound(ranker.scores(each, texts), len(texts)) for each in asked)
     if parts:
         nearest = (max(scores) for scores in zip(*parts, strict=True))
@@ -169,8 +155,7 @@ def _semantic(
     spread = max(whole) - usual
     if spread <= 0:
         return {}
-    near = zip(index.texts, whole, strict=True)
-    return {slot: (score - usual) / spread for slot, score in near if score > usual}
+    return {slot: (score - usual) / spread for slot, score in enumerate(whole) if score > usual}
 
 
 def _sound(given: Sequence[float], count: int) -> list[float]:
@@ -238,10 +223,6 @@ def _takes(tool: ToolSpec) -> Iterator[str]:
     fields = cast("Mapping[str, Any]", found if isinstance(found, Mapping) else {})
     if "path" in fields:
         yield "path"
-    if "table" in fields or any(_format(each) == "sql" for each in fields.values()):
+    schemas = [each for each in fields.values() if isinstance(each, Mapping)]
+    if "table" in fields or any(each.get("format") == "sql" for each in schemas):
         yield "table"
-
-
-def _format(schema: Any) -> str:
-    known = cast("Mapping[str, Any]", schema if isinstance(schema, Mapping) else {})
-    return str(known.get("format"))

@@ -1,26 +1,39 @@
-"""What a thread remembers: its conversation for a planner, and results that plans may use."""
+"""What a thread remembers: what was said, decided and found, and results that plans may use."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.errors import JournalDamaged
+from plansmith.plan import events as e
 from plansmith.plan.earlier import results_of
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.sentence import in_language
+from plansmith.plan.steps import ReplyStep
 from plansmith.plan.thread import RunJoined
-from plansmith_planner.threads.digest import RunDigest, conversation
-from plansmith_planner.threads.situation import MOST_RUNS
-from plansmith_planner.threads.store import ThreadBook
+from plansmith.ports import Message
+from plansmith.text import clip
+from plansmith_planner.threads.store import ThreadStore
 
 if TYPE_CHECKING:
     from plansmith.plan.earlier import EarlierResult
-    from plansmith.plan.events import Actor
-    from plansmith.plan.run import Run
     from plansmith.plan.run_options import RunOptions
-    from plansmith.plan.thread import ThreadState
-    from plansmith.ports import Message
+    from plansmith.plan.thread import ThreadMessage, ThreadState
     from plansmith.runs.journals import Journals
+
+MOST_RUNS: Final = 20
+_LONGEST_ANSWER: Final = 800
+_LONGEST_TEXT: Final = 400
+
+
+class RunDigest(NamedTuple):
+    """A run with its results and events, as far as they are needed to tell what came of it."""
+
+    run: Run
+    events: Sequence[e.Event] = ()
 
 
 class ThreadMemory:
@@ -28,7 +41,7 @@ class ThreadMemory:
 
     def __init__(self, journals: Journals) -> None:
         self._journals = journals
-        self.book = ThreadBook(journals.store, journals.clock)
+        self.store = ThreadStore(journals.store, journals.clock)
 
     async def digests(self, names: Sequence[str]) -> list[RunDigest]:
         """Returns runs with their results and events; those that are gone are left out."""
@@ -42,29 +55,110 @@ class ThreadMemory:
                 found.append(RunDigest(whole, tuple(journal.events)))
         return found
 
-    async def runs(self, names: Sequence[str]) -> list[Run]:
-        """Returns runs with their results; those that are gone are left out."""
-        return [each.run for each in await self.digests(names)]
-
     async def results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:
         """Returns the results that a plan for a message may use: those of earlier messages."""
-        state = (await self.book.read(thread)).before(message or 1)
-        return results_of(await self.runs(state.runs[-MOST_RUNS:]))
+        state = (await self.store.read(thread)).before(message or 1)
+        return results_of([each.run for each in await self.digests(state.runs[-MOST_RUNS:])])
 
     async def before(self, thread: str, message: int | None) -> Sequence[Message]:
         """Returns the conversation before a message."""
-        state = await self.book.read(thread)
+        state = await self.store.read(thread)
         asking = state.message(message or 1)
         return await self.said(state.before(message or 1), reader=asking.by if asking else None)
 
     async def join(self, run: str, options: RunOptions) -> None:
         """Adds a run that repeats or continues one of a thread to that thread."""
-        state = await self.book.read(options.thread)
+        state = await self.store.read(options.thread)
         known = state.message(options.message or 0)
         if known is not None and run not in state.runs:
-            await self.book.add(options.thread, RunJoined(run=run, message=known.number))
+            await self.store.add(options.thread, RunJoined(run=run, message=known.number))
 
-    async def said(self, state: ThreadState, *, reader: Actor | None = None) -> tuple[Message, ...]:
-        """Returns the conversation of a thread as messages for a model, for what `reader` asks."""
-        digests = await self.digests(state.runs[-MOST_RUNS:])
-        return conversation(state, {each.run.id: each for each in digests}, reader=reader)
+    async def said(
+        self, thread: ThreadState, *, reader: e.Actor | None = None
+    ) -> tuple[Message, ...]:
+        """Returns a thread as messages for a model; what came of each request stands behind it.
+
+        For a request of `reader`, the words of other programs are not those of a user.
+        """
+        runs = {each.run.id: each for each in await self.digests(thread.runs[-MOST_RUNS:])}
+        messages: list[Message] = []
+        start = 0
+        if thread.summary is not None:
+            start = thread.summary.upto
+            text = f"[what came before, in short] {thread.summary.text}"
+            messages.append(Message("assistant", text))
+        elif thread.adopted in runs:
+            first = runs[thread.adopted]
+            messages += [Message("user", first.run.request), Message("assistant", _outcome(first))]
+        for said in thread.messages:
+            if said.number > start:
+                messages += _told(said, runs, reader or said.by)
+        return tuple(messages)
+
+
+def _told(said: ThreadMessage, runs: Mapping[str, RunDigest], reader: e.Actor) -> Iterator[Message]:
+    if said.undone and said.instead not in runs:
+        return
+    if said.by.kind == "person" or said.by.label == reader.label:
+        yield Message("user", said.text)
+    else:
+        yield Message("assistant", f"(said by the {said.by.label}) {said.text}")
+    if said.undone:
+        yield Message("assistant", f"(taken back by the person) {_outcome(runs[said.instead])}")
+    elif said.reply is not None:
+        yield Message("assistant", clip(str(said.reply.text), _LONGEST_ANSWER))
+    elif said.kind == "request":
+        run = runs.get(said.instead) or runs.get(said.run)
+        yield from [Message("assistant", _outcome(run))] if run is not None else []
+    elif said.kind == "answer":
+        yield Message("assistant", "(taken as the answer to a question of the request before)")
+    elif said.kind == "change":
+        yield Message("assistant", "(the plan was changed as asked)")
+
+
+def _outcome(digest: RunDigest) -> str:
+    """Says what came of a run: its plan, what was decided, how it stands, what it answered."""
+    run = digest.run
+    lines = [f"Status: {run.status.value}."]
+    if run.plan is not None and run.plan.goal and run.plan.goal != run.request:
+        lines.append(f"Goal: {clip(run.plan.goal, _LONGEST_TEXT)}.")
+    if run.plan is not None and run.plan.steps:
+        lines.append(f"Plan: {', '.join(step.id for step in run.plan.steps[:12])}.")
+    lines += _decided(digest.events)
+    for asked in run.questions.values():
+        lines.append(f"Open question: {clip(in_language(asked.text, 'en'), _LONGEST_TEXT)}")
+    answer = answer_text(run)
+    if answer:
+        lines.append(f"Answer: {clip(answer, _LONGEST_ANSWER)}")
+    return "\n".join(lines)
+
+
+def _decided(events: Sequence[e.Event]) -> Iterator[str]:
+    """Yields what persons decided about a run, oldest first."""
+    asked: dict[str, str] = {}
+    for event in events:
+        match event.body:
+            case e.QuestionAsked(question=name, text=text):
+                asked[name] = in_language(text, "en")
+            case e.QuestionAnswered(question=name, answer=answer) if name in asked:
+                shown = answer if isinstance(answer, str) else json.dumps(answer)
+                yield f"Asked {asked[name]!r}: {clip(shown, _LONGEST_TEXT)}."
+            case e.ChangesAsked(text=text):
+                yield f"A change of the plan was asked for: {clip(text, _LONGEST_TEXT)}."
+            case e.PlanApproved():
+                yield "The plan was approved."
+            case e.PlanRejected():
+                yield "The plan was rejected."
+            case _:
+                continue
+
+
+def answer_text(run: Run) -> str:
+    """Returns what a run told the person: the texts of its replies, or its answer at once."""
+    if run.status is RunStatus.ANSWERED:
+        return run.report.strip()
+    replies = (
+        [step.id for step in run.plan.steps if isinstance(step, ReplyStep)] if run.plan else []
+    )
+    texts = [run.steps[name].result for name in replies if name in run.steps]
+    return "\n".join(each.strip() for each in texts if isinstance(each, str))

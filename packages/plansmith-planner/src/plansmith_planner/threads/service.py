@@ -1,18 +1,31 @@
-"""Opens, lists and deletes threads."""
+"""Opens, lists and deletes threads, and has what all of them share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
+from plansmith.engine.progress import spending
 from plansmith.errors import NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import ThreadState, short_title
+from plansmith.plan.thread import (
+    AnyThreadBody,
+    MessageAdded,
+    ThreadOpened,
+    ThreadState,
+    ThreadSummarised,
+    short_title,
+)
 from plansmith.runs.deletion import delete_run
-from plansmith_planner.threads.backend import ThreadBackend
+from plansmith_planner.context.history import Summariser, summarise
+from plansmith_planner.context.token_budget import rough_count
+from plansmith_planner.model_planner import ModelPlanner
+from plansmith_planner.threads.memory import ThreadMemory
 from plansmith_planner.threads.thread import Thread
 
 if TYPE_CHECKING:
@@ -20,6 +33,7 @@ if TYPE_CHECKING:
     from plansmith_planner.threads.store import ThreadHeadline
 
 _ID_LENGTH: Final = 200
+_KEPT_WHOLE: Final = 6  # messages; older ones are summarised when there is no room for them
 
 
 class Threads:
@@ -36,8 +50,9 @@ class Threads:
 
     def __init__(self, *, runs: RunService) -> None:
         self.runs = runs
-        self._backend = ThreadBackend(runs)
-        self._book = self._backend.book
+        self.memory = ThreadMemory(runs.journals)
+        self.store = self.memory.store
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def open(self, thread: str = "") -> Thread:
         """Returns a thread, or begins one; nothing is stored before the first message.
@@ -55,7 +70,7 @@ class Threads:
             raise Refused(Sentence("this cannot be the id of a thread"), hint=hint)
         state = await self.read(name)
         self.runs.journals.require_here(Sentence("the thread {name}", name=name), state.folder)
-        return Thread(self._backend, state)
+        return Thread(self, state)
 
     async def read(self, thread: str) -> ThreadState:
         """Returns a thread, or that of a run, of whatever folder; an unknown one is empty.
@@ -63,12 +78,12 @@ class Threads:
         Args:
             thread: The id of the thread, or of a run.
         """
-        state = await self._book.read(thread)
+        state = await self.store.read(thread)
         return state if state.last else await self._of_run(thread) or state
 
     async def shorten(self, thread: str, *, upto: int) -> None:
         """Has what no longer fits summarised, before a message is planned."""
-        await self._backend.summarised(await self._book.read(thread), upto=upto)
+        await self.summarised(await self.store.read(thread), upto=upto)
 
     async def list(
         self, *, owner: str | None = None, before: str = "", limit: int = 50
@@ -80,7 +95,7 @@ class Threads:
             before: Only threads after this one in the list: the last one of the page before.
             limit: How many at most.
         """
-        return await self._book.store.threads(owner=owner, before=before, limit=limit)
+        return await self.store.threads(owner=owner, before=before, limit=limit)
 
     async def wait(self, thread: str, *, after: int) -> None:
         """Returns when a thread has an entry after the number, whoever wrote it.
@@ -89,7 +104,7 @@ class Threads:
             thread: The id of the thread.
             after: The number of the last entry that is known.
         """
-        await self._book.store.wait_thread(thread, after=after)
+        await self.store.wait_thread(thread, after=after)
 
     async def last(self) -> Thread:
         """Returns the thread of this folder in which something was said last.
@@ -115,21 +130,20 @@ class Threads:
             NotFound: There is no such thread.
             Refused: One of its runs is not over, or the store cannot delete.
         """
-        state = await self._book.read(thread)
+        state = await self.store.read(thread)
         if not state.last:
             raise NotFound(
                 Sentence("there is no thread {name}", name=thread),
                 hint=Sentence("`smith.threads.list()` lists them"),
             )
-        self._backend.require_owner(state, e.actor(by))
-        open_ = [
-            run.id for run in await self._backend.memory.runs(state.runs) if not run.status.over
-        ]
+        self.require_owner(state, e.actor(by))
+        runs = [each.run for each in await self.memory.digests(state.runs)]
+        open_ = [run.id for run in runs if not run.status.over]
         if open_:
             hint = Sentence("cancel it first: plansmith runs cancel {run}", run=open_[0])
             raise Refused(Sentence("run {run} of this thread is not over", run=open_[0]), hint=hint)
         deleted = sum([await delete_run(self.runs.journals, run, by=by) for run in state.runs])
-        await self._book.store.remove_thread(thread)
+        await self.store.remove_thread(thread)
         return deleted
 
     async def delete_before(self, moment: datetime, *, by: e.Who = "") -> int:
@@ -139,11 +153,7 @@ class Threads:
             moment: The time to compare with.
             by: Who acts.
         """
-        found: list[str] = []
-        page = ""
-        while heads := await self.list(before=page, limit=200):
-            found += [each.thread for each in heads if each.updated < moment]
-            page = heads[-1].thread
+        found = [each.thread async for each in self.store.all_threads() if each.updated < moment]
         deleted = 0
         for name in found:
             with suppress(Refused):  # a run of it is still open
@@ -153,14 +163,96 @@ class Threads:
 
     async def _of_run(self, name: str) -> ThreadState | None:
         """Returns the thread of a run: the one it belongs to, or a new one with only this run."""
-        belongs = await self._book.store.thread_of(name)
+        belongs = await self.store.thread_of(name)
         if belongs:
-            return await self._book.read(belongs)
+            return await self.store.read(belongs)
         events = await self.runs.store.events(name)
         if not events:
             return None
         run = (await self.runs.journals.load(name)).run
         if run.options.thread:
-            return await self._book.read(run.options.thread)
+            return await self.store.read(run.options.thread)
         owner, title = events[0].by.label, short_title(run.request)
         return ThreadState(name, owner, title, run.folder, runs=(name,), adopted=name)
+
+    @property
+    def planner(self) -> ModelPlanner | None:
+        """The planner, if it has models that can read messages."""
+        planner = self.runs.planning.planner
+        return planner if isinstance(planner, ModelPlanner) else None
+
+    def lock(self, thread: str) -> asyncio.Lock:
+        """Returns what lets one message of a thread be read at a time in this process."""
+        lock = self._locks.get(thread)
+        if lock is None:
+            lock = self._locks[thread] = asyncio.Lock()
+        return lock
+
+    def require_owner(self, state: ThreadState, who: e.Actor) -> None:
+        """Refuses a program that did not open the thread; persons share theirs."""
+        begun = state.last or state.runs
+        if begun and who.kind != "person" and state.owner != who.label:
+            hint = Sentence("begin a conversation of your own")
+            message = Sentence("the thread {thread} belongs to somebody else", thread=state.id)
+            raise Refused(message, hint=hint)
+
+    async def present(self, state: ThreadState) -> ThreadState:
+        """Returns a thread as it is now; one of which nothing is stored yet, as it was."""
+        found = await self.store.read(state.id)
+        # A thread of one run is stored with its first message.
+        return found if found.last or state.last else state
+
+    async def add_message(
+        self,
+        state: ThreadState,
+        said: MessageAdded,
+        who: e.Actor,
+        more: Callable[[int], Sequence[AnyThreadBody]] = lambda _: (),
+    ) -> tuple[ThreadState, int]:
+        """Stores a message, and `more` given its number; one whose key is known stays as it is."""
+        while True:  # nothing is stored after a state that is not the last
+            self.require_owner(state, who)
+            known = [each for each in state.messages if said.key and each.key == said.key]
+            if known and known[0].text != said.text:
+                hint = Sentence("use a key of its own for every message")
+                raise Refused(Sentence("another message of this thread has this key"), hint=hint)
+            if known:
+                return state, known[0].number
+            opening = [] if state.last else [self._opened(state, who)]
+            number = state.last + len(opening) + 1
+            after = await self.store.append(state, *opening, said, *more(number), by=who)
+            if after is not None:
+                return after, number
+            state = await self.present(state)
+
+    def _opened(self, state: ThreadState, who: e.Actor) -> ThreadOpened:
+        adopts = state.runs[0] if state.runs else ""
+        return ThreadOpened(
+            owner=state.owner or who.label,
+            title=short_title(state.title) if adopts else "",
+            folder=self.runs.journals.recorded_folder,
+            adopts=adopts,
+        )
+
+    async def summarised(self, state: ThreadState, *, upto: int) -> ThreadState:
+        """Has a model shorten what no longer fits, once; returns the thread with the summary."""
+        before, planner = state.before(upto), self.planner
+        done = before.summary.upto if before.summary else 0
+        older = [each.number for each in before.messages if each.number > done][:-_KEPT_WHOLE]
+        model = planner.judging_model if planner else None
+        if planner is None or model is None or not older or (done and len(older) < _KEPT_WHOLE):
+            return state
+        whole = "\n".join(each.text for each in await self.memory.said(before))
+        if rough_count(whole) <= planner.settings.context_tokens // 3:
+            return state
+        made = await summarise(
+            await self.memory.said(before.before(older[-1] + 1)),
+            words=planner.settings.context_tokens // 12,
+            summariser=Summariser(model, self.runs.clock, prompts=planner.settings.prompts),
+        )
+        if made is None:
+            return state
+        spent = spending(made.usage)
+        text = made.text.strip()
+        body = ThreadSummarised(upto=older[-1], text=text, model=model.name, **spent)
+        return await self.store.add(state.id, body)

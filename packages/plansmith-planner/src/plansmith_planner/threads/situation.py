@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.answers import guarded, permits
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run, RunStatus
+from plansmith_planner.threads.memory import MOST_RUNS
 
 if TYPE_CHECKING:
     from plansmith.engine.journal import Journal
-    from plansmith.plan.events import Actor, Event
+    from plansmith.plan.events import Actor
     from plansmith.plan.thread import ThreadState
     from plansmith.runs.service import RunService
 
-MOST_RUNS: Final = 20
 # What the system itself asks before an effect or beyond a limit: no message answers that.
 ASKED_BY_PLANS: Final = frozenset({"step", "call", "request"})
 
@@ -25,7 +25,7 @@ class Waiting(NamedTuple):
     """An open question of a run; `guards`: something is changed once it is answered.
 
     `permits`: it only asks whether to go on with that. `number` is that of the event that asked:
-    a question that is asked again under its name is another one.
+    a question that is asked again under its name is another one, with another `key`.
     """
 
     run: Run
@@ -35,9 +35,14 @@ class Waiting(NamedTuple):
     number: int = 0
 
     @property
+    def name(self) -> str:
+        """The name of the question in its run."""
+        return self.question.question
+
+    @property
     def key(self) -> str:
         """Names the question apart from an earlier or later one of the same name."""
-        return _key(self.run.id, self.number)
+        return f"{self.run.id}/{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,56 +90,53 @@ class Situation:
 
 async def situation_of(thread: ThreadState, runs: RunService, *, by: Actor) -> Situation:
     """Reads the runs of a thread for whoever speaks; those that cannot be read are left out."""
-    found: list[Journal] = []
+    found: list[Run] = []
+    questions: list[Waiting] = []
+    decisions: list[Waiting] = []
     for name in reversed(thread.runs[-MOST_RUNS:]):
         journal = await runs.journals.readable(name)
-        if journal is not None and not journal.run.damage:
-            found.append(journal)
-    waiting = [each for journal in found for each in [w async for w in _waiting(journal, runs)]]
-    return Situation(
-        [journal.run for journal in found],
-        [each for each in waiting if _takes_message(each, by)],
-        [each for each in waiting if not _takes_message(each, by)],
-    )
+        if journal is None or journal.run.damage:
+            continue
+        found.append(journal.run)
+        for each in await _waiting(journal, runs):
+            by_plan = each.question.kind in ASKED_BY_PLANS
+            # A program answers nothing after which something is changed.
+            takes_message = by_plan and (by.kind == "person" or not each.guards)
+            (questions if takes_message else decisions).append(each)
+    return Situation(found, questions, decisions)
 
 
-def _takes_message(waiting: Waiting, by: Actor) -> bool:
-    """Tells whether a message may answer; a program's never where something is changed."""
-    if waiting.question.kind not in ASKED_BY_PLANS:
-        return False
-    return by.kind == "person" or not waiting.guards
-
-
-def question_key(journal: Journal, question: str) -> str:
-    """Returns the key of a question of a run that is open."""
-    return _key(journal.id, _asked_at(journal.events).get(question, 0))
-
-
-def is_open(journal: Journal, question: str, asked: Collection[str]) -> bool:
-    """Tells whether a question with one of these keys is open: not one that is asked anew."""
-    return question in journal.run.questions and question_key(journal, question) in asked
-
-
-def _key(run: str, number: int) -> str:
-    return f"{run}/{number}"
-
-
-def _asked_at(events: Sequence[Event]) -> dict[str, int]:
-    """Returns the number of the event that asked each question last."""
-    return {
-        event.body.question: event.number
-        for event in events
-        if isinstance(event.body, QuestionAsked)
-    }
-
-
-async def _waiting(journal: Journal, runs: RunService) -> AsyncIterator[Waiting]:
+async def _waiting(journal: Journal, runs: RunService) -> list[Waiting]:
     run = journal.run
     if run.status.over or not run.questions:
-        return
+        return []
     known = await runs.intake.known(run.plan, run.templates)
-    numbers = _asked_at(journal.events)
-    for asked in reversed([*run.questions.values()]):
-        acting = guarded(run.plan, asked.step, known) if run.plan and asked.step else ()
-        number = numbers.get(asked.question, 0)
-        yield Waiting(run, asked, bool(acting), permits(run, asked, known), number)
+    return [
+        Waiting(
+            run,
+            asked,
+            bool(run.plan and asked.step and guarded(run.plan, asked.step, known)),
+            permits(run, asked, known),
+            _asked_at(journal, asked.question),
+        )
+        for asked in reversed([*run.questions.values()])
+    ]
+
+
+def open_question(journal: Journal, question: str) -> str:
+    """Returns the key of a question of a run; empty if it is not open."""
+    if question not in journal.run.questions:
+        return ""
+    return f"{journal.id}/{_asked_at(journal, question)}"
+
+
+def _asked_at(journal: Journal, question: str) -> int:
+    """Returns the number of the event that asked a question last."""
+    return next(
+        (
+            each.number
+            for each in reversed(journal.events)
+            if isinstance(each.body, QuestionAsked) and each.body.question == question
+        ),
+        0,
+    )

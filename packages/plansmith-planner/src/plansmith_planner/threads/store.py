@@ -7,11 +7,12 @@ All are records. An entry is one of kind `thread_entry`, labelled with its threa
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from plansmith.clock import SystemClock
 from plansmith.engine.journal import SYSTEM
 from plansmith.errors import JournalDamaged, Misconfigured, StaleWriter
 from plansmith.plan.event_body import moment
@@ -41,6 +42,9 @@ _THREAD: Final = "thread"
 _ENTRY: Final = "thread_entry"
 _RUN: Final = "thread_run"
 _PAGE: Final = 200
+_SHOWN: Final = 20
+# Whoever speaks, these are not their words.
+_OURS: Final = (MessageRead, ReplyGiven, ThreadSummarised)
 
 
 class ThreadHeadline(NamedTuple):
@@ -58,11 +62,40 @@ class ThreadHeadline(NamedTuple):
 class ThreadStore:
     """The threads of a store; if two write the same number, one wins."""
 
-    def __init__(self, store: PlanStore) -> None:
+    def __init__(self, store: PlanStore, clock: Clock | None = None) -> None:
         if not isinstance(store, Records):
             hint = Sentence("use SQLite or PostgreSQL")
             raise Misconfigured(Sentence("this store keeps no threads"), hint=hint)
         self._records: Records = store
+        self._clock = clock or SystemClock()
+
+    async def read(self, thread: str) -> ThreadState:
+        """Returns the present state of a thread; an unknown one is empty."""
+        return fold_thread(thread, await self.thread_entries(thread))
+
+    async def append(
+        self, state: ThreadState, *bodies: AnyThreadBody, by: Actor = SYSTEM
+    ) -> ThreadState | None:
+        """Appends entries after the last one of this state; None if somebody else came first."""
+        at = self._clock.now()
+        entries = [
+            ThreadEntry(
+                thread=state.id,
+                number=number,
+                at=at,
+                by=SYSTEM if isinstance(body, _OURS) else by,
+                body=body,
+            )
+            for number, body in enumerate(bodies, start=state.last + 1)
+        ]
+        return await self.read(state.id) if await self.append_entries(entries) else None
+
+    async def add(self, thread: str, *bodies: AnyThreadBody, by: Actor = SYSTEM) -> ThreadState:
+        """Appends entries wherever the thread ends."""
+        while True:
+            after = await self.append(await self.read(thread), *bodies, by=by)
+            if after is not None:
+                return after
 
     async def append_entries(self, entries: Sequence[ThreadEntry]) -> bool:
         """Stores entries that follow the last one of their thread, all or none.
@@ -71,19 +104,30 @@ class ThreadStore:
         """
         if not entries:
             return True
-        _need_following(entries)
+        for before, entry in pairwise(entries):
+            if (entry.thread, entry.number) != (before.thread, before.number + 1):
+                message = Sentence(
+                    "entry {number} of thread {thread} does not follow the one before it",
+                    number=entry.number,
+                    thread=entry.thread,
+                )
+                hint = Sentence("read the thread again and decide again")
+                raise StaleWriter(message, hint=hint)
         thread = entries[0].thread
         found = await self._records.record(_THREAD, thread)
         head = await self._headline(found) if found else None
         if entries[0].number != (head.last if head else 0) + 1:
             return False
-        named = [run for run in map(runs_named, entries) if run]
-        runs: list[str] = list(dict.fromkeys(named))
+        runs = dict.fromkeys(run for run in map(runs_named, entries) if run)
         return await self._records.put_records(
             [
                 *(_entry_record(each) for each in entries),
                 # The first thread that names a run keeps it.
-                *[_run_record(run, thread) for run in runs if not await self.thread_of(run)],
+                *[
+                    Record(_RUN, run, 1, "{}", label=thread, run=run)
+                    for run in runs
+                    if not await self.thread_of(run)
+                ],
                 _head_record(grown(head, entries), (found.version if found else 0) + 1),
             ]
         )
@@ -95,10 +139,19 @@ class ThreadStore:
         if head is None:
             return []
         # The head first: an entry that comes meanwhile is one more, never one that is missing.
-        place = (_place(after), _name(thread, after)) if after else None
+        place = (f"{after:09}", f"{thread} {after}") if after else None
         found = await self._records.records(_ENTRY, label=thread, after=place)
-        last = 0 if head.altered else _last(head)
-        return _read_entries(thread, found, after=after, last=last)
+        entries: list[ThreadEntry] = []
+        for number, record in enumerate(found, start=after + 1):
+            if record.place != f"{number:09}":
+                raise _damaged("journal.entry_missing", thread=thread, number=number)
+            entry = None if record.altered else read_entry(record.body)
+            if entry is None or (entry.thread, entry.number) != (thread, number):
+                raise _damaged("journal.entry_altered", thread=thread, number=number)
+            entries.append(entry)
+        if not head.altered and after + len(entries) < _read_headline(head).last:
+            raise _damaged("journal.thread_end", thread=thread)
+        return entries
 
     async def threads(
         self, *, owner: str | None = None, before: str = "", limit: int
@@ -117,6 +170,14 @@ class ThreadStore:
             limit=limit,
         )
         return [await self._headline(each) for each in found]
+
+    async def all_threads(self) -> AsyncIterator[ThreadHeadline]:
+        """Yields all threads, newest activity first."""
+        before = ""
+        while page := await self.threads(before=before, limit=_PAGE):
+            for each in page:
+                yield each
+            before = page[-1].thread
 
     async def thread_of(self, run: str) -> str:
         """Returns the thread that a run belongs to; empty if it belongs to none."""
@@ -142,7 +203,7 @@ class ThreadStore:
         """
         found = await self._records.record(_THREAD, thread)
         right = grown(None, entries)
-        if found is None or (not found.altered and _last(found) != right.last):
+        if found is None or (not found.altered and _read_headline(found).last != right.last):
             return False  # it went on meanwhile
         record = _head_record(right, found.version)
         if found == record:
@@ -169,10 +230,7 @@ async def needed_by_threads(store: PlanStore, runs: Collection[str], before: dat
         return set()
     threads = ThreadStore(store)
     alive = {await threads.thread_of(run) for run in await store.open_runs()}
-    page = ""
-    while heads := await threads.threads(before=page, limit=_PAGE):
-        alive |= {head.thread for head in heads if head.updated >= before}
-        page = heads[-1].thread
+    alive |= {head.thread async for head in threads.all_threads() if head.updated >= before}
     alive.discard("")
     return {run for run in runs if await threads.thread_of(run) in alive} if alive else set()
 
@@ -180,50 +238,21 @@ async def needed_by_threads(store: PlanStore, runs: Collection[str], before: dat
 def grown(before: ThreadHeadline | None, entries: Sequence[ThreadEntry]) -> ThreadHeadline:
     """Returns the headline of a thread after more entries; None stands for no entry at all."""
     last = entries[-1]
-    said = [each.body.text for each in entries if isinstance(each.body, MessageAdded)]
-    opened = next((each.body for each in entries if isinstance(each.body, ThreadOpened)), None)
     head = before or ThreadHeadline(last.thread, "", "", "", 0, 0, last.at)
-    if opened is not None:
-        title = opened.title or head.title
-        head = head._replace(owner=opened.owner, title=title, folder=opened.folder)
-    if said and not head.title and not head.messages:
-        head = head._replace(title=short_title(said[0]))
-    return head._replace(
-        messages=head.messages + len(said), last=last.number, updated=last.at.astimezone(UTC)
-    )
-
-
-def _need_following(entries: Sequence[ThreadEntry]) -> None:
-    """Refuses entries of which one does not follow the one before it."""
-    for before, entry in pairwise(entries):
-        if (entry.thread, entry.number) != (before.thread, before.number + 1):
-            raise StaleWriter(
-                Sentence(
-                    "entry {number} of thread {thread} does not follow the one before it",
-                    number=entry.number,
-                    thread=entry.thread,
-                ),
-                hint=Sentence("read the thread again and decide again"),
-            )
-
-
-def _place(number: int) -> str:
-    return f"{number:09}"
-
-
-def _name(thread: str, number: int) -> str:
-    return f"{thread} {number}"
+    for body in (each.body for each in entries):
+        if isinstance(body, ThreadOpened):
+            title = body.title or head.title
+            head = head._replace(owner=body.owner, title=title, folder=body.folder)
+        elif isinstance(body, MessageAdded):
+            title = head.title or ("" if head.messages else short_title(body.text))
+            head = head._replace(title=title, messages=head.messages + 1)
+    return head._replace(last=last.number, updated=last.at.astimezone(UTC))
 
 
 def _entry_record(entry: ThreadEntry) -> Record:
-    name = _name(entry.thread, entry.number)
-    return Record(
-        _ENTRY, name, 1, entry_text(entry), label=entry.thread, place=_place(entry.number)
-    )
-
-
-def _run_record(run: str, thread: str) -> Record:
-    return Record(_RUN, run, 1, "{}", label=thread, run=run)
+    name = f"{entry.thread} {entry.number}"
+    place = f"{entry.number:09}"
+    return Record(_ENTRY, name, 1, entry_text(entry), label=entry.thread, place=place)
 
 
 def _head_record(head: ThreadHeadline, version: int) -> Record:
@@ -235,19 +264,7 @@ def _head_record(head: ThreadHeadline, version: int) -> Record:
 
 def _read_headline(record: Record) -> ThreadHeadline:
     told = json.loads(record.body)
-    return ThreadHeadline(
-        record.name,
-        record.label,
-        told["title"],
-        told["folder"],
-        told["messages"],
-        told["last"],
-        _moment(record.place),
-    )
-
-
-def _last(record: Record) -> int:
-    return int(json.loads(record.body)["last"])
+    return ThreadHeadline(record.name, record.label, updated=_moment(record.place), **told)
 
 
 def _moment(text: str) -> datetime:
@@ -258,116 +275,35 @@ def _moment(text: str) -> datetime:
         return datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _read_entries(
-    thread: str, records: Sequence[Record], *, after: int, last: int
-) -> list[ThreadEntry]:
-    """Reads the entries after a number, each checked; none may be missing."""
-    entries: list[ThreadEntry] = []
-    for number, record in enumerate(records, start=after + 1):
-        if record.place != _place(number):
-            raise _damaged("journal.entry_missing", thread=thread, number=number)
-        entry = None if record.altered else read_entry(record.body)
-        if entry is None or (entry.thread, entry.number) != (thread, number):
-            raise _damaged("journal.entry_altered", thread=thread, number=number)
-        entries.append(entry)
-    if after + len(entries) < last:
-        raise _damaged("journal.thread_end", thread=thread)
-    return entries
-
-
 def _damaged(code: str, **fields: Any) -> JournalDamaged:
-    return JournalDamaged(
-        Sentence(code, **fields),
-        hint=Sentence(
-            "`plansmith store doctor` says what is damaged, and what can be done about it"
-        ),
-    )
-
-
-# Whoever speaks, these are not their words.
-_OURS: Final = (MessageRead, ReplyGiven, ThreadSummarised)
-
-
-class ThreadBook:
-    """The entries of threads; two who write at once both get theirs in, one after the other."""
-
-    def __init__(self, store: PlanStore, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
-
-    @property
-    def store(self) -> ThreadStore:
-        """The threads of the store, which must be able to keep them."""
-        return ThreadStore(self._store)
-
-    async def read(self, thread: str) -> ThreadState:
-        """Returns the present state of a thread; an unknown one is empty."""
-        return fold_thread(thread, await self.store.thread_entries(thread))
-
-    async def append(
-        self, state: ThreadState, *bodies: AnyThreadBody, by: Actor = SYSTEM
-    ) -> ThreadState | None:
-        """Appends entries after the last one of this state; None if somebody else came first."""
-        at = self._clock.now()
-        entries = [
-            ThreadEntry(
-                thread=state.id,
-                number=number,
-                at=at,
-                by=SYSTEM if isinstance(body, _OURS) else by,
-                body=body,
-            )
-            for number, body in enumerate(bodies, start=state.last + 1)
-        ]
-        if not await self.store.append_entries(entries):
-            return None
-        return await self.read(state.id)
-
-    async def add(
-        self, thread: str, *bodies: AnyThreadBody, by: Actor = SYSTEM
-    ) -> tuple[ThreadState, int]:
-        """Appends entries wherever the thread ends; returns the state and the first number."""
-        while True:
-            before = await self.read(thread)
-            after = await self.append(before, *bodies, by=by)
-            if after is not None:
-                return after, before.last + 1
-
-
-_AT_ONCE: Final = 500
-_SHOWN: Final = 20
+    hint = Sentence("`plansmith store doctor` says what is damaged, and what can be done about it")
+    return JournalDamaged(Sentence(code, **fields), hint=hint)
 
 
 async def check_threads(store: PlanStore) -> list[Finding]:
     """Reads all threads, and stores the right headlines instead of wrong ones."""
     if not isinstance(store, Records):
         return []
-    threads, count, before = ThreadStore(store), 0, ""
-    findings: list[Finding] = []
-    while page := await threads.threads(before=before, limit=_AT_ONCE):
-        for each in page:
-            findings += await _check(threads, each)
-        count, before = count + len(page), page[-1].thread
-    damaged = [found for found in findings if found.level == "error"]
+    threads = ThreadStore(store)
+    listed = [each.thread async for each in threads.all_threads()]
+    findings = [found for each in listed if (found := await _check(threads, each)) is not None]
+    damaged = sum(found.level == "error" for found in findings)
     level: Literal["ok", "warning"] = "warning" if findings else "ok"
-    summary = Sentence("{count} threads read, {damaged} damaged", count=count, damaged=len(damaged))
-    return [*findings[:_SHOWN], Finding(level, "threads", summary)] if count else []
+    summary = Sentence(
+        "{count} threads read, {damaged} damaged", count=len(listed), damaged=damaged
+    )
+    return [*findings[:_SHOWN], Finding(level, "threads", summary)] if listed else []
 
 
-async def _check(threads: ThreadStore, listed: ThreadHeadline) -> list[Finding]:
-    subject = f"thread {listed.thread}"
+async def _check(threads: ThreadStore, thread: str) -> Finding | None:
+    subject = f"thread {thread}"
     try:
-        entries = await threads.thread_entries(listed.thread)
-        fold_thread(listed.thread, entries)
+        entries = await threads.thread_entries(thread)
+        fold_thread(thread, entries)
     except JournalDamaged as damage:
         hint = Sentence("restore the store from a backup; its runs are not affected")
-        return [Finding("error", subject, damage.message, hint)]
-    if not entries or not await threads.put_right(listed.thread, entries):
-        return []
-    return [
-        Finding(
-            "warning",
-            subject,
-            Sentence("its line in lists did not agree with its entries, and was made again"),
-        )
-    ]
+        return Finding("error", subject, damage.message, hint)
+    if not entries or not await threads.put_right(thread, entries):
+        return None
+    text = Sentence("its line in lists did not agree with its entries, and was made again")
+    return Finding("warning", subject, text)

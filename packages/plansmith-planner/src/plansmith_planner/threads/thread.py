@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.engine.answers import ONLY_PERSONS
@@ -15,6 +14,7 @@ from plansmith.plan import events as e
 from plansmith.plan.run import RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import (
+    AnyThreadBody,
     MessageRead,
     MessageUndone,
     Reading,
@@ -26,10 +26,9 @@ from plansmith.plan.thread import (
 )
 from plansmith.ports import Usage
 from plansmith_planner.language.locales import locale_of
-from plansmith_planner.threads.judging import judge
-from plansmith_planner.threads.reading import guess, in_turn, read_by_rules
-from plansmith_planner.threads.situation import Situation, is_open, question_key, situation_of
-from plansmith_planner.threads.turn import PLANS, Turn, message_added, not_by_message, read_as
+from plansmith_planner.threads.reading import guess, in_turn, judge, read_by_rules
+from plansmith_planner.threads.situation import Situation, open_question, situation_of
+from plansmith_planner.threads.turn import PLANS, Turn, message_added, not_by_message
 from plansmith_planner.threads.undoing import change_asked, undo
 from plansmith_planner.threads.why import why
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import Origin
     from plansmith.ports import Message
-    from plansmith_planner.threads.backend import ThreadBackend
+    from plansmith_planner.threads.service import Threads
 
 _OTHERS_S: Final = 20.0  # how long another process may take to read a message before ours
 
@@ -51,9 +50,9 @@ class Thread:
     What it shows is as of the last `say`, `undo` or `refresh` here.
     """
 
-    def __init__(self, backend: ThreadBackend, state: ThreadState) -> None:
-        self._backend = backend
-        self._runs = backend.runs
+    def __init__(self, threads: Threads, state: ThreadState) -> None:
+        self._threads = threads
+        self._runs = threads.runs
         self.state = state
 
     @property
@@ -73,12 +72,12 @@ class Thread:
 
     async def refresh(self) -> Thread:
         """Reads what others have said meanwhile; returns the thread."""
-        self.state = await self._backend.present(self.state)
+        self.state = await self._threads.present(self.state)
         return self
 
     async def said(self) -> Sequence[Message]:
         """Returns the conversation as a planner reads it."""
-        return await self._backend.memory.said(self.state)
+        return await self._threads.memory.said(self.state)
 
     async def say(
         self,
@@ -102,10 +101,10 @@ class Thread:
         """
         who, body = e.actor(by), message_added(text, options, key=key, origin=origin)
         # Before its turn comes: it may wait for others, and their runs may ask meanwhile.
-        state = await self._backend.present(self.state)
+        state = await self._threads.present(self.state)
         body = body.replace(asked=(await situation_of(state, self._runs, by=who)).asked)
-        async with self._backend.lock(self.id):
-            self.state, number = await self._backend.store(state, body, who)
+        async with self._threads.lock(self.id):
+            self.state, number = await self._threads.add_message(state, body, who)
             said = self._message(number)
             if said.undone:  # the same key again
                 return await self._undone(said)
@@ -142,11 +141,17 @@ class Thread:
         body = message_added(text, options, origin=origin)
         if reading.kind == "request" and not (reading.run or reply):
             reading = reading._replace(run=self._runs.journals.new_id())
-        async with self._backend.lock(self.id):
+        async with self._threads.lock(self.id):
             if reading.kind == "answer":
                 body = body.replace(asked=(await self._require_open(reading),))
-            more = partial(read_as, reading, reply)
-            self.state, number = await self._backend.store(self.state, body, e.actor(by), more)
+
+            def more(number: int) -> list[AnyThreadBody]:
+                read = MessageRead(message=number, **reading._asdict())
+                return [read, ReplyGiven(message=number, text=reply)] if reply else [read]
+
+            self.state, number = await self._threads.add_message(
+                self.state, body, e.actor(by), more
+            )
             said = self._message(number)
             if reply:
                 return self._turn(number, None)
@@ -156,16 +161,10 @@ class Thread:
 
     async def reply(self, number: int, text: str) -> None:
         """Keeps what a program has said to a message, such as why there is no plan for it."""
-        said = self.state.message(number)
-        if said is None:
-            raise Refused(
-                Sentence(
-                    "the thread {thread} has no message {number}", thread=self.id, number=number
-                )
-            )
+        said = self._message(number)
         if said.reply is None or said.reply.text != text:
             body = ReplyGiven(message=number, text=text, run=said.run)
-            self.state, _ = await self._backend.book.add(self.id, body)
+            self.state = await self._threads.store.add(self.id, body)
 
     async def plan(self, turn: Turn, *, triaged: bool = False) -> Turn:
         """Makes or changes the plan that a message asked for, without triage if it is `triaged`."""
@@ -173,7 +172,7 @@ class Thread:
             return turn
         said = self._message(turn.number)
         if turn.kind != "change":
-            self.state = await self._backend.summarised(self.state, upto=turn.number)
+            self.state = await self._threads.summarised(self.state, upto=turn.number)
             return self._turn(turn.number, await self._planned(turn.run, triaged=triaged))
         events = await self._runs.store.events(turn.run.id)
         if turn.run.status.over or change_asked(said, events) is not None:
@@ -209,29 +208,26 @@ class Thread:
             Refused: Something was changed because of it, or it was undone before.
         """
         who = e.actor(by)
-        async with self._backend.lock(self.id):
+        async with self._threads.lock(self.id):
             await self.refresh()
-            self._backend.require_owner(self.state, who)
+            self._threads.require_owner(self.state, who)
             said = self.state.message(number)
             if said is None:
-                raise Refused(
-                    Sentence(
-                        "the thread {thread} has no message {number} to undo",
-                        thread=self.id,
-                        number=number,
-                    )
+                none = Sentence(
+                    "the thread {thread} has no message {number} to undo",
+                    thread=self.id,
+                    number=number,
                 )
+                raise Refused(none)
             if said.undone:
                 raise Refused(Sentence("message {number} was undone before", number=number))
             if who.kind != "person" and said.by.label != who.label:
-                raise Refused(
-                    Sentence("message {number} is somebody else's", number=number),
-                    hint=ONLY_PERSONS,
-                )
+                theirs = Sentence("message {number} is somebody else's", number=number)
+                raise Refused(theirs, hint=ONLY_PERSONS)
             # One that nobody has read yet has done nothing: it is only left out.
             instead = await undo(said, said.reading, self._runs, by=who) if said.reading else None
             done = MessageUndone(message=number, run=instead.id if instead else "")
-            self.state, _ = await self._backend.book.add(self.id, done, by=who)
+            self.state = await self._threads.store.add(self.id, done, by=who)
         if instead is not None and plan:
             await self._runs.planned(instead)
         return await self._undone(self._message(number))
@@ -245,11 +241,11 @@ class Thread:
     async def _require_open(self, reading: Reading) -> str:
         """Returns the key of an open question; refuses one that is not open."""
         journal, name = await self._runs.journals.load(reading.run), reading.question
-        if name not in journal.run.questions:
-            raise Refused(
-                Sentence("run {run} has no open question '{name}'", run=journal.id, name=name)
-            )
-        return question_key(journal, name)
+        key = open_question(journal, name)
+        if not key:
+            message = Sentence("run {run} has no open question '{name}'", run=journal.id, name=name)
+            raise Refused(message)
+        return key
 
     async def _left_before(self, number: int) -> list[ThreadMessage]:
         """Returns earlier messages that nobody has read or acted on, because a process died.
@@ -259,7 +255,7 @@ class Thread:
         with suppress(TimeoutError):
             async with asyncio.timeout(_OTHERS_S):
                 while self._unread(number):
-                    await self._backend.book.store.wait_thread(self.id, after=self.state.last)
+                    await self._threads.store.wait_thread(self.id, after=self.state.last)
                     await self.refresh()
         left = {each.number: each for each in self._unread(number)}
         before = [each for each in self.state.messages if each.number < number and not each.undone]
@@ -276,12 +272,12 @@ class Thread:
         events = await self._runs.store.events(reading.run)
         if reading.kind == "request":
             # One that was deleted since belongs to no thread.
-            return not events and await self._backend.book.store.thread_of(reading.run) == self.id
+            return not events and await self._threads.store.thread_of(reading.run) == self.id
         if not events:
             return False
         journal = await self._runs.journals.load(reading.run)
         if reading.kind == "answer":
-            return is_open(journal, reading.question, said.asked)
+            return open_question(journal, reading.question) in said.asked
         over = journal.run.status.over
         return not over and change_asked(said, events) is None
 
@@ -296,7 +292,7 @@ class Thread:
             run = found.run or (self._runs.journals.new_id() if found.kind == "request" else "")
             read = found._replace(run=run)._asdict()
             body = MessageRead(message=said.number, **read, **spending(usage))
-            after = await self._backend.book.append(self.state, body)
+            after = await self._threads.store.append(self.state, body)
             if after is None:
                 await self.refresh()
             else:
@@ -311,11 +307,11 @@ class Thread:
         guessed = guess(said.text, now)
         if guessed.reading.kind == "why" and await self._why(said, now) is None:
             return Reading("request"), Usage()
-        planner = None if guessed.sure else self._backend.planner
+        planner = None if guessed.sure else self._threads.planner
         model = planner.judging_model if planner else None
         if planner is None or model is None:
             return guessed.reading, Usage()
-        judged = await judge(
+        judged, usage = await judge(
             said.text,
             now,
             model=model,
@@ -323,10 +319,10 @@ class Thread:
             locale=locale_of(said.text, said.options.locale),
             prompts=planner.settings.prompts,
         )
-        return judged.reading or guessed.reading, judged.usage
+        return judged or guessed.reading, usage
 
     async def _why(self, said: ThreadMessage, now: Situation) -> ThreadReply | None:
-        digests = await self._backend.memory.digests([run.id for run in now.runs])
+        digests = await self._threads.memory.digests([run.id for run in now.runs])
         return why(said.text, digests)
 
     async def _finished(self, said: ThreadMessage) -> Turn | None:
@@ -376,7 +372,7 @@ class Thread:
     async def _answer(self, said: ThreadMessage, reading: Reading) -> Run:
         journal = await self._runs.journals.load(reading.run)
         with suppress(StaleDecision):
-            if is_open(journal, reading.question, said.asked):
+            if open_question(journal, reading.question) in said.asked:
                 given = reading.question, reading.value
                 return await self._runs.answer(reading.run, *given, by=said.by)
         return await self._runs.journals.get(reading.run)
@@ -394,7 +390,7 @@ class Thread:
             body = ReplyGiven(
                 message=said.number, text=found.text, run=found.run or reading.run, step=found.step
             )
-            self.state, _ = await self._backend.book.add(self.id, body)
+            self.state = await self._threads.store.add(self.id, body)
         reply = self._message(said.number).reply
         about = reply.run if reply is not None else reading.run
         run = await self._runs.journals.get(about) if about else None

@@ -11,13 +11,10 @@ from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run_options import NO_OPTIONS, OWN_REQUEST, Origin
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import (
-    AnyThreadBody,
     Judge,
     MessageAdded,
     MessageKind,
-    MessageRead,
     Reading,
-    ReplyGiven,
     ThreadReply,
 )
 
@@ -69,12 +66,6 @@ def message_added(
         options=NO_OPTIONS if given == NO_OPTIONS else given,
         origin=origin or OWN_REQUEST,
     )
-
-
-def read_as(reading: Reading, reply: str, number: int) -> list[AnyThreadBody]:
-    """Returns what is stored with a message that was read by the program."""
-    read = MessageRead(message=number, **reading._asdict())
-    return [read, ReplyGiven(message=number, text=reply)] if reply else [read]
 
 
 def not_by_message(reading: Reading, now: Situation) -> ThreadReply:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from plansmith.runs.service import RunService
 
 _NOTHING = Sentence("this message changed nothing: there is nothing to undo")
+_PUT_RIGHT = Sentence("start a new request that puts it right")
+_TAKEN_BACK = Sentence("The message was taken back.")
 _NOTHING_YET = frozenset({StepStatus.WAITING, StepStatus.READY, StepStatus.SKIPPED})
 
 
@@ -45,18 +47,14 @@ async def _cancelled(run_id: str, runs: RunService, by: Actor) -> Run:
     acted = await _acted(run, runs)
     if acted:
         hint = Sentence("plansmith runs cancel {run} stops what is left of it", run=run_id)
-        raise Refused(
-            Sentence("{acted} has run since: the request cannot be taken back", acted=acted),
-            hint=hint,
-        )
+        message = Sentence("{acted} has run since: the request cannot be taken back", acted=acted)
+        raise Refused(message, hint=hint)
     if run.status is RunStatus.CANCELLED:
         return run  # perhaps by a process that died before it had noted that
     if run.status.over:
-        hint = Sentence("start a new request that puts it right")
-        raise Refused(
-            Sentence("run {run} is over: {status}", run=run_id, status=run.status), hint=hint
-        )
-    return await runs.stopping.cancel(run_id, by=by, reason=Sentence("The message was taken back."))
+        message = Sentence("run {run} is over: {status}", run=run_id, status=run.status)
+        raise Refused(message, hint=_PUT_RIGHT)
+    return await runs.stopping.cancel(run_id, by=by, reason=_TAKEN_BACK)
 
 
 async def _changed_back(said: ThreadMessage, run_id: str, runs: RunService, by: Actor) -> Run:
@@ -73,74 +71,49 @@ async def _changed_back(said: ThreadMessage, run_id: str, runs: RunService, by: 
     if found.current != made:
         hint = Sentence("take back what came after it first, or say what you want instead")
         raise Refused(Sentence("run {run} has got another plan since", run=run_id), hint=hint)
-    acting = await _acting(run, runs)
     begun = [each.body.step for each in later if isinstance(each.body, e.StepStarted)]
-    acted = next((name for name in begun if name.partition("/")[0] in acting), "")
+    acted = await _first_acting(begun, run, runs)
     if acted:
-        hint = Sentence("start a new request that puts it right")
-        raise Refused(
-            Sentence("{acted} has run since: the change cannot be taken back", acted=acted),
-            hint=hint,
-        )
+        message = Sentence("{acted} has run since: the change cannot be taken back", acted=acted)
+        raise Refused(message, hint=_PUT_RIGHT)
     return await runs.editing.undo(run_id, by=by)
 
 
 def change_asked(said: ThreadMessage, events: Sequence[e.Event]) -> e.Event | None:
     """Returns the event in which the change that a message asks for was asked for."""
-    return next(
-        (
-            each
-            for each in events
-            if isinstance(each.body, e.ChangesAsked)
-            and each.body.text == said.text
-            and each.at >= said.at
-        ),
-        None,
-    )
+    for each in events:
+        asked = each.body.text if isinstance(each.body, e.ChangesAsked) else None
+        if asked == said.text and each.at >= said.at:
+            return each
+    return None
 
 
 async def _asked_again(reading: Reading, runs: RunService, by: Actor) -> Run:
     journal = await runs.journals.own(reading.run)
-    run = journal.run
-    asked = next(
-        (
-            event.body
-            for event in journal.events
-            if getattr(event.body, "question", "") == reading.question
-            and event.body.type == "question_asked"
-        ),
-        None,
-    )
-    step = getattr(asked, "step", None)
+    run, bodies = journal.run, [event.body for event in journal.events]
+    asked = [each for each in bodies if isinstance(each, e.QuestionAsked)]
+    step = next((each.step for each in asked if each.question == reading.question), None)
     acted = await _acted(run, runs)
     if acted:
-        hint = Sentence("start a new request that puts it right")
-        raise Refused(
-            Sentence("{acted} has run since: the answer cannot be taken back", acted=acted),
-            hint=hint,
-        )
+        message = Sentence("{acted} has run since: the answer cannot be taken back", acted=acted)
+        raise Refused(message, hint=_PUT_RIGHT)
     if not run.status.over:
-        await runs.stopping.cancel(run.id, by=by, reason=Sentence("The message was taken back."))
+        await runs.stopping.cancel(run.id, by=by, reason=_TAKEN_BACK)
     if step is None:
         old = await runs.journals.get(run.id)
         return await runs.journals.whole(await runs.repeating.ask_again(old, by=by))
-    return await runs.repeating.retry(run.id, from_step=str(step).partition("/")[0], by=by)
+    return await runs.repeating.retry(run.id, from_step=step.partition("/")[0], by=by)
 
 
 async def _acted(run: Run, runs: RunService) -> str:
     """Returns a step that changes something and has begun; empty if none has."""
-    names = await _acting(run, runs)
-    begun = (
-        name
-        for name, state in run.steps.items()
-        if name.partition("/")[0] in names and state.status not in _NOTHING_YET
-    )
-    return next(begun, "")
+    begun = [name for name, state in run.steps.items() if state.status not in _NOTHING_YET]
+    return await _first_acting(begun, run, runs)
 
 
-async def _acting(run: Run, runs: RunService) -> set[str]:
-    """Returns the steps of a plan that change something."""
+async def _first_acting(names: Sequence[str], run: Run, runs: RunService) -> str:
     if run.plan is None:
-        return set()
+        return ""
     acting = set(await runs.intake.acting(run.plan, run.templates))
-    return {each.id for each in active_steps(run.plan, run.templates)} & acting
+    acting &= {each.id for each in active_steps(run.plan, run.templates)}
+    return next((name for name in names if name.partition("/")[0] in acting), "")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
 from plansmith.plan.refs import CITATION, Ref, lookup
+from plansmith.plan.citations import CITATION
+from plansmith.plan.refs import lookup
 from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep
@@ -21,14 +23,15 @@ from plansmith_planner.language.messages import asks_about_failure, subject_word
 if TYPE_CHECKING:
     from plansmith.plan.data import Json
     from plansmith.plan.run import Run
-    from plansmith_planner.threads.digest import RunDigest
+    from plansmith_planner.threads.memory import RunDigest
 
 _AROUND: Final = 60
+_LONGEST: Final = 400
 _MOST: Final = 3
 
 
-class _Origin(NamedTuple):
-    """Where a word comes from: a sentence about it, and the step."""
+class _Told(NamedTuple):
+    """A sentence about what is asked for, and the step it is about."""
 
     text: str
     step: str = ""
@@ -40,82 +43,62 @@ def why(question: str, digests: Sequence[RunDigest]) -> ThreadReply | None:
     Where a word came from counts more than that a later plan has it too.
     """
     words = subject_words(question)
-    for look in (_told_by_run, _told_by_origin, _told_by_plan):
-        for each in digests:
-            found = look(question, words, each)
-            if found is not None:
-                return found
+    for told in (
+        lambda digest: _of_run(question, words, digest.run),
+        lambda digest: [*_origins(words, digest)][:_MOST],
+        lambda digest: [found for word in words for found in _of_plan(word, digest.run)][:_MOST],
+    ):
+        for digest in digests:
+            found: Sequence[_Told] = [*told(digest)]
+            if found:
+                step = next((each.step for each in found if each.step), "")
+                return ThreadReply(_all(each.text for each in found), digest.run.id, step)
     return None
-
-
-def _told_by_run(question: str, words: list[str], digest: RunDigest) -> ThreadReply | None:
-    """Answers about a failure, a step that is named, or a plan as a whole."""
-    run = digest.run
-    if run.plan is not None and asks_about_failure(question):
-        failed = _failures(run)
-        if failed:
-            return ThreadReply(_all(each.text for each in failed), run.id, failed[0].step)
-    named = _named_step(question, run)
-    if named is not None:
-        return ThreadReply(_all(_of_step(named, run)), run.id, named.id)
-    if not words and run.plan is not None:
-        return ThreadReply(_of_plan(run), run.id)
-    return None
-
-
-def _told_by_origin(_: str, words: list[str], digest: RunDigest) -> ThreadReply | None:
-    """Answers where a word came from: a person, or a result."""
-    return _reply([*_origins(words, digest)], digest.run)
-
-
-def _told_by_plan(_: str, words: list[str], digest: RunDigest) -> ThreadReply | None:
-    """Answers where a plan itself has a word that nobody said and nothing returned."""
-    return _reply([found for word in words for found in _from_plan(word, digest.run)], digest.run)
-
-
-def _reply(origins: list[_Origin], run: Run) -> ThreadReply | None:
-    if not origins:
-        return None
-    step = next((each.step for each in origins if each.step), "")
-    return ThreadReply(_all(each.text for each in origins[:_MOST]), run.id, step)
 
 
 def _all(texts: Iterable[str]) -> str:
     return joined([*texts], "thread.both")
 
 
-def _named_step(question: str, run: Run) -> AnyStep | None:
-    """Returns the step that a question names by its id or title."""
-    said = question.casefold()
-    for step in run.plan.steps if run.plan else ():
-        names = [step.id.casefold(), step.title.casefold()]
-        if any(
-            len(each) > 2 and re.search(rf"(?<!\w){re.escape(each)}(?!\w)", said) for each in names
-        ):
-            return step
-    return None
+def _of_run(question: str, words: Sequence[str], run: Run) -> Iterator[_Told]:
+    """Answers about a failure, a step that is named, or a plan as a whole."""
+    if run.plan is None:
+        return
+    failed = [*_failures(run)] if asks_about_failure(question) else []
+    named = next((each for each in run.plan.steps if _names(question, each)), None)
+    if failed:
+        yield from failed
+    elif named is not None:
+        yield _Told(_all(_of_step(named, run)), named.id)
+    elif not words:
+        thought = clip(run.plan.thought or run.plan.goal, _LONGEST)
+        steps = [step.title or step.id for step in run.plan.steps[:12]]
+        text = Sentence(
+            "The plan says: “{thought}” Its steps: {steps}.", thought=thought, steps=steps
+        )
+        yield _Told(text)
 
 
-def _of_plan(run: Run) -> str:
-    assert run.plan is not None  # noqa: S101
-    thought = run.plan.thought or run.plan.goal
-    steps = [step.title or step.id for step in run.plan.steps]
-    return Sentence(
-        "The plan says: “{thought}” Its steps: {steps}.",
-        thought=clip(thought, 400),
-        steps=steps[:12],
-    )
+def _failures(run: Run) -> Iterator[_Told]:
+    failed = {name: each for name, each in run.steps.items() if each.status is StepStatus.FAILED}
+    for name, state in failed.items():
+        text = Sentence("The step {step} failed: {error}", step=name, error=state.error)
+        yield _Told(text, name)
+    if not failed and run.reason and run.status.over:
+        yield _Told(run.reason)
+
+
+def _names(question: str, step: AnyStep) -> bool:
+    return any(len(each) > 2 and _has(question, each) for each in (step.id, step.title))
 
 
 def _of_step(step: AnyStep, run: Run) -> Iterator[str]:
     callee = _callee(step)
-    yield (
-        Sentence("The step {step} calls {callee}.", step=step.id, callee=callee)
-        if callee
-        else Sentence("The step {step}: {title}.", step=step.id, title=step.title or step.id)
-    )
-    if step.why:
-        yield Sentence("The plan gives this reason: {why}", why=clip(step.why, 400))
+    if callee:
+        yield Sentence("The step {step} calls {callee}.", step=step.id, callee=callee)
+    else:
+        yield Sentence("The step {step}: {title}.", step=step.id, title=step.title or step.id)
+    yield from _reason(step.why)
     sources = sorted({ref.step for ref in step.refs()})
     if sources:
         yield Sentence("It uses the results of {steps}.", steps=sources)
@@ -124,28 +107,49 @@ def _of_step(step: AnyStep, run: Run) -> Iterator[str]:
         yield Sentence("The step {step} failed: {error}", step=step.id, error=state.error)
 
 
-def _failures(run: Run) -> list[_Origin]:
-    failed = [
-        _Origin(Sentence("The step {step} failed: {error}", step=name, error=state.error), name)
-        for name, state in run.steps.items()
-        if state.status is StepStatus.FAILED
-    ]
-    return failed or ([_Origin(run.reason)] if run.reason and run.status.over else [])
+def _reason(text: str) -> Iterator[str]:
+    if text:
+        yield Sentence("The plan gives this reason: {why}", why=clip(text, _LONGEST))
 
 
-def _origins(words: list[str], digest: RunDigest) -> Iterator[_Origin]:
-    """Yields where the words come from, in the order in which they came up."""
-    run, texts = digest.run, _texts_of(digest.run) if words else {}
+def _origins(words: Sequence[str], digest: RunDigest) -> Iterator[_Told]:
+    texts = _results(digest.run) if words else {}  # once for all words: they may be large
     for word in words:
-        if _has(run.request, word):
-            yield _Origin(
-                Sentence("Your request says so: “{text}”.", text=_snippet(run.request, word))
-            )
-        yield from _from_events(word, digest, texts)
+        yield from _origins_of(word, digest, texts)
 
 
-def _texts_of(run: Run) -> dict[str, str]:
-    """Returns the results of steps as text, once for all words: they may be large."""
+def _origins_of(word: str, digest: RunDigest, texts: Mapping[str, str]) -> Iterator[_Told]:
+    """Yields where a word comes from, a person or a result, in the order in which it came up."""
+    run = digest.run
+    asked: dict[str, e.QuestionAsked] = {}
+    sources = _sources(word, run, texts)
+    if _has(run.request, word):
+        quoted = _snippet(run.request, word)
+        yield _Told(Sentence("Your request says so: “{text}”.", text=quoted))
+    for event in digest.events:
+        match event.body:
+            case e.QuestionAsked() as question:
+                asked[question.question] = question
+            case e.QuestionAnswered(question=name, answer=answer) if name in asked:
+                if _has(_text(answer), word):
+                    said = Sentence(
+                        "You answered “{answer}” to the question: {question}",
+                        answer=_snippet(_text(answer), word),
+                        question=asked[name].text,
+                    )
+                    yield _Told(said, asked[name].step or "")
+            case e.ChangesAsked(text=text) if _has(text, word):
+                quoted = _snippet(text, word)
+                yield _Told(Sentence("You asked for this change: “{text}”.", text=quoted))
+            case e.StepDone(step=name) if name in sources:
+                sources.remove(name)
+                yield _from_step(name, word, run, texts[name])
+            case _:
+                continue
+
+
+def _results(run: Run) -> dict[str, str]:
+    """Returns the results of steps as text."""
     steps = run.plan.by_id if run.plan else {}
     return {
         name: _text(state.result)
@@ -154,34 +158,6 @@ def _texts_of(run: Run) -> dict[str, str]:
         and name in steps
         and not isinstance(steps[name], AskStep)
     }
-
-
-def _from_events(word: str, digest: RunDigest, texts: Mapping[str, str]) -> Iterator[_Origin]:
-    asked: dict[str, e.QuestionAsked] = {}
-    sources = _sources(word, digest.run, texts)
-    for event in digest.events:
-        match event.body:
-            case e.QuestionAsked() as question:
-                asked[question.question] = question
-            case e.QuestionAnswered(question=name, answer=answer) if name in asked:
-                if _has(_text(answer), word):
-                    question = asked[name]
-                    shown = _snippet(_text(answer), word)
-                    said = Sentence(
-                        "You answered “{answer}” to the question: {question}",
-                        answer=shown,
-                        question=question.text,
-                    )
-                    yield _Origin(said, question.step or "")
-            case e.ChangesAsked(text=text) if _has(text, word):
-                yield _Origin(
-                    Sentence("You asked for this change: “{text}”.", text=_snippet(text, word))
-                )
-            case e.StepDone(step=name) if name in sources:
-                sources.remove(name)
-                yield _from_step(name, word, digest.run, texts[name])
-            case _:
-                continue
 
 
 def _sources(word: str, run: Run, texts: Mapping[str, str]) -> set[str]:
@@ -196,8 +172,11 @@ def _sources(word: str, run: Run, texts: Mapping[str, str]) -> set[str]:
     todo, seen, found = replies[-1:] or holders, set[str](), set[str]()
     while todo:
         name = todo.pop()
-        refs = [ref for ref in steps[name].refs() if ref.step in texts and name not in seen]
-        given = {ref.step for ref in refs if _has(_given(ref, results), word)}
+        given: set[str] = set()
+        for ref in steps[name].refs() if name not in seen else ():
+            with suppress(ReferenceFailed):  # one of several that may be missing
+                if ref.step in texts and _has(_text(lookup(ref, results)), word):
+                    given.add(ref.step)
         if name in replies and not given:
             lines = [line for line in texts[name].splitlines() if _has(line, word)]
             given = {each for line in lines for each in CITATION.findall(line) if each in texts}
@@ -207,13 +186,7 @@ def _sources(word: str, run: Run, texts: Mapping[str, str]) -> set[str]:
     return found
 
 
-def _given(ref: Ref, results: Mapping[str, Json]) -> str:
-    with suppress(ReferenceFailed):  # one of several that may be missing
-        return _text(lookup(ref, results))
-    return ""
-
-
-def _from_step(name: str, word: str, run: Run, result: str) -> _Origin:
+def _from_step(name: str, word: str, run: Run, result: str) -> _Told:
     assert run.plan is not None  # noqa: S101
     step = run.plan.by_id[name]
     found = Sentence(
@@ -222,32 +195,26 @@ def _from_step(name: str, word: str, run: Run, result: str) -> _Origin:
         callee=run.steps[name].callee or _callee(step) or step.kind,
         text=_snippet(result, word),
     )
-    return _Origin(_all([found, *_reason(step)]), name)
+    return _Told(_all([found, *_reason(step.why)]), name)
 
 
-def _from_plan(word: str, run: Run) -> Iterator[_Origin]:
-    """Yields the first step of a plan whose own text has a word, or the plan's reason."""
-    if run.plan is not None and _has(run.plan.thought, word):
-        yield _Origin(
-            Sentence("The plan gives this reason: {why}", why=clip(run.plan.thought, 400))
-        )
-    for step in run.plan.steps if run.plan else ():
-        fields = step.to_json()
-        told = _text({key: value for key, value in fields.items() if key != "id"})
-        if _has(told, word):
-            text = next((each for each in _texts(fields) if _has(each, word)), told)
+def _of_plan(word: str, run: Run) -> Iterator[_Told]:
+    """Yields where a plan itself has a word that nobody said and nothing returned."""
+    if run.plan is None:
+        return
+    if _has(run.plan.thought, word):
+        yield from map(_Told, _reason(run.plan.thought))
+    for step in run.plan.steps:
+        fields = {key: value for key, value in step.to_json().items() if key != "id"}
+        if _has(_text(fields), word):
+            told = next((each for each in _phrases(fields) if _has(each, word)), _text(fields))
             found = Sentence(
                 "The plan itself has it, in the step {step}: “{text}”.",
                 step=step.id,
-                text=_snippet(text, word),
+                text=_snippet(told, word),
             )
-            yield _Origin(_all([found, *_reason(step)]), step.id)
+            yield _Told(_all([found, *_reason(step.why)]), step.id)
             return
-
-
-def _reason(step: AnyStep) -> Iterator[str]:
-    if step.why:
-        yield Sentence("The plan gives this reason: {why}", why=clip(step.why, 400))
 
 
 def _callee(step: AnyStep) -> str:
@@ -260,13 +227,13 @@ def _text(value: Json) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _texts(value: Json) -> Iterator[str]:
+def _phrases(value: Json) -> Iterator[str]:
     """Yields the texts in a value that are more than one word: these can be read by themselves."""
     if isinstance(value, str):
         yield from [value] if " " in value else []
     elif isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
+            yield from _phrases(each)
 
 
 def _has(text: str, word: str) -> bool:

@@ -15,7 +15,7 @@ from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import ThreadMessage, ThreadState
 from plansmith.text import clip
-from plansmith_planner.threads.digest import answer_text
+from plansmith_planner.threads.memory import answer_text
 from plansmith_server import conversations as talk
 from plansmith_server.conversation_news import conversation_row
 from plansmith_server.errors import not_found

@@ -17,7 +17,6 @@ from plansmith.plan.data import Json
 from plansmith.ports import ArgumentsDelta, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing.modelserver import Gate, ModelServer, Page, Refusal, Reply, Request
 from plansmith_planner.models.provider import ProviderModel
-from plansmith_planner.models.provider_output import OutputMemory
 
 HELLO = [Message("system", "be kind"), Message("user", "你好")]
 SCHEMA: dict[str, Json] = {
@@ -216,24 +215,15 @@ async def test_a_server_that_can_do_nothing_gets_the_schema_in_words() -> None:
     assert not {"tools", "response_format"} & chat.keys()
 
 
-async def test_what_a_model_refused_is_remembered_by_whoever_keeps_the_memory() -> None:
-    memory = OutputMemory()
-    async with ModelServer(then="ok", json_mode=False, tools=False) as server:
-        await said(model_of(server, memory=memory), schema=SCHEMA)
-        before = len(server.requests)
-        await said(model_of(server, memory=memory), schema=SCHEMA)
-        assert len(server.requests) == before + 1
-
-
 async def test_a_list_schema_never_becomes_a_tool_and_its_refusal_teaches_nothing() -> None:
-    memory = OutputMemory()
-    async with ModelServer("[]", json_mode=False) as server:
-        model = model_of(server, memory=memory)
+    async with ModelServer(then="[]", json_mode=False) as server:
+        model = model_of(server)
         await said(model, schema={"type": "array"})
-        first, second = server.chats
+        await said(model, schema=SCHEMA)
+        first, second, third, *_ = server.chats
     assert "response_format" in first
     assert "tools" not in second
-    assert len(memory.modes(model._memory_key)) == 3
+    assert "response_format" in third
 
 
 async def test_a_refused_mode_that_was_demanded_says_how_to_relax() -> None:

@@ -29,13 +29,64 @@ def many(count: int) -> list[ToolSpec]:
     ]
 
 
-def test_the_tool_that_the_words_describe_comes_first() -> None:
-    assert names(shortlist("What will the weather be in Oslo?", TOOLS, 1)) == ["get_weather"]
+SUSHI = {"cuisine": {"enum": ["sushi", "pizza"], "description": "kind of kitchen"}}
+TRANSLATOR = ToolSpec(name="translator", description="Translation between languages")
+REPORTS = "Write the weather report about the weather. Also check the stock market."
+FORECAST = "io.github.acme/forecast"
+FILMS: dict[str, Any] = {
+    "get_credits": {
+        "description": "Cast and crew of a film",
+        "input_schema": {"properties": {"film_id": {}}, "required": ["film_id"]},
+    },
+    **{f"other_{at}": {"description": "crew rota"} for at in range(9)},
+    "search_film": {"description": "By title"},
+}
+PUBLISHED = {
+    "io.github.weather-fans/chess": {"description": "Play a game"},
+    FORECAST: {"description": "Weather for a city"},
+}
+LETTERS = {"alpha": {"description": "a b c"}, "forecast": {"description": "weather"}}
+EVERYDAY = {"help_me": {"description": "odd"}, "get_weather": {"description": "weather in a city"}}
+FITTING: dict[str, tuple[str, Any, list[str]]] = {
+    "words describe it": ("What will the weather be in Oslo?", TOOLS, ["get_weather"]),
+    "another form of a word": ("translate this sentence", [*TOOLS, TRANSLATOR], ["translator"]),
+    "Chinese": ("我想取消明早7点的闹钟", TOOLS, ["clock_alarm_set"]),
+    "other Chinese": ("在上海预订一家酒店", TOOLS, ["hotel_booking"]),
+    "an English tool": ("明天天气怎么样", [STOCKS, MAIL, WEATHER], ["get_weather"]),
+    "no part of a word": ("i a weather", LETTERS, ["forecast"]),
+    "a choice": (
+        "where is good sushi",
+        {"one": {}, "two": {"input_schema": {"properties": SUSHI}}},
+        ["two"],
+    ),
+    "not who published it": ("weather in Oslo", PUBLISHED, [FORECAST]),
+    "its whole name": (f"report with {FORECAST}", [*many(9), ToolSpec(name=FORECAST)], [FORECAST]),
+    "what finds an identifier": (
+        "who is in the cast of Titanic",
+        FILMS,
+        ["get_credits", "search_film"],
+    ),
+    "a name in words": (
+        "weather report, export ledger rows",
+        [*many(50), ToolSpec(name="export_ledger_rows")],
+        ["export_ledger_rows"],
+    ),
+    "a Chinese name": (
+        "weather report 请用查账助手",
+        [*many(50), ToolSpec(name="查账助手")],
+        ["查账助手"],
+    ),
+    "no everyday word": (
+        "can you help me with the weather in this city",
+        EVERYDAY,
+        ["get_weather"],
+    ),
+}
 
 
-def test_another_form_of_a_word_is_found() -> None:
-    tools = [*TOOLS, ToolSpec(name="translator", description="Translation between languages")]
-    assert names(shortlist("please translate this sentence", tools, 1)) == ["translator"]
+@pytest.mark.parametrize(("query", "tools", "wanted"), FITTING.values(), ids=FITTING)
+def test_the_tool_that_fits_comes_first(query: str, tools: Any, wanted: list[str]) -> None:
+    assert names(shortlist(query, tools, len(wanted))) == wanted
 
 
 def test_another_word_for_the_same_thing_is_found() -> None:
@@ -44,63 +95,8 @@ def test_another_word_for_the_same_thing_is_found() -> None:
     assert picks[0].reason.startswith("related: rain ~ ")
 
 
-def test_a_chinese_request_finds_the_chinese_tool() -> None:
-    assert names(shortlist("我想取消明早7点的闹钟", TOOLS, 1)) == ["clock_alarm_set"]
-    assert names(shortlist("在上海预订一家酒店", TOOLS, 1)) == ["hotel_booking"]
-
-
-def test_a_chinese_request_finds_an_english_tool() -> None:
-    assert names(shortlist("明天天气怎么样", [STOCKS, MAIL, WEATHER], 1)) == ["get_weather"]
-
-
-def test_single_letters_do_not_match_as_substrings() -> None:
-    tools = {"alpha": {"description": "a b c"}, "forecast": {"description": "weather"}}
-    assert names(shortlist("i a weather", tools, 1)) == ["forecast"]
-
-
-def test_parameters_and_their_choices_count() -> None:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {"cuisine": {"enum": ["sushi", "pizza"], "description": "kind of kitchen"}},
-    }
-    tools: dict[str, dict[str, Any]] = {"one": {}, "two": {"input_schema": schema}}
-    assert names(shortlist("where is good sushi", tools, 1)) == ["two"]
-
-
-def test_who_published_a_tool_says_nothing_of_what_it_does() -> None:
-    tools = {
-        "io.github.weather-fans/chess": {"description": "Play a game"},
-        "io.github.acme/forecast": {"description": "Weather for a city"},
-    }
-    assert names(shortlist("weather in Oslo", tools, 1)) == ["io.github.acme/forecast"]
-
-
-def test_a_published_tool_is_still_found_by_its_whole_name() -> None:
-    tools = [*many(9), ToolSpec(name="io.github.acme/forecast-mcp")]
-    query = "weather report with io.github.acme/forecast-mcp"
-    assert names(shortlist(query, tools, 1)) == ["io.github.acme/forecast-mcp"]
-
-
 def test_each_part_of_a_request_gets_its_tool() -> None:
-    tools = [*many(20), MAIL, STOCKS]
-    query = "Write the weather report about the weather. Also check the stock market."
-    assert "stock_quote" in names(shortlist(query, tools, 3))
-
-
-def test_a_tool_that_needs_an_identifier_brings_the_tool_that_finds_it() -> None:
-    credits_tool: dict[str, Any] = {
-        "description": "Cast and crew of a film",
-        "input_schema": {"properties": {"film_id": {}}, "required": ["film_id"]},
-    }
-    tools: dict[str, dict[str, Any]] = {
-        "get_credits": credits_tool,
-        **{f"other_{at}": {"description": "crew rota"} for at in range(9)},
-        "search_film": {"description": "By title"},
-    }
-    assert names(shortlist("who is in the cast of Titanic", tools, 2)) == [
-        "get_credits",
-        "search_film",
-    ]
+    assert "stock_quote" in names(shortlist(REPORTS, [*many(20), MAIL, STOCKS], 3))
 
 
 @pytest.mark.parametrize(
@@ -113,25 +109,6 @@ def test_a_named_tool_is_always_kept_and_comes_first(spelling: str) -> None:
     picks = shortlist(query, [*many(50), named], 3)
     assert picks[0].name == "crm.lookupUser"
     assert "named in the request" in picks[0].reason
-
-
-def test_a_name_in_words_is_a_mention() -> None:
-    tools = [*many(50), ToolSpec(name="export_ledger_rows")]
-    assert names(shortlist("weather report, export ledger rows", tools, 1)) == [
-        "export_ledger_rows"
-    ]
-
-
-def test_a_chinese_name_is_a_mention() -> None:
-    tools = [*many(50), ToolSpec(name="查账助手")]
-    assert names(shortlist("weather report 请用查账助手", tools, 1)) == ["查账助手"]
-
-
-def test_an_everyday_word_is_no_mention_of_a_tool_of_that_name() -> None:
-    tools = {"help_me": {"description": "odd"}, "get_weather": {"description": "weather in a city"}}
-    assert names(shortlist("can you help me with the weather in this city", tools, 1)) == [
-        "get_weather"
-    ]
 
 
 def test_more_mentions_than_places_fill_the_places() -> None:
