@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from plansmith.text import HAN
-from plansmith_desk.model.grammar import GrammarBook
-from plansmith_desk.model.grammar_rules import literal
+from plansmith_desk.model.grammar import GrammarBook, literal
 from plansmith_desk.model.signatures import Offered
 
 MOST_CALLS: Final = 6
