@@ -73,7 +73,7 @@ _FORMATS: Final = {
     "hostname": f'{_WORD} ("." {_WORD}){{0,6}}',
     "uri-reference": "[a-zA-Z0-9._~-]+ path",
 }
-_NAMES: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|([a-z]+)')
+_NAMES: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\[\]\\]|\\.)*\]|([a-z]+)')
 
 
 def grammar_of(schema: Mapping[str, Json]) -> str:

@@ -40,10 +40,13 @@ class Offered:
     is_safe: bool = False
 
     @property
-    def fields(self) -> Mapping[str, Any]:
-        """Returns the schemas of the arguments by name."""
+    def fields(self) -> dict[str, Mapping[str, Any]]:
+        """Returns the schemas of the arguments by name; one that says nothing is empty."""
         found: Any = self.inputs.get("properties")
-        return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+        return {
+            name: schema if isinstance(schema, Mapping) else {}
+            for name, schema in (found.items() if isinstance(found, Mapping) else ())
+        }
 
     @property
     def required(self) -> list[str]:
