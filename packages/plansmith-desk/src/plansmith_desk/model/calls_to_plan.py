@@ -13,9 +13,9 @@ from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStyle
 from plansmith.text import HAN
-from plansmith_desk.model.brief import DraftTask
 from plansmith_desk.model.grounding import ASK, grounded, without_later
 from plansmith_desk.model.known_names import KnownNames
+from plansmith_desk.model.prompt import DraftTask
 from plansmith_desk.model.signatures import WORDS, Offered
 
 _WHOLE: Final = re.compile(r"\$([1-9])((?:\.[A-Za-z0-9_]+)*)")

@@ -21,10 +21,10 @@ from plansmith.ports import (
     Usage,
 )
 from plansmith.text import READ_BY_RULES
-from plansmith_desk.model.brief import DraftTask
 from plansmith_desk.model.calls_to_plan import no_plan, plan_of_calls
 from plansmith_desk.model.demo import keyword, refuse_name
 from plansmith_desk.model.grounding import ASK
+from plansmith_desk.model.prompt import DraftTask
 from plansmith_desk.model.signatures import Offered
 from plansmith_desk.model.wording import Task, language_of, worded
 from plansmith_planner.language.words import FILLER, terms
