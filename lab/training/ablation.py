@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 from lab.training.prompts import Renderer, Row, compact
 from lab.training.rows.check import read_rows
 from lab.training.score import plain
-from plansmith_desk.model.brief import DraftTask
 from plansmith_desk.model.calls_to_plan import PARTS, DraftParts, judged
+from plansmith_desk.model.prompt import DraftTask
 
 _VARIANTS: Final = ((), *((part,) for part in PARTS), PARTS)
 

@@ -16,9 +16,13 @@ from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.ports import ContextBlock, Message
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.model.answer_prompt import answer_messages
-from plansmith_desk.model.brief import DraftTask, offered
-from plansmith_desk.model.prompt import draft_prompt, offered_tools, prompt_prefix
-from plansmith_desk.model.signatures import Offered
+from plansmith_desk.model.prompt import (
+    DraftTask,
+    draft_prompt,
+    offered_tools,
+    prompt_prefix,
+)
+from plansmith_desk.model.signatures import Offered, offered
 from plansmith_planner.context.gather import FOLDER, FOLDER_NEAR
 
 Row = Mapping[str, Any]

@@ -26,7 +26,6 @@ ONLY_MATCHED = {"BARE_KEY", "QUOTED_KEY", "WORD_KEY"}
 LONGEST = 20_000
 # Whoever calls these makes sure that they see no longer texts.
 SEES_AT_MOST = {
-    "plansmith_desk.model.answer_notes._PATTERNS": 400,
     "plansmith_cli.parser pattern": 400,
 }
 FEW = 30

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from lab.training.processes import in_processes
 from lab.training.prompts import Renderer, Row, compact
-from plansmith_desk.model.brief import DraftTask
 from plansmith_desk.model.calls_to_plan import DraftParts, plan_of_draft
+from plansmith_desk.model.prompt import DraftTask
 
 _REFERENCE: Final = re.compile(r'"\$(\w+)')
 _MOST_ALIKE: Final = 3  # the same request in so many folders

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -22,9 +22,8 @@ from plansmith.tools.toolset import (
     string,
     whole,
 )
-from plansmith_desk.calculator import numbers
-from plansmith_desk.calculator.numbers import Num
-from plansmith_desk.calculator.syntax import Value, compute, ungrouped
+from plansmith_desk.calculator.numbers import MOST_DIGITS, Num, kept, too_large, written
+from plansmith_desk.calculator.syntax import Value, amount, compute
 from plansmith_desk.calculator.units import Unit, unit
 
 _DIGITS: Final = 15
@@ -39,6 +38,12 @@ _ANSWER: Final[dict[str, Any]] = {
     "exact": {"type": "boolean", "description": "Whether the text is the number itself."},
 }
 _SHOWN: Final = whole("Digits shown of a number that does not end; 15 if left out.", 1, 50)
+_PURE: Final[dict[str, Any]] = {
+    "effect": Effect.READ,
+    "open_world": False,
+    "idempotent": True,
+    "timeout_s": 10,
+}
 
 COMPUTE: Final = ToolSpec(
     name="calculator.compute",
@@ -63,10 +68,7 @@ COMPUTE: Final = ToolSpec(
         "expression",
     ),
     output_schema=fields({**_ANSWER, "fraction": TEXT}, "value", "text", "exact"),
-    effect=Effect.READ,
-    open_world=False,
-    idempotent=True,
-    timeout_s=10,
+    **_PURE,
 )
 CONVERT: Final = ToolSpec(
     name="calculator.convert",
@@ -84,10 +86,7 @@ CONVERT: Final = ToolSpec(
     output_schema=fields(
         {**_ANSWER, "unit": TEXT, "kind": TEXT}, *("value", "text", "exact", "unit", "kind")
     ),
-    effect=Effect.READ,
-    open_world=False,
-    idempotent=True,
-    timeout_s=10,
+    **_PURE,
 )
 
 
@@ -110,17 +109,17 @@ def _compute(given: Arguments, job: Job) -> Json:
 
 def _convert(given: Arguments, job: Job) -> Json:
     del job
-    amount, source, target = _amount(given["value"]), unit(given["from"]), unit(given["to"])
+    number, source, target = amount(given["value"]), unit(given["from"]), unit(given["to"])
     if source.dimension != target.dimension:
         message = f"{given['from']} is {source.kind} and {given['to']} is {target.kind}"
         raise ToolFailed(message, hint=Sentence("convert between units of one kind"))
-    found = numbers.kept(_converted(amount.value, source, target), amount)
+    found = kept(_converted(number.value, source, target), number)
     answer = _answer(found, given.get("digits", _DIGITS))
     return answer | {"unit": given["to"], "kind": target.kind}
 
 
-def _converted(amount: Fraction, source: Unit, target: Unit) -> Fraction:
-    absolute = amount * source.factor + source.offset
+def _converted(number: Fraction, source: Unit, target: Unit) -> Fraction:
+    absolute = number * source.factor + source.offset
     if source.dimension == target.dimension == unit("K").dimension and absolute < 0:
         raise ToolFailed(
             Sentence("that is colder than absolute zero"), hint=Sentence("check the amount")
@@ -133,30 +132,17 @@ def _values(given: Mapping[str, Any]) -> dict[str, Value]:
         if not name.isidentifier() or not name.isascii():
             hint = Sentence("use letters, digits and _")
             raise ToolFailed(Sentence("'{name}' cannot name a value", name=name[:40]), hint=hint)
-    return {name: _value(each) for name, each in given.items()}
-
-
-def _value(given: object) -> Value:
-    if not isinstance(given, list):
-        return _amount(given)
-    return [_amount(each) for each in cast("list[object]", given)]
-
-
-def _amount(given: object) -> Num:
-    """Returns a JSON number exactly as it is written: 0.1 is one tenth."""
-    text = repr(given) if isinstance(given, int | float) else ungrouped(str(given).strip())
-    try:
-        return numbers.literal(text)
-    except ValueError:
-        hint = Sentence("give digits with a point, without a unit")
-        raise ToolFailed(Sentence("'{text}' is not a number", text=text[:40]), hint=hint) from None
+    return {
+        name: list(map(amount, each)) if isinstance(each, list) else amount(each)
+        for name, each in given.items()
+    }
 
 
 def _answer(found: Num, digits: int) -> dict[str, Json]:
     value = found.value
-    if abs(value) >= Fraction(10) ** numbers.MOST_DIGITS:
-        raise numbers.too_large()
-    text, exact = numbers.written(found, digits)
+    if abs(value) >= Fraction(10) ** MOST_DIGITS:
+        raise too_large()
+    text, exact = written(found, digits)
     if value.denominator == 1 and (exact or abs(value) < 2**53):
         return {"value": value.numerator, "text": text, "exact": exact}
     near = float(text)

@@ -4,33 +4,71 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal, InvalidOperation, Overflow
 from fractions import Fraction
+from functools import reduce
 from typing import Final, NamedTuple
 
 from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
 
-MOST_BITS: Final = 12_000
 MOST_DIGITS: Final = 1_000
-_SURE: Final = 50
-_FLOAT_SURE: Final = 15
+_MOST_BITS: Final = 12_000
 _LONGEST_LITERAL: Final = 400
 _LARGEST_EXPONENT: Final = 1_000
-_EXACT: Final = Context(prec=_SURE + 15, Emax=999_999, Emin=-999_999)
+_LARGEST_FACTORIAL: Final = 1_000
+_MOST_PLACES: Final = 200
+_ALL: Final = 1_000_000  # sure digits of an exact number
+_SURE: Final = 50
+_FLOAT_SURE: Final = 15
+_FINE: Final = Context(prec=_SURE + 15, Emax=999_999, Emin=-999_999)
+_WIDE: Final = Context(prec=_MOST_BITS, Emax=999_999, Emin=-999_999)
 
 
-class Num(NamedTuple):
-    """A number; `sure` is how many of its digits are certain, None for all."""
+@dataclass(frozen=True, slots=True, order=True)
+class Num:
+    """A number, how many of its digits are certain, and whether it was written as percent."""
 
     value: Fraction
-    sure: int | None = None
+    sure: int = _ALL
+    is_percent: bool = False
 
     @property
     def is_exact(self) -> bool:
-        """Whether the number is exact."""
-        return self.sure is None
+        """Whether all digits are certain."""
+        return self.sure == _ALL
+
+    def __add__(self, other: Num) -> Num:
+        return kept(self.value + other.value, self, other)
+
+    def __sub__(self, other: Num) -> Num:
+        return kept(self.value - other.value, self, other)
+
+    def __mul__(self, other: Num) -> Num:
+        return kept(self.value * other.value, self, other)
+
+    def __truediv__(self, other: Num) -> Num:
+        return kept(self.value / other.divisor(), self, other)
+
+    def __mod__(self, other: Num) -> Num:
+        return kept(self.value % other.divisor(), self, other)
+
+    def __neg__(self) -> Num:
+        return replace(self, value=-self.value)
+
+    def divisor(self) -> Fraction:
+        """Returns the value, which must not be zero."""
+        if not self.value:
+            raise ToolFailed(
+                Sentence("something is divided by zero"), hint=Sentence("check the divisor")
+            )
+        return self.value
+
+
+def num(value: int) -> Num:
+    """Returns a whole number."""
+    return Num(Fraction(value))
 
 
 def literal(text: str) -> Num:
@@ -47,10 +85,9 @@ def literal(text: str) -> Num:
 
 def kept(value: Fraction, *terms: Num) -> Num:
     """Makes a result as precise as its least precise operand; refuses too large ones."""
-    bits = max(value.numerator.bit_length(), value.denominator.bit_length())
-    if bits > MOST_BITS:
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MOST_BITS:
         raise too_large()
-    return Num(value, min((each.sure for each in terms if each.sure is not None), default=None))
+    return Num(value, min((each.sure for each in terms), default=_ALL))
 
 
 def too_large() -> ToolFailed:
@@ -61,24 +98,6 @@ def too_large() -> ToolFailed:
     )
 
 
-def divide(left: Num, right: Num) -> Num:
-    """Returns the quotient."""
-    if not right.value:
-        raise ToolFailed(
-            Sentence("something is divided by zero"), hint=Sentence("check the divisor")
-        )
-    return kept(left.value / right.value, left, right)
-
-
-def modulo(left: Num, right: Num) -> Num:
-    """Returns the remainder, with the sign of the divisor."""
-    if not right.value:
-        raise ToolFailed(
-            Sentence("something is divided by zero"), hint=Sentence("check the divisor")
-        )
-    return kept(left.value % right.value, left, right)
-
-
 def power(base: Num, exponent: Num) -> Num:
     """Returns a power; exact for whole exponents and exact roots."""
     number, times = base.value, exponent.value
@@ -87,36 +106,28 @@ def power(base: Num, exponent: Num) -> Num:
     if times.denominator == 1:
         bits = max(number.numerator.bit_length(), number.denominator.bit_length())
         is_unit = abs(number.numerator) <= 1 and number.denominator == 1
-        if not is_unit and abs(times.numerator) * max(1, bits - 1) > MOST_BITS:
+        if not is_unit and abs(times.numerator) * max(1, bits - 1) > _MOST_BITS:
             raise too_large()
         whole = times.numerator % 2 if is_unit and number else times.numerator
         return kept(number**whole, base, exponent)
     if number < 0:
         raise ToolFailed(Sentence("a root of a negative number is not a real number"))
-    root = _root(number, times.denominator) if base.is_exact and exponent.is_exact else None
-    if root is not None:
-        return power(Num(root), Num(Fraction(times.numerator)))
-    return near(lambda x: _EXACT.power(x, decimal(exponent)), base)
+    if base.is_exact and exponent.is_exact and times.denominator <= 64:
+        roots = [_root(each, times.denominator) for each in (number.numerator, number.denominator)]
+        if roots[0] is not None and roots[1] is not None:
+            return power(Num(Fraction(roots[0], roots[1])), num(times.numerator))
+    return _near(lambda x: _FINE.power(x, _decimal(exponent)), base)
 
 
 def root(number: Num, degree: int) -> Num:
     """Returns a root; odd roots of negative numbers are negative."""
     if number.value < 0 and degree % 2:
-        positive = root(Num(-number.value, number.sure), degree)
-        return Num(-positive.value, positive.sure)
+        return -root(-number, degree)
     return power(number, Num(Fraction(1, degree)))
 
 
-def _root(number: Fraction, degree: int) -> Fraction | None:
-    """Returns the exact root of a fraction, or None."""
-    if degree > 64:
-        return None
-    parts = [_whole_root(each, degree) for each in (number.numerator, number.denominator)]
-    upper, lower = parts
-    return None if upper is None or lower is None else Fraction(upper, lower)
-
-
-def _whole_root(number: int, degree: int) -> int | None:
+def _root(number: int, degree: int) -> int | None:
+    """Returns the root of a whole number if it is whole, too."""
     low, high = 0, 1 << (number.bit_length() // degree + 1)
     while low < high:
         middle = (low + high) // 2
@@ -127,70 +138,38 @@ def _whole_root(number: int, degree: int) -> int | None:
     return low if low**degree == number else None
 
 
-def decimal(number: Num) -> Decimal:
-    """Returns a number with the precision that inexact functions use."""
-    upper, lower = Decimal(number.value.numerator), Decimal(number.value.denominator)
-    return _EXACT.divide(upper, lower)
+def _decimal(number: Num) -> Decimal:
+    return _FINE.divide(Decimal(number.value.numerator), Decimal(number.value.denominator))
 
 
-def near(function: Callable[[Decimal], Decimal], number: Num) -> Num:
+def _near(function: Callable[[Decimal], Decimal], number: Num) -> Num:
     """Returns the result of an inexact function, to 50 digits."""
     try:
-        found = function(decimal(number))
+        found = function(_decimal(number))
     except (InvalidOperation, Overflow):
-        raise ToolFailed(
-            Sentence("a function has no value there"), hint=Sentence("check its arguments")
-        ) from None
-    if not found.is_finite():
-        raise too_large()
-    if abs(found.adjusted()) > MOST_DIGITS * 3:
+        raise _no_value() from None
+    if not found.is_finite() or abs(found.adjusted()) > MOST_DIGITS * 3:
         raise too_large()
     return kept(Fraction(found), number, Num(Fraction(0), _SURE))
 
 
-def exponential(number: Num) -> Num:
-    """Returns e to the power of a number."""
-    return near(_EXACT.exp, number)
+def _no_value() -> ToolFailed:
+    hint = Sentence("check its arguments")
+    return ToolFailed(Sentence("a function has no value there"), hint=hint)
 
 
-def logarithm(number: Num, base: Num | None = None) -> Num:
+def _log(number: Num, base: Num | None = None) -> Num:
     """Returns a logarithm; the natural one without a base."""
     if number.value <= 0 or (base is not None and (base.value <= 0 or base.value == 1)):
         raise ToolFailed(Sentence("a logarithm needs positive numbers and a base other than 1"))
+    found = _near(_FINE.ln, number)
     if base is None:
-        return near(_EXACT.ln, number)
-    exact = _exact_logarithm(number, base)
-    return exact or divide(near(_EXACT.ln, number), near(_EXACT.ln, base))
-
-
-def _exact_logarithm(number: Num, base: Num) -> Num | None:
-    if not (number.is_exact and base.is_exact):
-        return None
-    guess = round(_EXACT.divide(_EXACT.ln(decimal(number)), _EXACT.ln(decimal(base))))
-    if abs(guess) > MOST_BITS:
-        return None
-    return Num(Fraction(guess)) if base.value**guess == number.value else None
-
-
-def by_float(function: Callable[[float], float], number: Num) -> Num:
-    """Returns the result of a floating point function, to 15 digits."""
-    try:
-        found = function(float(number.value))
-    except (OverflowError, ValueError):
-        raise ToolFailed(
-            Sentence("a function has no value there"), hint=Sentence("check its arguments")
-        ) from None
-    return kept(Fraction(found), number, Num(Fraction(0), _FLOAT_SURE))
-
-
-PI: Final = Num(
-    Fraction("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899"),
-    _SURE,
-)
-E: Final = Num(
-    Fraction("2.71828182845904523536028747135266249775724709369995957496696762772407663035354759"),
-    _SURE,
-)
+        return found
+    found = found / _near(_FINE.ln, base)
+    guess = round(found.value)
+    if number.is_exact and base.is_exact and abs(guess) <= _MOST_BITS:
+        return num(guess) if base.value**guess == number.value else found
+    return found
 
 
 def rounded(number: Fraction, places: int) -> Fraction:
@@ -209,15 +188,11 @@ def written(number: Num, digits: int) -> tuple[str, bool]:
     if number.is_exact and finite is not None and finite <= 100:
         digits_only = value.numerator * (10**finite // value.denominator)
         return f"{Decimal(digits_only).scaleb(-finite, _WIDE):f}", True
-    shown = min(digits, number.sure or digits)
+    shown = min(digits, number.sure)
     short = Context(prec=shown, Emax=999_999, Emin=-999_999)
-    found = short.divide(Decimal(value.numerator), Decimal(value.denominator))
+    found = short.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(short)
     far = not -20 < found.adjusted() < max(40, shown)
-    text = str(found.normalize(short)) if far else f"{found.normalize(short):f}"
-    return text, False
-
-
-_WIDE: Final = Context(prec=MOST_BITS, Emax=999_999, Emin=-999_999)
+    return str(found) if far else f"{found:f}", False
 
 
 def _places(denominator: int) -> int | None:
@@ -229,35 +204,26 @@ def _places(denominator: int) -> int | None:
     return max(twos, fives) if rest == 1 else None
 
 
-_LARGEST_FACTORIAL: Final = 1_000
-_MOST_PLACES: Final = 200
+class Function(NamedTuple):
+    """A function and how many numbers it takes."""
 
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function; a list among its arguments counts as its numbers."""
-
-    work: Callable[[list[Num]], Num]
+    work: Callable[..., Num]
     least: int = 1
     most: int | None = 1
 
-    def apply(self, name: str, arguments: Sequence[Num | list[Num]]) -> Num:
-        """Returns the function's value; raises what is wrong with its arguments."""
-        flat: list[Num] = []
-        for each in arguments:
-            flat += each if isinstance(each, list) else [each]
-        if len(flat) < self.least or (self.most is not None and len(flat) > self.most):
-            many = f"{self.least}" if self.least == self.most else f"{self.least} or more"
-            many = f"{self.least} to {self.most}" if self.most not in (None, self.least) else many
+    def apply(self, name: str, given: Sequence[Num]) -> Num:
+        """Returns the function's value; refuses too few and too many numbers."""
+        if len(given) < self.least or (self.most is not None and len(given) > self.most):
+            many = f"{self.least} to {self.most}" if self.most else f"{self.least} or more"
             raise ToolFailed(
                 Sentence(
                     "{name} takes {many} numbers, not {count}",
                     name=name,
-                    many=many,
-                    count=len(flat),
+                    many=self.least if self.least == self.most else many,
+                    count=len(given),
                 )
             )
-        return self.work(flat)
+        return self.work(*given)
 
 
 def factorial(number: Num) -> Num:
@@ -278,106 +244,96 @@ def _whole(number: Num, what: str) -> int:
     return number.value.numerator
 
 
-def _one(function: Callable[[Fraction], Fraction]) -> Function:
-    return Function(lambda n: kept(function(n[0].value), n[0]))
-
-
-def _wholes(function: Callable[..., int], what: str) -> Function:
-    def work(given: list[Num]) -> Num:
-        return kept(Fraction(function(*(_whole(each, what) for each in given))))
-
-    return Function(work, least=1, most=None)
-
-
-def _round(given: list[Num]) -> Num:
-    places = _whole(given[1], "round") if len(given) > 1 else 0
-    if abs(places) > _MOST_PLACES:
+def _round(number: Num, places: Num | None = None) -> Num:
+    wanted = _whole(places, "round") if places else 0
+    if abs(wanted) > _MOST_PLACES:
         raise ToolFailed(Sentence("round takes up to {most} places", most=_MOST_PLACES))
-    return kept(rounded(given[0].value, places), given[0])
+    return kept(rounded(number.value, wanted), number)
 
 
-def _sum(given: list[Num]) -> Num:
-    total = Num(Fraction(0))
-    for each in given:
-        total = kept(total.value + each.value, total, each)
-    return total
+def _sum(*given: Num) -> Num:
+    return reduce(Num.__add__, given, num(0))
 
 
-def _product(given: list[Num]) -> Num:
-    total = Num(Fraction(1))
-    for each in given:
-        total = kept(total.value * each.value, total, each)
-    return total
+def _mean(*given: Num) -> Num:
+    return _sum(*given) / num(len(given))
 
 
-def _mean(given: list[Num]) -> Num:
-    return divide(_sum(given), Num(Fraction(len(given))))
+def _median(*given: Num) -> Num:
+    ordered, middle = sorted(given), len(given) // 2
+    return _mean(*ordered[middle - 1 + len(given) % 2 : middle + 1])
 
 
-def _median(given: list[Num]) -> Num:
-    ordered = sorted(given)
-    middle = len(ordered) // 2
-    return _mean(ordered[middle : middle + 1] if len(ordered) % 2 else ordered[middle - 1 :][:2])
+def _variance(*given: Num, sample: bool = True) -> Num:
+    mean = _mean(*given)
+    return _sum(*((each - mean) * (each - mean) for each in given)) / num(len(given) - sample)
 
 
-def _variance(given: list[Num], *, sample: bool) -> Num:
-    mean = _mean(given)
-    total = _sum([kept((each.value - mean.value) ** 2, each, mean) for each in given])
-    return divide(total, Num(Fraction(len(given) - sample)))
+def _exact(function: Callable[[Fraction], Fraction | int]) -> Function:
+    return Function(lambda n: kept(Fraction(function(n.value)), n))
 
 
-def _log(given: list[Num]) -> Num:
-    return logarithm(given[0], given[1] if len(given) > 1 else None)
+def _wholes(function: Callable[..., int]) -> Function:
+    def work(*given: Num) -> Num:
+        return kept(Fraction(function(*(_whole(each, function.__name__) for each in given))))
+
+    return Function(work, 1, None)
 
 
 def _float(function: Callable[[float], float]) -> Function:
-    return Function(lambda given: by_float(function, given[0]))
+    def work(number: Num) -> Num:
+        try:
+            found = function(float(number.value))
+        except (OverflowError, ValueError):
+            raise _no_value() from None
+        return kept(Fraction(found), number, Num(Fraction(0), _FLOAT_SURE))
+
+    return Function(work)
 
 
-def _of(base: int) -> Function:
-    return Function(lambda given: logarithm(given[0], Num(Fraction(base))))
-
-
-def _scaled(given: Num, upper: Num, lower: Num) -> Num:
-    return divide(kept(given.value * upper.value, given, upper), lower)
-
-
-_HALF_TURN: Final = Num(Fraction(180))
-CONSTANTS: Final = {"pi": PI, "e": E, "tau": Num(2 * PI.value, 50)}
+_PI: Final = Num(
+    Fraction("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899"),
+    _SURE,
+)
+_E: Final = Num(
+    Fraction("2.71828182845904523536028747135266249775724709369995957496696762772407663035354759"),
+    _SURE,
+)
+CONSTANTS: Final = {"pi": _PI, "e": _E, "tau": num(2) * _PI}
 FUNCTIONS: Final[dict[str, Function]] = {
-    "abs": _one(abs),
-    "floor": _one(lambda x: Fraction(math.floor(x))),
-    "ceil": _one(lambda x: Fraction(math.ceil(x))),
-    "trunc": _one(lambda x: Fraction(math.trunc(x))),
-    "sign": _one(lambda x: Fraction((x > 0) - (x < 0))),
+    "abs": _exact(abs),
+    "floor": _exact(math.floor),
+    "ceil": _exact(math.ceil),
+    "trunc": _exact(math.trunc),
+    "sign": _exact(lambda x: (x > 0) - (x < 0)),
     "round": Function(_round, 1, 2),
-    "sqrt": Function(lambda given: root(given[0], 2)),
-    "cbrt": Function(lambda given: root(given[0], 3)),
-    "exp": Function(lambda given: exponential(given[0])),
-    "ln": Function(lambda given: logarithm(given[0])),
+    "sqrt": Function(lambda n: root(n, 2)),
+    "cbrt": Function(lambda n: root(n, 3)),
+    "exp": Function(lambda n: _near(_FINE.exp, n)),
+    "ln": Function(_log),
     "log": Function(_log, 2, 2),
-    "log2": _of(2),
-    "log10": _of(10),
+    "log2": Function(lambda n: _log(n, num(2))),
+    "log10": Function(lambda n: _log(n, num(10))),
     "sin": _float(math.sin),
     "cos": _float(math.cos),
     "tan": _float(math.tan),
     "asin": _float(math.asin),
     "acos": _float(math.acos),
     "atan": _float(math.atan),
-    "rad": Function(lambda given: _scaled(given[0], PI, _HALF_TURN)),
-    "deg": Function(lambda given: _scaled(given[0], _HALF_TURN, PI)),
-    "factorial": Function(lambda given: factorial(given[0])),
-    "gcd": _wholes(math.gcd, "gcd"),
-    "lcm": _wholes(math.lcm, "lcm"),
-    "min": Function(min, 1, None),
-    "max": Function(max, 1, None),
+    "rad": Function(lambda n: n * _PI / num(180)),
+    "deg": Function(lambda n: n * num(180) / _PI),
+    "factorial": Function(factorial),
+    "gcd": _wholes(math.gcd),
+    "lcm": _wholes(math.lcm),
+    "min": Function(lambda *given: min(given), 1, None),
+    "max": Function(lambda *given: max(given), 1, None),
     "sum": Function(_sum, 0, None),
-    "product": Function(_product, 0, None),
-    "count": Function(lambda given: Num(Fraction(len(given))), 0, None),
+    "product": Function(lambda *given: reduce(Num.__mul__, given, num(1)), 0, None),
+    "count": Function(lambda *given: num(len(given)), 0, None),
     "mean": Function(_mean, 1, None),
     "median": Function(_median, 1, None),
-    "variance": Function(lambda given: _variance(given, sample=True), 2, None),
-    "stdev": Function(lambda given: root(_variance(given, sample=True), 2), 2, None),
-    "pvariance": Function(lambda given: _variance(given, sample=False), 1, None),
-    "pstdev": Function(lambda given: root(_variance(given, sample=False), 2), 1, None),
+    "variance": Function(_variance, 2, None),
+    "stdev": Function(lambda *given: root(_variance(*given), 2), 2, None),
+    "pvariance": Function(lambda *given: _variance(*given, sample=False), 1, None),
+    "pstdev": Function(lambda *given: root(_variance(*given, sample=False), 2), 1, None),
 }

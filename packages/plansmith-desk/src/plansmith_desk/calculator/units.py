@@ -36,19 +36,13 @@ _KINDS: Final[dict[str, Dimension]] = {
 _NAMES: Final = {dimension: kind for kind, dimension in _KINDS.items()}
 
 
-def _powers(text: str) -> dict[str, int]:
-    pairs = (each.partition("=") for each in text.split())
-    return {name: int(power) for name, _, power in pairs}
-
-
-_PREFIXES: Final = _powers("P=15 T=12 G=9 M=6 k=3 h=2 d=-1 c=-2 m=-3 µ=-6 μ=-6 u=-6 n=-9 p=-12")
-_PREFIX_WORDS: Final = _powers(
-    "peta=15 tera=12 giga=9 mega=6 kilo=3 hecto=2 "
-    "deci=-1 centi=-2 milli=-3 micro=-6 nano=-9 pico=-12"
-)
-_DATA_PREFIXES: Final = _powers("k=3 K=3 M=6 G=9 T=12 P=15 E=18")
-_BINARY: Final = _powers("Ki=1 Mi=2 Gi=3 Ti=4 Pi=5 Ei=6")
-_BINARY_WORDS: Final = _powers("kibi=1 mebi=2 gibi=3 tebi=4 pebi=5")
+# Words and signs that multiply a unit, and by which power of ten or of 1024.
+_TENS: Final = """
+peta P 15, tera T 12, giga G 9, mega M 6, kilo k 3, hecto h 2, deci d -1, centi c -2, milli m -3,
+micro µ -6, micro μ -6, micro u -6, nano n -9, pico p -12
+"""
+_DATA: Final = "exa E 18, peta P 15, tera T 12, giga G 9, mega M 6, kilo k 3, kilo K 3"
+_BINARY: Final = "kibi Ki 1, mebi Mi 2, gibi Gi 3, tebi Ti 4, pebi Pi 5, exbi Ei 6"
 
 # What it measures, its names (+: with prefixes such as k and milli), and what one of it is.
 _TABLE: Final = """
@@ -140,21 +134,22 @@ def unit(text: str) -> Unit:
     """Parses a unit such as `km`, `kg*m/s^2` or `square feet`."""
     if len(text) > _LONGEST:
         raise ToolFailed(Sentence("the unit is too long"), hint=Sentence("such as km, kg or m/s"))
-    plain = text.strip().translate(_SIGNS)
-    plain = re.sub(r"(?<!\s)\s*+(?:\bper\b|/)\s*", "/", plain)
-    divided = plain.split("/")
-    found = [_product(divided[0])] if divided[0] or len(divided) == 1 else []
-    found += [_to(_product(part), -1) for part in divided[1:]]
-    return found[0] if len(found) == 1 else _times(found)
-
-
-def _product(text: str) -> Unit:
-    parts = [part.strip() for part in text.split("*")]
-    found = [_single(part) for part in parts]
-    return found[0] if len(found) == 1 else _times(found)
+    plain = re.sub(r"(?<!\s)\s*+(?:\bper\b|/)\s*", "/", text.strip().translate(_SIGNS))
+    first, *divided = plain.split("/")
+    found = [_single(part) for part in first.split("*")] if first or not divided else []
+    found += [_to(_single(part), -1) for each in divided for part in each.split("*")]
+    if len(found) == 1:
+        return found[0]
+    factor, dimension = Fraction(1), _KINDS["number"]
+    for each in found:
+        _refuse_degrees(each)
+        factor *= each.factor
+        dimension = tuple(a + b for a, b in zip(dimension, each.dimension, strict=True))
+    return Unit(factor, dimension)
 
 
 def _single(text: str) -> Unit:
+    text = text.strip()
     first, _, rest = text.partition(" ")
     raised = _POWERS.get(first.lower(), 1) if rest else 1
     name = "_".join((rest if raised > 1 else text).split()).rstrip(".")
@@ -207,15 +202,6 @@ def _refuse_degrees(one: Unit) -> None:
         raise ToolFailed(Sentence("degrees cannot be part of a product"), hint=hint)
 
 
-def _times(several: list[Unit]) -> Unit:
-    factor, dimension = Fraction(1), _KINDS["number"]
-    for each in several:
-        _refuse_degrees(each)
-        factor *= each.factor
-        dimension = tuple(a + b for a, b in zip(dimension, each.dimension, strict=True))
-    return Unit(factor, dimension)
-
-
 @cache
 def _known() -> dict[str, Unit]:
     """Returns all known unit names, with prefixes and plurals."""
@@ -238,21 +224,17 @@ def _known() -> dict[str, Unit]:
 
 
 def _spelt(name: str, one: Unit, *, prefixed: bool) -> Iterator[tuple[str, Unit]]:
+    """Yields a name with its plural and prefixes: signs get short ones, words get long ones."""
     is_word = len(name) > 2 and name.islower() and name not in ("foot", "feet", "inches")
-    scales = dict(_scales(name, is_data=bool(one.dimension[3]))) if prefixed else {}
-    for prefix, scale in [("", Fraction(1)), *scales.items()]:
+    scales = {"": Fraction(1)}
+    is_data = bool(one.dimension[3])
+    for base, table in ((10, _DATA if is_data else _TENS), (1024, _BINARY if is_data else "")):
+        for word, sign, power in map(str.split, table.split(",") if prefixed and table else ()):
+            scales |= {sign: Fraction(base) ** int(power)} if len(name) <= 3 else {}
+            scales |= {word: Fraction(base) ** int(power)} if len(name) >= 3 else {}
+    for prefix, scale in scales.items():
         for ending in ("", "s") if is_word else ("",):
             yield prefix + name + ending, Unit(one.factor * scale, one.dimension)
-
-
-def _scales(name: str, *, is_data: bool) -> Iterator[tuple[str, Fraction]]:
-    """Returns the prefixes for a name: symbols get short ones, words get long ones."""
-    signs = _DATA_PREFIXES if is_data else _PREFIXES
-    powers = (signs if len(name) <= 3 else {}) | (_PREFIX_WORDS if len(name) >= 3 else {})
-    yield from ((prefix, Fraction(10) ** power) for prefix, power in powers.items())
-    if is_data:
-        binary = (_BINARY if len(name) <= 3 else {}) | (_BINARY_WORDS if len(name) >= 3 else {})
-        yield from ((prefix, Fraction(1024) ** power) for prefix, power in binary.items())
 
 
 def _fraction(text: str) -> Fraction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
@@ -28,6 +29,8 @@ from plansmith.tools.toolset import (
 from plansmith_desk.calendar.moments import (
     CALENDAR,
     CLOCK,
+    MONTHS,
+    WEEKDAYS,
     Moment,
     elapsed,
     in_zone,
@@ -52,63 +55,50 @@ _LOCAL: Final = string(
     "City or zone of times that have none of their own.", minLength=1, maxLength=80
 )
 _MOST: Final = {"years": 10_000, "months": 120_000, "weeks": 600_000, "days": 4_000_000}
-_MOMENT: Final = fields(
-    {
-        "iso": string("The time with its offset; only the date if only that was given."),
-        "date": TEXT,
-        "time": string("Hours, minutes and seconds on the clocks of the zone."),
-        "clock": string("Hours and minutes."),
-        "spoken": fields({"en": TEXT, "zh": TEXT}, "en", "zh"),
-        "zone": TEXT,
-        "offset": string("Distance from UTC, such as +02:00."),
-        "utc": TEXT,
-        "epoch": {"type": "number", "description": "Seconds since 1970-01-01 in UTC."},
-        "weekday": TEXT,
-        "week": string("ISO week, such as 2026-W13."),
-        "day_of_year": _WHOLE,
-        "quarter": _WHOLE,
-        "leap_year": {"type": "boolean"},
-        "summer_time": {"type": "boolean"},
-        "notes": NOTES,
-    },
-    *("iso", "date", "time", "clock", "spoken", "zone", "offset", "utc", "epoch"),
-    *("weekday", "week"),
-    *("day_of_year", "quarter", "leap_year", "summer_time"),
+
+
+def _gives(**parts: dict[str, Any]) -> dict[str, Any]:
+    return fields({**parts, "notes": NOTES}, *parts)
+
+
+_FLAG: Final = {"type": "boolean"}
+_SAID: Final = fields({"en": TEXT, "zh": TEXT}, "en", "zh")
+_MOMENT: Final = _gives(
+    iso=string("The time with its offset; only the date if only that was given."),
+    date=TEXT,
+    time=string("Hours, minutes and seconds on the clocks of the zone."),
+    clock=string("Hours and minutes."),
+    spoken=_SAID,
+    zone=TEXT,
+    offset=string("Distance from UTC, such as +02:00."),
+    utc=TEXT,
+    epoch={"type": "number", "description": "Seconds since 1970-01-01 in UTC."},
+    weekday=TEXT,
+    week=string("ISO week, such as 2026-W13."),
+    day_of_year=_WHOLE,
+    quarter=_WHOLE,
+    leap_year=_FLAG,
+    summer_time=_FLAG,
 )
 _PARTS: Final = ("years", "months", "days", "hours", "minutes", "seconds")
-_DIFFERENCE: Final = fields(
-    {
-        "seconds": {"type": "number", "description": "All of it in seconds."},
-        "days": {"type": "number", "description": "All of it in days of 24 hours."},
-        "parts": fields(dict.fromkeys(_PARTS, _WHOLE), *_PARTS),
-        "weekdays": {"type": "integer", "description": "Mondays to Fridays, without the last day."},
-        "text": TEXT,
-        "negative": {"type": "boolean"},
-        "notes": NOTES,
-    },
-    *("seconds", "days", "parts", "weekdays", "text", "negative"),
+_DIFFERENCE: Final = _gives(
+    seconds={"type": "number", "description": "All of it in seconds."},
+    days={"type": "number", "description": "All of it in days of 24 hours."},
+    parts=fields(dict.fromkeys(_PARTS, _WHOLE), *_PARTS),
+    weekdays={"type": "integer", "description": "Mondays to Fridays, without the last day."},
+    text=TEXT,
+    negative=_FLAG,
 )
-_MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
+_UNTIL: Final = _gives(
+    date=TEXT,
+    weekday=TEXT,
+    days={"type": "integer", "description": "From today; negative for the past."},
+    text=TEXT,
+    away=_SAID,
 )
 _ISO: Final = lazy_pattern(r"\d{4}-\d{2}|\d{4}-?W|\d{7,8}(?!\d)|[^\[]+\[")
 _HERE: Final = ("here", "local", "local time", "这里", "本地", "当地")
 _NOW: Final = ("now", "right now", "现在", "此刻")
-_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-_UNTIL: Final = fields(
-    {
-        "date": TEXT,
-        "weekday": TEXT,
-        "days": {"type": "integer", "description": "From today; negative for the past."},
-        "text": TEXT,
-        "away": fields({"en": TEXT, "zh": TEXT}, "en", "zh"),
-        "notes": NOTES,
-    },
-    *("date", "weekday", "days", "text"),
-)
 
 
 def _spec(
@@ -192,19 +182,17 @@ class CalendarTools(PureTools):
             raise Misconfigured(error.message, hint=error.hint) from None
         self._zone = zone
         self._clock = clock or SystemClock()
-        super().__init__(
-            [
-                BuiltIn(NOW, self._now),
-                BuiltIn(UNTIL, self._until),
-                BuiltIn(DESCRIBE, self._describe),
-                BuiltIn(CONVERT, self._convert),
-                BuiltIn(ADD, self._add),
-                BuiltIn(DIFFERENCE, self._difference),
-            ]
+        works = (
+            (NOW, self._now),
+            (UNTIL, self._until),
+            (DESCRIBE, self._describe),
+            (CONVERT, self._convert),
+            (ADD, self._add),
+            (DIFFERENCE, self._difference),
         )
+        super().__init__([BuiltIn(spec, _without_job(work)) for spec, work in works])
 
-    def _now(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _now(self, given: Arguments) -> Json:
         return _result(in_zone(self._clock.now(), self._place(given)))
 
     def _place(self, given: Arguments, name: str = "zone") -> str:
@@ -228,29 +216,25 @@ class CalendarTools(PureTools):
         read = placed(at, zone, is_day=found.clock is None)
         return replace(read, notes=(*read.notes, found.note)) if found.note else read
 
-    def _until(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _until(self, given: Arguments) -> Json:
         today = self._today(self._zone)
         found = self._moment(given["date"], self._zone)
         day = found.at.date()
         days = (day - today).days
-        weekday = _DAYS[day.weekday()]
         away = _away(days)
         result: dict[str, Json] = {
             "date": str(day),
-            "weekday": weekday,
+            "weekday": WEEKDAYS[day.weekday()],
             "days": days,
             "text": f"{_in_words(day)['en']}: {away['en']}",
             "away": away,
         }
         return noted(result, found.notes)
 
-    def _describe(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _describe(self, given: Arguments) -> Json:
         return _result(self._read(given))
 
-    def _convert(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _convert(self, given: Arguments) -> Json:
         source = self._read(given)
         found = in_zone(source.at, self._place(given, "to"))
         notes = source.notes
@@ -258,8 +242,7 @@ class CalendarTools(PureTools):
             notes = (*notes, f"only a date was given: midnight in {source.zone} is taken")
         return _result(Moment(found.at, found.zone, notes=notes))
 
-    def _add(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _add(self, given: Arguments) -> Json:
         amounts = {unit: int(given[unit]) for unit in (*CALENDAR, *CLOCK) if unit in given}
         if not amounts:
             raise ToolFailed(
@@ -267,8 +250,7 @@ class CalendarTools(PureTools):
             )
         return _result(plus(self._read(given), amounts))
 
-    def _difference(self, given: Arguments, job: Job) -> Json:
-        del job
+    def _difference(self, given: Arguments) -> Json:
         zone = self._place(given)
         # Without years: 1 March is that of this year, and 24 December the next after it.
         first = self._today(zone).replace(month=1, day=1)
@@ -289,8 +271,8 @@ class CalendarTools(PureTools):
         return noted(found, [*start.notes, *end.notes])
 
 
-def _counted(days: int) -> str:
-    return "1 day" if days == 1 else f"{days:,} days"
+def _without_job(work: Callable[[Arguments], Json]) -> Callable[[Arguments, Job], Json]:
+    return lambda given, _: work(given)
 
 
 def _result(found: Moment) -> Json:
@@ -309,7 +291,7 @@ def _result(found: Moment) -> Json:
         "offset": offset,
         "utc": utc.isoformat(timespec=whole_seconds).replace("+00:00", "Z"),
         "epoch": _number((utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()),
-        "weekday": _DAYS[at.weekday()],
+        "weekday": WEEKDAYS[at.weekday()],
         "week": f"{year}-W{week:02}",
         "day_of_year": at.timetuple().tm_yday,
         "quarter": (at.month + 2) // 3,
@@ -323,15 +305,16 @@ def _away(days: int) -> dict[str, Json]:
     """Says how far away a day is."""
     if not days:
         return {"en": "today", "zh": "就是今天"}
+    counted = f"{abs(days):,} day{'' if abs(days) == 1 else 's'}"
     if days > 0:
-        return {"en": f"{_counted(days)} from today", "zh": f"还有 {days} 天"}
-    return {"en": f"{_counted(-days)} ago", "zh": f"已经过去 {-days} 天"}
+        return {"en": f"{counted} from today", "zh": f"还有 {days} 天"}
+    return {"en": f"{counted} ago", "zh": f"已经过去 {-days} 天"}
 
 
 def _in_words(day: date) -> dict[str, Json]:
     """Returns a date as people say it, with its weekday, in English and in Chinese."""
     return {
-        "en": f"{_DAYS[day.weekday()]}, {day.day} {_MONTHS[day.month - 1]} {day.year}",
+        "en": f"{WEEKDAYS[day.weekday()]}, {day.day} {MONTHS[day.month - 1]} {day.year}",
         "zh": f"{day.year}年{day.month}月{day.day}日星期{'一二三四五六日'[day.weekday()]}",
     }
 

@@ -15,6 +15,11 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
 
 _ISO: Final = "such as 2026-03-29, 24 December, next Friday or 2026-03-29T14:30"
+MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LONGEST: Final = 80
 _BRACKET: Final = re.compile(r"(?P<time>[^\[\]]+)\[(?P<zone>[^\[\]]+)\]")
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>[0-5]\d)?")
@@ -174,18 +179,22 @@ CLOCK: Final = ("hours", "minutes", "seconds")
 CALENDAR: Final = ("years", "months", "weeks", "days", "weekdays")
 
 
-def _plus_calendar(start: datetime, amounts: Mapping[str, int]) -> tuple[datetime, list[str]]:
-    months = start.year * 12 + start.month - 1
-    months += amounts.get("years", 0) * 12 + amounts.get("months", 0)
-    year, month = divmod(months, 12)
+def in_months(day: date, months: int) -> date:
+    """Returns the same day some months later, or the last one of that month."""
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     if not 1 <= year <= 9999:
         raise out_of_range()
     last = calendar.monthrange(year, month + 1)[1]
+    return day.replace(year=year, month=month + 1, day=min(day.day, last))
+
+
+def _plus_calendar(start: datetime, amounts: Mapping[str, int]) -> tuple[datetime, list[str]]:
+    there = in_months(start, amounts.get("years", 0) * 12 + amounts.get("months", 0))
     notes: list[str] = []
-    if start.day > last:
-        wanted = f"{year:04}-{month + 1:02}-{start.day:02}"
+    if there.day < start.day:
+        wanted = f"{there.isoformat()[:8]}{start.day:02}"
         notes.append(f"there is no {wanted}: the last day of the month is taken")
-    moved = start.replace(year=year, month=month + 1, day=min(start.day, last))
+    moved = datetime.combine(there, start.time())
     moved += timedelta(weeks=amounts.get("weeks", 0), days=amounts.get("days", 0))
     return _plus_weekdays(moved, amounts.get("weekdays", 0)), notes
 

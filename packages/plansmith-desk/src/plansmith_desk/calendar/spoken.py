@@ -12,17 +12,11 @@ from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_pattern
 from plansmith.plan.sentence import Sentence
 from plansmith_desk.calendar.holidays import HOLIDAYS
+from plansmith_desk.calendar.moments import MONTHS, WEEKDAYS, in_months
+from plansmith_planner.language.numbers import SPELT, number
 
 _LONGEST: Final = 60
-_MONTHS: Final = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
-_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_WORDS: Final = (
-    *("zero", "one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
+_MONTHS: Final = tuple(map(str.lower, MONTHS))
 _NEAR: Final = {
     **dict.fromkeys(("today", "tonight", "今天", "今日", "今晚"), 0),
     **dict.fromkeys(("tomorrow", "明天", "明日", "明晚"), 1),
@@ -32,7 +26,6 @@ _NEAR: Final = {
     **dict.fromkeys(("the day before yesterday", "day before yesterday", "前天"), -2),
     "大前天": -3,
 }
-_UNITS: Final = {"d": 1, "w": 7, "天": 1, "日": 1, "周": 7, "星": 7, "礼": 7, "个": 7}
 
 
 class Spoken(NamedTuple):
@@ -55,7 +48,7 @@ def spoken(text: str, today: date, *, after: date | None = None) -> Spoken | Non
     rest, clock = _split_clock(plain)
     if not rest:
         return Spoken(today, clock) if clock else None
-    for read in (_near, _counted, _months, _weekday, _holiday, _numeric, _chinese, _english, _end):
+    for read in (_near, _counted, _weekday, _holiday, _numeric, _chinese, _english, _end):
         found = read(rest, today, after or today)
         if found is not None:
             return found._replace(clock=clock)
@@ -102,43 +95,24 @@ def _time(text: str, hour: int, minute: int) -> time:
     return time(hour, minute)
 
 
-_DIGITS: Final = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"两": 2}
-
-
-def number(text: str) -> int:
-    """Returns a number of up to two digits in figures, in English or in Chinese words."""
-    if text.isdecimal():
-        return int(text)
-    if text in _WORDS:
-        return _WORDS.index(text)
-    if text in ("a", "an"):
-        return 1
-    tens, ten, ones = text.partition("十")
-    try:
-        if not ten:
-            return _DIGITS[text]
-        return (_DIGITS[tens] if tens else 1) * 10 + (_DIGITS[ones] if ones else 0)
-    except KeyError:
-        raise ToolFailed(
-            Sentence("'{text}' is not a number", text=text), hint=Sentence("write it in figures")
-        ) from None
-
-
 def _near(text: str, today: date, after: date) -> Spoken | None:
     del after
     return Spoken(today + timedelta(days=_NEAR[text])) if text in _NEAR else None
 
 
-_COUNT: Final = rf"(?P<count>\d{{1,5}}|an?|{'|'.join(_WORDS)})"
+_COUNT: Final = rf"(?P<count>\d{{1,5}}|an?|{'|'.join(SPELT)})"
+_UNIT: Final = r"(?P<unit>day|week|month|year)s?"
 _COUNTED: Final = (
-    lazy_pattern(rf"in {_COUNT} (?P<unit>day|week)s?(?P<past>)(?: time)?"),
-    lazy_pattern(rf"{_COUNT} (?P<unit>day|week)s? (?:from (?:now|today)|later)(?P<past>)"),
-    lazy_pattern(rf"{_COUNT} (?P<unit>day|week)s? (?P<past>ago)"),
+    lazy_pattern(rf"in {_COUNT} {_UNIT}(?P<past>)(?: time)?"),
+    lazy_pattern(rf"{_COUNT} {_UNIT} (?:from (?:now|today)|later)(?P<past>)"),
+    lazy_pattern(rf"{_COUNT} {_UNIT} (?P<past>ago)"),
     lazy_pattern(
-        r"(?P<count>\d{1,5}|[一二两三四五六七八九十]{1,3})(?P<unit>天|日|周|星期|礼拜|个星期|个礼拜)"
-        r"(?:[之以]?后|(?P<past>[之以]?前))"
+        r"(?P<count>\d{1,5}|[一二两三四五六七八九十]{1,3}|半(?=年))"
+        r"(?P<unit>天|日|周|星期|礼拜|个星期|个礼拜|个月|年)(?:[之以]?后|(?P<past>[之以]?前))"
     ),
 )
+_DAYS: Final = {"day": 1, "天": 1, "日": 1}
+_IN_MONTHS: Final = {"month": 1, "个月": 1, "year": 12, "年": 12}
 
 
 def _counted(text: str, today: date, after: date) -> Spoken | None:
@@ -146,39 +120,14 @@ def _counted(text: str, today: date, after: date) -> Spoken | None:
     found = _first(_COUNTED, text)
     if found is None:
         return None
-    days = number(found["count"]) * _UNITS[found["unit"][0]]
-    return Spoken(today + timedelta(days=-days if found["past"] else days))
-
-
-_MONTHLY: Final = (
-    lazy_pattern(rf"in {_COUNT} (?P<unit>month|year)s?(?P<past>)(?: time)?"),
-    lazy_pattern(rf"{_COUNT} (?P<unit>month|year)s? (?:from (?:now|today)|later)(?P<past>)"),
-    lazy_pattern(rf"{_COUNT} (?P<unit>month|year)s? (?P<past>ago)"),
-    lazy_pattern(
-        r"(?P<count>\d{1,4}|[一二两三四五六七八九十]{1,3}|半)(?P<unit>个月|年)"
-        r"(?:[之以]?后|(?P<past>[之以]?前))"
-    ),
-)
-
-
-def _months(text: str, today: date, after: date) -> Spoken | None:
-    del after
-    found = _first(_MONTHLY, text)
-    if found is None:
-        return None
+    unit = found["unit"]
+    sign = -1 if found["past"] else 1
     if found["count"] == "半":
-        months = 6 if found["unit"] == "年" else 0
-    else:
-        months = number(found["count"]) * (12 if found["unit"] in ("year", "年") else 1)
-    if not months:
-        return None
-    at = today.year * 12 + today.month - 1 + (-months if found["past"] else months)
-    year, month = divmod(at, 12)
-    if not 1 <= year <= 9998:
-        raise ToolFailed(
-            Sentence("'{text}' is too far away", text=text), hint=Sentence("use smaller numbers")
-        )
-    return Spoken(date(year, month + 1, min(today.day, monthrange(year, month + 1)[1])))
+        return Spoken(in_months(today, sign * 6))
+    count = sign * (1 if found["count"] in ("a", "an") else number(found["count"]))
+    if unit in _IN_MONTHS:
+        return Spoken(in_months(today, count * _IN_MONTHS[unit]))
+    return Spoken(today + timedelta(days=count * _DAYS.get(unit, 7)))
 
 
 _DAY: Final = r"(?P<day>mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs?|ur)?(?:day)?"
@@ -193,7 +142,7 @@ def _weekday(text: str, today: date, after: date) -> Spoken | None:
     found = _WEEKDAY.fullmatch(text)
     if found is None:
         return _chinese_weekday(text, today)
-    wanted = [name[:3] for name in _WEEKDAYS].index(found["day"])
+    wanted = [name[:3].lower() for name in WEEKDAYS].index(found["day"])
     ahead = (wanted - today.weekday()) % 7
     if found["which"] == "last":
         return Spoken(today - timedelta(days=(today.weekday() - wanted) % 7 or 7))
@@ -201,7 +150,7 @@ def _weekday(text: str, today: date, after: date) -> Spoken | None:
         return Spoken(today + timedelta(days=ahead))
     day = today + timedelta(days=ahead or 7)
     later = day + timedelta(days=7)
-    note = f"next {_WEEKDAYS[wanted].title()} is taken for the first one after today, {day}"
+    note = f"next {WEEKDAYS[wanted]} is taken for the first one after today, {day}"
     # On a Monday some mean the Friday of the next week.
     return Spoken(day, note=f"{note}; the one after it is {later}")
 
@@ -272,7 +221,7 @@ def _numeric(text: str, today: date, after: date) -> Spoken | None:
     first, second = int(found["first"]), int(found["second"])
     if first <= 12 and second <= 12 and first != second:
         days = [_dated(text, *pair, said, after) for pair in ((second, first), (first, second))]
-        read = " or ".join(f"{day.day} {_MONTHS[day.month - 1].title()}" for day in days)
+        read = " or ".join(f"{day.day} {MONTHS[day.month - 1]}" for day in days)
         raise ToolFailed(
             Sentence("'{text}' could be {read}", text=text, read=read),
             hint=Sentence("write {first} or {second}", first=days[0], second=days[1]),
@@ -294,9 +243,8 @@ def _chinese(text: str, today: date, after: date) -> Spoken | None:
         return None
     day = number(found["day"])
     if found["near"]:
-        months = {"下": 1, "上": -1}.get(found["near"][0], 0)
-        at = today.year * 12 + today.month - 1 + months
-        return Spoken(_dated(text, at % 12 + 1, day, at // 12, today))
+        month = in_months(today, {"下": 1, "上": -1}.get(found["near"][0], 0))
+        return Spoken(_dated(text, month.month, day, month.year, today))
     if not found["month"]:
         return Spoken(_next_day(text, day, today))
     said = int(found["year"]) if found["year"] else None
@@ -328,9 +276,9 @@ def _english(text: str, today: date, after: date) -> Spoken | None:
     if found is None:
         return None
     day = _dated(text, _month(found["month"]), int(found["day"]), said, after)
-    named = _WEEKDAYS[day.weekday()]
-    odd = front is not None and not named.startswith(front["day"])
-    return Spoken(day, note=f"{day} is a {named.title()}" if odd else "")
+    named = WEEKDAYS[day.weekday()]
+    odd = front is not None and not named.lower().startswith(front["day"])
+    return Spoken(day, note=f"{day} is a {named}" if odd else "")
 
 
 _END: Final = lazy_pattern(

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 from plansmith.text import HAN
-from plansmith_desk.model.grammar import GrammarBook
-from plansmith_desk.model.grammar_rules import literal
+from plansmith_desk.model.grammar import GrammarBook, exactly, literal, quoted
 from plansmith_desk.model.signatures import Offered
 
 MOST_CALLS: Final = 6
 REPLY_START: Final = '{"reply":'
-
-
-def reply_grammar() -> str:
-    """Returns a grammar for drafts that call no tool."""
-    book = GrammarBook()
-    return book.text(_reply(book))
 
 
 def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") -> str:
@@ -26,9 +19,12 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
     # A small model translates what it should copy: it does not get the letters to do so.
     book = GrammarBook(without="" if HAN.search(request + known) else "\\u3400-\\u9fff")
     ws = book.use("ws")
+    reply = f'{literal(REPLY_START)} {book.use("string")} "}}"'
+    if not tools:
+        return book.text(reply)
     # Where a call can give rows, they are taken from it and not asked for.
-    starts = [tool for tool in tools if not _needs_rows(tool)]
-    found = any(map(_gives_rows, starts))
+    starts = [tool for tool in tools if not any(map(is_rows, _schemas(tool.inputs, tool.required)))]
+    found = any(is_rows(tool.gives) or any(map(is_rows, _schemas(tool.gives))) for tool in starts)
     first, second, later = (
         book.rule(" | ".join(_tool_call(book, tool, earlier, found=found) for tool in some))
         for earlier, some in (("", starts if found else tools), ("[1]", tools), ("[1-9]", tools))
@@ -36,16 +32,21 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
     rest = f'("," {ws} {later}){{0,{MOST_CALLS - 2}}}'
     calls = f'{first} ("," {ws} {second} {rest})?'
     whole = f'{literal("{")} {literal(json.dumps("calls"))} ":" {ws} "[" {calls} "]" "}}"'
-    return book.text(f"{_reply(book)} | {whole}")
+    return book.text(f"{reply} | {whole}")
 
 
-def _reply(book: GrammarBook) -> str:
-    return f'{literal(REPLY_START)} {book.use("string")} "}}"'
+def _schemas(schema: Any, names: Collection[str] | None = None) -> list[Any]:
+    """Returns the schemas of the fields of an object, or of some of them."""
+    fields: Any = (schema or {}).get("properties")
+    known = cast("Mapping[str, Any]", fields) if isinstance(fields, Mapping) else {}
+    return [each for name, each in known.items() if names is None or name in names]
 
 
 def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -> str:
-    placeholder = book.rule(_placeholder(earlier))
-    rows = book.rule(f'"\\"" {_result(earlier)} "\\""') if earlier and found else placeholder
+    result = f'"$" {earlier} ("." [a-zA-Z0-9_]+){{0,3}}'
+    # What may replace any value: a question, or the result of an earlier call.
+    hole = book.rule(quoted(f'("?"{f" | {result}" if earlier else ""})'))
+    rows = book.rule(quoted(result)) if earlier and found else hole
     fields: dict[str, str] = {}
     for name, schema in tool.fields.items():
         if is_rows(schema):
@@ -53,39 +54,14 @@ def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -
             continue
         value = book.within(tool.inputs, schema)
         # A plain text can be a hole as it is.
-        fields[name] = value if value == "string" else book.rule(f"{value} | {placeholder}")
+        fields[name] = value if value == "string" else book.rule(f"{value} | {hole}")
     args = book.record(fields, tool.required) if fields else '"{" "}"'
-    name = literal(json.dumps(tool.name, ensure_ascii=False))
-    return f'"{{\\"tool\\":" ws {name} "," ws "\\"args\\":" ws {args} "}}"'
+    return f'"{{\\"tool\\":" ws {exactly(tool.name)} "," ws "\\"args\\":" ws {args} "}}"'
 
 
 def is_rows(schema: Any) -> bool:
     """Whether an argument takes rows of any shape: they come from a call, no one writes them."""
-    if not isinstance(schema, Mapping):
+    items: Any = schema.get("items") if isinstance(schema, Mapping) else None
+    if not isinstance(items, Mapping) or schema.get("type") != "array":
         return False
-    known = cast("Mapping[str, Any]", schema)
-    items: Any = known.get("items")
-    if known.get("type") != "array" or not isinstance(items, Mapping):
-        return False
-    each = cast("Mapping[str, Any]", items)
-    return each.get("type") == "object" and not each.get("properties")
-
-
-def _needs_rows(tool: Offered) -> bool:
-    return any(is_rows(tool.fields.get(name)) for name in tool.required)
-
-
-def _gives_rows(tool: Offered) -> bool:
-    given: Any = (tool.gives or {}).get("properties")
-    fields = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else dict[str, Any]()
-    return any(is_rows(each) for each in (tool.gives, *fields.values()))
-
-
-def _placeholder(earlier: str) -> str:
-    """Returns what may replace any value: a question, or the result of an earlier call."""
-    result = f" | {_result(earlier)}" if earlier else ""
-    return f'"\\"" ("?"{result}) "\\""'
-
-
-def _result(earlier: str) -> str:
-    return f'"$" {earlier} ("." [a-zA-Z0-9_]+){{0,3}}'
+    return items.get("type") == "object" and not items.get("properties")

@@ -6,17 +6,18 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from itertools import count
+from typing import Any, Final, cast
 
 from plansmith.plan.data import Json
 from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStyle
 from plansmith.text import HAN
-from plansmith_desk.model.brief import DraftTask
 from plansmith_desk.model.grounding import ASK, grounded, without_later
 from plansmith_desk.model.known_names import KnownNames
-from plansmith_desk.model.signatures import WORDS, Offered
+from plansmith_desk.model.prompt import DraftTask
+from plansmith_desk.model.signatures import WORDS, Offered, Schema
 
 _WHOLE: Final = re.compile(r"\$([1-9])((?:\.[A-Za-z0-9_]+)*)")
 # Arguments that name one thing: the text of a whole result is never right there.
@@ -52,10 +53,6 @@ def plan_of_reply(text: str, request: str) -> dict[str, Json]:
     """Makes a plan that only replies; a mere apology is marked as no plan at all."""
     if _APOLOGY.fullmatch(text.strip()):
         return no_plan(text, request)
-    return _saying(text, request)
-
-
-def _saying(text: str, request: str) -> dict[str, Json]:
     return {"goal": request, "steps": [_reply("answer", escape_text(text), "exact")]}
 
 
@@ -63,7 +60,8 @@ def no_plan(text: str, request: str) -> dict[str, Json]:
     """Makes a placeholder where no plan is possible, marked so that it is not used as one."""
     if _VAGUE.fullmatch(request.strip()):
         text = _SAY_MORE["zh" if HAN.search(request) else "en"]
-    return _saying(text, request) | {"degraded": text}
+    steps: list[Json] = [_reply("answer", escape_text(text), "exact")]
+    return {"goal": request, "steps": steps, "degraded": text}
 
 
 def plan_of_calls(
@@ -73,53 +71,28 @@ def plan_of_calls(
 
     Arguments with the value `"?"` are left out of the inputs: the planner asks for them.
     """
-    ids = _ids([str(call["tool"]) for call in calls])
+    called = [tools[str(call["tool"])] for call in calls]
+    ids = _ids([tool.name for tool in called])
     # A new text that is written into nothing is itself the answer.
-    last = calls[-1]["tool"] if calls else ""
-    made = last == WORDS.name and all(tools[call["tool"]].only_reads for call in calls)
+    made = bool(called) and called[-1].name == WORDS.name and all(t.only_reads for t in called)
     ids = [*ids[:-1], "answer"] if made else ids
-    filler = _Filler(ids, [tools[str(call["tool"])] for call in calls])
+    filler = _Filler(ids, called)
     steps: list[Json] = []
-    for name, call in zip(ids, calls, strict=True):
-        steps += _steps_of(name, call["args"], tools[str(call["tool"])], filler)
-    if made:
-        return {"goal": request, "steps": steps}
-    asked = escape_text(" ".join(request.split()))
-    instruction = "\n".join([asked, *(f"{{{{{name}}}}}" for name in ids)])
-    return {"goal": request, "steps": [*steps, _reply("answer", instruction, "results")]}
-
-
-def _steps_of(
-    name: str, args: Mapping[str, Json], tool: Offered, filler: _Filler
-) -> Iterator[dict[str, Json]]:
-    """Makes the step of a call, after those that make text of results it needs as text."""
-    if tool.name == WORDS.name:
-        yield _reply(name, filler.instruction(args), "worded")
-        return
-    each = filler.each_of(args, tool)
-    for source in filler.quoted_in(args, tool):
-        yield _reply(f"{source}_text", f"{{{{{source}}}}}", "results")
-    inputs: dict[str, Json] = {
-        key: {FROM: ITEM, PATH: [key]}
-        if each is not None and key == each.name
-        else filler.value(value, key, tool.fields.get(key))
-        for key, value in args.items()
-        if value != ASK and (each or not filler.is_lost(value, key, tool.fields.get(key)))
-    }
-    yield _step(name, tool, inputs, each)
+    for place, call in enumerate(calls):
+        steps += filler.steps(place, call["args"])
+    if not made:
+        asked = escape_text(" ".join(request.split()))
+        instruction = "\n".join([asked, *map(_named, ids)])
+        steps.append(_reply("answer", instruction, "results"))
+    return {"goal": request, "steps": steps}
 
 
 def _reply(name: str, instruction: str, style: ReplyStyle) -> dict[str, Json]:
     return {"id": name, "kind": "reply", "instruction": instruction, "style": style}
 
 
-def _step(name: str, tool: Offered, inputs: dict[str, Json], each: _Each | None) -> dict[str, Json]:
-    if tool.is_agent:
-        return {"id": name, "kind": "agent", "agent": tool.name, "task": inputs.get("task", "")}
-    if each is None:
-        return {"id": name, "kind": "tool", "tool": tool.name, "inputs": inputs}
-    inner: dict[str, Json] = {"id": "each", "kind": "tool", "tool": tool.name, "inputs": inputs}
-    return {"id": name, "kind": "map", "over": each.over, "each": inner}
+def _named(step: str) -> str:
+    return f"{{{{{step}}}}}"
 
 
 def _ids(names: Sequence[str]) -> list[str]:
@@ -129,132 +102,134 @@ def _ids(names: Sequence[str]) -> list[str]:
     for name in names:
         last = re.split(r"[./:]", name)[-1]
         stem = re.sub(r"[^A-Za-z0-9_-]+", "_", last).strip("_-")[:40] or "step"
-        number, wish = 2, stem
-        while wish in taken:
-            wish, number = f"{stem}_{number}", number + 1
+        wishes = (stem if number == 1 else f"{stem}_{number}" for number in count(1))
+        wish = next(each for each in wishes if each not in taken)
         taken |= {wish, f"{wish}_text"}  # the second for its result in words
         ids.append(wish)
     return ids
 
 
-class _Each(NamedTuple):
-    """An argument with many values in an earlier result: the call is made for each."""
-
-    name: str
-    over: dict[str, Json]
-
-
 class _Filler:
-    """Replaces `$n` by references."""
+    """Makes steps of calls, with references in the place of `$n`."""
 
     def __init__(self, ids: Sequence[str], tools: Sequence[Offered]) -> None:
         self._ids = ids
         self._tools = tools
         self._worded: set[str] = set()
 
-    def value(self, value: Json, name: str = "", schema: Any = None) -> Json:
+    def steps(self, place: int, args: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
+        """Yields the step of a call, after those that make text of results it needs as text."""
+        name, tool = self._ids[place], self._tools[place]
+        if tool.name == WORDS.name:
+            parts = [str(args[each]) for each in ("instruction", "from") if each in args]
+            told = "\n".join(self._text(each) for each in parts if each != ASK)
+            yield _reply(name, told, "worded")
+            return
+        many, over = self._each_of(args, tool)
+        for source in self._quoted_in(args, tool):
+            yield _reply(f"{source}_text", _named(source), "results")
+        inputs: dict[str, Json] = {
+            key: {FROM: ITEM, PATH: [key]} if key == many else self._value(value, key, tool)
+            for key, value in args.items()
+            if value != ASK and (many or not self._is_lost(value, key, tool))
+        }
+        if tool.is_agent:
+            task = inputs.get("task", "")
+            yield {"id": name, "kind": "agent", "agent": tool.name, "task": task}
+            return
+        step: dict[str, Json] = {"id": name, "kind": "tool", "tool": tool.name, "inputs": inputs}
+        if many:
+            step = {"id": name, "kind": "map", "over": over, "each": {**step, "id": "each"}}
+        yield step
+
+    def _value(self, value: Json, name: str = "", tool: Offered | None = None) -> Json:
         if isinstance(value, list):
-            return [self.value(each) for each in value]
+            return [self._value(each) for each in value]
         if isinstance(value, dict):
-            return {key: self.value(each, key) for key, each in value.items()}
-        if not isinstance(value, str):
-            return value
-        found = _WHOLE.fullmatch(value)
+            return {key: self._value(each, key) for key, each in value.items()}
+        found = _WHOLE.fullmatch(value) if isinstance(value, str) else None
         if found is None:
-            return self._text(value)
+            return self._text(value) if isinstance(value, str) else value
+        schema = tool.fields.get(name, {}) if tool else {}
         place, path = int(found[1]) - 1, [part for part in found[2].split(".") if part]
         path = path or self._fitting_part(place, name, schema)
-        if not path and self._is_quoted(place, schema):
-            return f"{{{{{self._ids[place]}_text}}}}"
-        if not path and _kind(schema) == "string":
-            # Whatever comes out goes in as text.
-            return f"{{{{{self._ids[place]}}}}}"
-        return {FROM: self._ids[place], PATH: path} if path else {FROM: self._ids[place]}
+        if path:
+            return {FROM: self._ids[place], PATH: [*path]}
+        if self._is_quoted(place, schema):
+            return _named(f"{self._ids[place]}_text")
+        # Whatever comes out goes into a text as text.
+        is_text = schema.get("type") == "string"
+        return _named(self._ids[place]) if is_text else {FROM: self._ids[place]}
 
-    def instruction(self, args: Mapping[str, Json]) -> str:
-        """Returns what a text is to be, and what it is made from."""
-        parts = (str(args[name]) for name in ("instruction", "from") if name in args)
-        return "\n".join(self._text(each) for each in parts if each != ASK)
+    def _text(self, value: str) -> str:
+        parts = re.split(r"\$([1-9])", value)
+        texts = [escape_text(part) for part in parts[::2]]
+        names = [_named(self._ids[int(part) - 1]) for part in parts[1::2]]
+        return "".join(a + b for a, b in zip(texts, [*names, ""], strict=True))
 
-    def quoted_in(self, args: Mapping[str, Json], tool: Offered) -> list[str]:
-        """Returns the steps whose results must be made text for a text argument, each once."""
-        found: list[str] = []
+    def _quoted_in(self, args: Mapping[str, Json], tool: Offered) -> Iterator[str]:
+        """Yields the steps whose results must be made text for a text argument, each once."""
         for name, value in args.items():
-            schema = tool.fields.get(name)
+            schema = tool.fields.get(name, {})
             place = self._source(value, schema)
             if place is None or self._fitting_part(place, name, schema) or _ONE_THING.search(name):
                 continue
             if self._is_quoted(place, schema) and self._ids[place] not in self._worded:
                 self._worded.add(self._ids[place])
-                found.append(self._ids[place])
-        return found
+                yield self._ids[place]
 
-    def _is_quoted(self, place: int, schema: Any) -> bool:
+    def _is_quoted(self, place: int, schema: Schema) -> bool:
         """Whether a result is data but the argument wants text: a step in between makes text."""
         gives = self._tools[place].gives
-        return _kind(schema) == "string" and gives is not None and _kind(gives) != "string"
+        return schema.get("type") == "string" != _subschema(gives, "type") and gives is not None
 
-    def each_of(self, args: Mapping[str, Json], tool: Offered) -> _Each | None:
-        """Returns the text argument whose referenced result has a list of such texts."""
+    def _each_of(self, args: Mapping[str, Json], tool: Offered) -> tuple[str, dict[str, Json]]:
+        """Returns the text argument whose referenced result has a list of such texts, and it."""
         for name, value in args.items():
-            place = self._source(value, tool.fields.get(name))
-            if place is None or tool.is_agent:
-                continue
-            for part, schema in self._parts(place).items():
-                if _kind(_subschema(schema, "items", "properties", name)) == "string":
-                    return _Each(name, {FROM: self._ids[place], PATH: [part]})
-        return None
+            place = self._source(value, tool.fields.get(name, {}))
+            for part, schema in self._parts(place).items() if not tool.is_agent else ():
+                if _subschema(schema, "items", "properties", name, "type") == "string":
+                    return name, {FROM: self._ids[place or 0], PATH: [part]}
+        return "", {}
 
-    def is_lost(self, value: Json, name: str, schema: Any) -> bool:
+    def _is_lost(self, value: Json, name: str, tool: Offered) -> bool:
         """Whether a whole result stands where a single value is needed and no part of it fits."""
+        schema = tool.fields.get(name, {})
         place = self._source(value, schema)
         if place is None or self._tools[place].gives is None or not _ONE_THING.search(name):
             return False
         return not self._fitting_part(place, name, schema)
 
-    def _source(self, value: Json, schema: Any) -> int | None:
+    def _source(self, value: Json, schema: Schema) -> int | None:
         """Returns the call whose whole result a text argument gets."""
         found = _WHOLE.fullmatch(value) if isinstance(value, str) else None
-        return int(found[1]) - 1 if found and not found[2] and _kind(schema) == "string" else None
+        whole = found is not None and not found[2] and schema.get("type") == "string"
+        return int(found[1]) - 1 if found and whole else None
 
-    def _parts(self, place: int) -> Mapping[str, Any]:
-        gives = self._tools[place].gives or {}
-        return cast("Mapping[str, Any]", gives.get("properties") or {})
+    def _parts(self, place: int | None) -> Schema:
+        gives = self._tools[place].gives if place is not None else None
+        return cast("Schema", (gives or {}).get("properties") or {})
 
-    def _text(self, value: str) -> str:
-        parts = re.split(r"\$([1-9])", value)
-        texts = [escape_text(part) for part in parts[::2]]
-        names = [f"{{{{{self._ids[int(part) - 1]}}}}}" for part in parts[1::2]]
-        return "".join(a + b for a, b in zip(texts, [*names, ""], strict=True))
-
-    def _fitting_part(self, place: int, name: str, schema: Any) -> list[Json]:
+    def _fitting_part(self, place: int, name: str, schema: Schema) -> list[str]:
         """Returns the part of a result with the argument's name, or the only one of its type."""
-        gives = self._tools[place].gives
-        if gives is None or gives.get("type") != "object" or _kind(schema) == "object":
+        gives, kind = self._tools[place].gives, schema.get("type")
+        if gives is None or gives.get("type") != "object" or kind == "object":
             return []
         # What a tool was given and gives back is nothing that it found.
         echoed = self._tools[place].fields
         parts = {key: each for key, each in self._parts(place).items() if key not in echoed}
-        same = [key for key, each in parts.items() if _kind(each) == _kind(schema)]
-        wishes = [name, *_TEXTS] if _kind(schema) == "string" else [name]
-        found = next((key for key in wishes if key in same), None)
+        same = [key for key, each in parts.items() if _subschema(each, "type") == kind]
+        wishes = [name, *_TEXTS] if kind == "string" else [name]
         sure = [key for key in same if key in (gives.get("required") or parts)]
-        if found is None and len(sure) == 1:
-            found = sure[0]
-        return [found] if found else []
+        found = [key for key in wishes if key in same] or (sure if len(sure) == 1 else [])
+        return found[:1]
 
 
 def _subschema(schema: Any, *keys: str) -> Any:
     """Returns a part of a schema by its path; None if there is none."""
     for key in keys:
-        schema = cast("Mapping[str, Any]", schema).get(key) if isinstance(schema, Mapping) else None
+        schema = cast("Schema", schema).get(key) if isinstance(schema, Mapping) else None
     return schema
-
-
-def _kind(schema: Any) -> str:
-    if not isinstance(schema, Mapping):
-        return ""
-    return str(cast("Mapping[str, Any]", schema).get("type") or "")
 
 
 PARTS: Final = ("grounding", "names")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final
 
 from plansmith.errors import Misconfigured, ModelRefused
@@ -64,22 +64,21 @@ class DemoModel:
 def _answer(prompt: Prompt) -> str:
     match prompt.brief:
         case TriageBrief(request):
-            decided = {"decision": "plan", "reason": "the demo plans always", "query": request}
-            return json.dumps(decided | {"answer": ""})
+            return json.dumps({"decision": "plan", "reason": "", "query": request, "answer": ""})
         case MessageBrief():
-            raise ModelRefused(
-                Sentence("the scripted demo cannot judge a message"),
-                hint=Sentence("rules decide instead"),
-            )
+            hint = Sentence("rules decide instead")
+            raise ModelRefused(Sentence("the scripted demo cannot judge a message"), hint=hint)
         case PlanBrief(request) as brief:
             if brief.previous is not None:
-                hint = "plansmith runs edit changes a plan by hand; --model names a real model"
+                hint = Sentence(
+                    "plansmith runs edit changes a plan by hand; --model names a real model"
+                )
                 raise ModelRefused(Sentence("the scripted demo cannot change a plan"), hint=hint)
             return json.dumps(_plan(request, brief.locale), ensure_ascii=False)
         case ReplyBrief() as brief:
-            return _reply(brief)
+            return _reply(brief.results.values(), chinese=brief.locale.startswith("zh"))
         case None:
-            return _reply(ReplyBrief("", {}))
+            return _reply((), chinese=False)
 
 
 def keyword(request: str) -> str:
@@ -99,77 +98,63 @@ def keyword(request: str) -> str:
 
 def _plan(request: str, locale: str) -> dict[str, Json]:
     word = keyword(request)
-    chinese = locale.startswith("zh")
-    titles = (
-        ("看看文件夹里有什么", f"在文件中查找“{word}”", "说出找到了什么")
-        if chinese
-        else ("See what is in the folder", f'Search the files for "{word}"', "Say what was found")
+    listed, searched, said = (
+        "See what is in the folder",
+        f'Search the files for "{word}"',
+        "Say what was found",
     )
-    return {
-        "goal": request,
-        "steps": [
-            {
-                "id": "list",
-                "kind": "tool",
-                "title": titles[0],
-                "tool": "files.list",
-                "inputs": {"folder": "."},
-            },
-            {
-                "id": "search",
-                "kind": "tool",
-                "title": titles[1],
-                "tool": "files.search",
-                "inputs": {"text": word, "folder": "."},
-            },
-            {
-                "id": "answer",
-                "kind": "reply",
-                "title": titles[2],
-                "instruction": f"{'说出找到了什么' if chinese else titles[2]}: {{{{search}}}}",
-                "after": ["list"],
-            },
-        ],
-    }
+    if locale.startswith("zh"):
+        listed, searched, said = "看看文件夹里有什么", f"在文件中查找“{word}”", "说出找到了什么"
+    here: dict[str, Json] = {"folder": "."}
+    steps: list[Json] = [
+        {"id": "list", "title": listed, "tool": "files.list", "inputs": here},
+        {
+            "id": "search",
+            "title": searched,
+            "tool": "files.search",
+            "inputs": {"text": word, **here},
+        },
+        {
+            "id": "answer",
+            "kind": "reply",
+            "title": said,
+            "instruction": f"{said}: {{{{search}}}}",
+            "after": ["list"],
+        },
+    ]
+    return {"goal": request, "steps": steps}
 
 
-def _reply(brief: ReplyBrief) -> str:
-    chinese = brief.locale.startswith("zh")
-    found = next(filter(None, map(_search_result, brief.results.values())), None)
-    if found is None:
-        return (
-            "这是脚本演示，没有语言模型；它只会说出自己的查找结果，而这里没有。"
-            if chinese
-            else "This is the scripted demo, not a language model: it can only word the result of "
-            "its own search, and there is none here."
-        )
-    files = [_line(each) for each in found["files"]]
-    word, count, searched = found["text"], len(files), found["searched"]
+def _reply(results: Iterable[Json], *, chinese: bool) -> str:
+    for value in results:
+        if isinstance(value, dict) and "searched" in value and isinstance(value["files"], list):
+            return _found(value, chinese=chinese)
+    return (
+        "这是脚本演示，没有语言模型；它只会说出自己的查找结果，而这里没有。"
+        if chinese
+        else "This is the scripted demo, not a language model: it can only word the result of "
+        "its own search, and there is none here."
+    )
+
+
+def _found(found: Mapping[str, Any], *, chinese: bool) -> str:
+    word, searched, count = found["text"], found["searched"], len(found["files"])
+    have = "has it" if count == 1 else "have it"
+    head = (
+        f'The scripted demo (no language model) searched for "{word}": '
+        f"of {searched} text files, {count} {have}."
+    )
     if chinese:
         head = (
             f"脚本演示（没有语言模型）查找了“{word}”："
             f"在 {searched} 个文本文件中，{count} 个含有它。"
         )
-    else:
-        have = "has it" if count == 1 else "have it"
-        head = (
-            f'The scripted demo (no language model) searched for "{word}": '
-            f"of {searched} text files, {count} {have}."
-        )
-    return "\n".join([head, "", *files]).strip()
-
-
-def _search_result(value: Json) -> dict[str, Any] | None:
-    """Returns the value if it is a result of `files.search`."""
-    if not isinstance(value, dict) or "searched" not in value:
-        return None
-    return value if isinstance(value.get("files"), list) else None
-
-
-def _line(file: Mapping[str, Any]) -> str:
-    lines = ", ".join(str(each["line"]) for each in file["lines"])
-    more = ", …" if file["count"] > len(file["lines"]) else ""
-    return f"- {file['path']} ({lines}{more})"
+    lines = [head, ""]
+    for file in found["files"]:
+        places = [str(each["line"]) for each in file["lines"]]
+        places += ["…"] if file["count"] > len(places) else []
+        lines.append(f"- {file['path']} ({', '.join(places)})")
+    return "\n".join(lines).strip()
 
 
 def demo_model(name: str) -> DemoModel:

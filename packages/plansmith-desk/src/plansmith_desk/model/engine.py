@@ -83,7 +83,7 @@ class Engine:
 
     def close(self) -> None:
         """Frees the memory once the queue is empty; a later call loads again."""
-        self._queue.submit(self._unload).result()
+        self._queue.submit(setattr, self, "_server", None).result()
 
     def _prime(self, body: dict[str, Any], on_piece: OnPiece) -> None:
         if self._cache is None:
@@ -133,13 +133,8 @@ class Engine:
         except _CallerLeft:
             return
         except NotPrepared as reason:
-            handler(
-                {
-                    "preparing": Sentence(
-                        "the model works, only slower: {reason}", reason=reason.args[0]
-                    )
-                }
-            )
+            slower = Sentence("the model works, only slower: {reason}", reason=reason.args[0])
+            handler({"preparing": slower})
             return
         self.adapter = self._preparation = None
 
@@ -153,9 +148,6 @@ class Engine:
     def _complete(self, body: dict[str, Any], handler: _PieceHandler) -> None:
         self._server.handle_chat_completions(body, handler)
         self._held = "" if handler.is_broken else prompt_text(body["messages"])
-
-    def _unload(self) -> None:
-        self._server = None
 
     def _load(self) -> Any:
         library = _library()
@@ -176,21 +168,19 @@ class Engine:
             cores.n_threads = self._threads
         if self.adapter is not None:
             params.lora_adapters = [library.CommonAdapterLoraInfo(str(self.adapter), 1.0)]
-        _protect_port(params, self._key)
+        # A key protects the port that the library opens on this machine.
+        params.api_keys = [self._key]
+        params.ui = params.endpoint_slots = params.endpoint_props = params.endpoint_metrics = False
         if self._cache is not None and self._cache.is_ready():
             params.slot_save_path = f"{self._cache.folder}{os.sep}"
         try:
             return library.Server(params)
         except RuntimeError:
-            hint = Sentence("`plansmith model check` tells whether the file is damaged")
-            over = (
-                Sentence(" with the adapter {adapter}", adapter=self.adapter)
-                if self.adapter
-                else ""
-            )
+            over = Sentence(" with the adapter {adapter}", adapter=self.adapter)
+            what = {"path": self.path, "over": over if self.adapter else ""}
             raise ModelFailed(
-                Sentence("{path}{over} cannot be loaded as a model", path=self.path, over=over),
-                hint=hint,
+                Sentence("{path}{over} cannot be loaded as a model", **what),
+                hint=Sentence("`plansmith model check` tells whether the file is damaged"),
             ) from None
 
 
@@ -221,12 +211,6 @@ class _PieceHandler:
         return self.stopped
 
 
-def _protect_port(params: Any, key: str) -> None:
-    """Protects the port that the library opens on this machine with a key."""
-    params.api_keys = [key]
-    params.ui = params.endpoint_slots = params.endpoint_props = params.endpoint_metrics = False
-
-
 def _library() -> Any:
     """Imports the runtime so that its threads sleep while they wait.
 
@@ -246,6 +230,7 @@ def _library() -> Any:
             del os.environ[_WAITING]
 
 
+_ENGINES: Final[dict[tuple[Any, ...], Engine]] = {}
 _SHARING: Final = threading.Lock()
 
 
@@ -258,26 +243,16 @@ def shared_engine(
     preparation: Preparation | None = None,
 ) -> Engine:
     """Returns the one engine of a file and its adapter in this process, shared by all models."""
-    over = adapter.resolve() if adapter else None
+    path, adapter = path.resolve(), adapter.resolve() if adapter else None
+    key = (path, context, states, adapter, preparation)
     with _SHARING:
-        return _engine(path.resolve(), context, states, over, preparation)
-
-
-@functools.cache
-def _engine(
-    path: Path,
-    context: int,
-    states: Path | None,
-    adapter: Path | None,
-    preparation: Preparation | None,
-) -> Engine:
-    cache = PromptCache(states) if states else None
-    threads = fitting_threads(usable_cores())
-    return Engine(
-        path,
-        context=context,
-        threads=threads,
-        cache=cache,
-        adapter=adapter,
-        preparation=preparation,
-    )
+        if key not in _ENGINES:
+            _ENGINES[key] = Engine(
+                path,
+                context=context,
+                threads=fitting_threads(usable_cores()),
+                cache=PromptCache(states) if states else None,
+                adapter=adapter,
+                preparation=preparation,
+            )
+        return _ENGINES[key]

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
@@ -175,39 +175,29 @@ class ModelFolder:
     def is_right(self, model: KnownModel, *, anew: bool = False) -> bool:
         """Whether the file has the right hash; remembered until the file changes."""
         path = self.path(model)
-        if not path.is_file() or path.stat().st_size != model.size:
-            return False
-        known = _note(path)
-        if not anew and known.get("sha256") == model.sha256 and _holds(known, path):
-            return True
-        if digest_of(path) != model.sha256:
-            return False
-        self.remember(model)
-        return True
+        whole = path.is_file() and path.stat().st_size == model.size
+        return whole and self.is_unchanged(path, model.sha256, anew=anew)
 
-    def remember(self, model: KnownModel) -> None:
-        """Remembers that the file has the right hash, unless nothing can be written there."""
-        with suppress(OSError):
-            self.remember_hash(self.path(model), model.sha256)
-
-    def remember_hash(self, path: Path, sha256: str) -> None:
+    def remember(self, path: Path, sha256: str) -> None:
         """Writes down the hash of a file, which holds until the file changes."""
         note = {"sha256": sha256, **_stamp(path)}
         _mark(path).write_text(json.dumps(note), encoding="utf-8")
 
-    def is_unchanged(self, path: Path, *, anew: bool = False) -> bool:
-        """Whether a file still has the hash that was written down for it."""
-        if not path.is_file():
+    def is_unchanged(self, path: Path, sha256: str = "", *, anew: bool = False) -> bool:
+        """Whether a file has a hash, or still the one that was written down for it."""
+        try:
+            note: dict[str, Any] = dict(json.loads(_mark(path).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            note = {}
+        wanted = sha256 or note.get("sha256")
+        if not wanted or not path.is_file():
             return False
-        known = _note(path)
-        if "sha256" not in known:
-            return False
-        if not anew and _holds(known, path):
+        if not anew and note == {"sha256": wanted, **_stamp(path)}:
             return True
-        if digest_of(path) != known["sha256"]:
+        if digest_of(path) != wanted:
             return False
-        with suppress(OSError):
-            self.remember_hash(path, known["sha256"])
+        with suppress(OSError):  # nothing can be written there
+            self.remember(path, wanted)
         return True
 
     def prepared_files(self, name: str) -> list[Path]:
@@ -269,18 +259,6 @@ class ModelFolder:
         """Remembers that the person wants no model downloaded."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / _DECLINED).touch()
-
-
-def _note(path: Path) -> dict[str, Any]:
-    try:
-        note: Any = json.loads(_mark(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return cast("dict[str, Any]", note) if isinstance(note, dict) else {}
-
-
-def _holds(note: dict[str, Any], path: Path) -> bool:
-    return all(note.get(name) == value for name, value in _stamp(path).items())
 
 
 def _mark(path: Path) -> Path:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from plansmith.plan.data import Json, leaves
+from plansmith.plan.data import Json, leaves, map_leaves
 from plansmith.text import HAN
 from plansmith_desk.model.known_names import is_beside
 from plansmith_desk.model.signatures import Offered
@@ -43,21 +43,9 @@ _PLACE: Final = re.compile(r"path|file|folder|dir$|directory", re.IGNORECASE)
 _FREE_FROM: Final = 4  # with this many words a text may be rephrased
 # The number that such a word may mean in the unit of a tool.
 _MEANT: Final = {
-    "half": 30,
-    "半": 30,
-    "hour": 60,
-    "minute": 60,
-    "day": 24,
-    "week": 7,
-    "周": 7,
-    "fortnight": 14,
-    "dozen": 12,
-    "hundred": 100,
-    "百": 100,
-    "thousand": 1000,
-    "千": 1000,
-    "万": 10_000,
-}
+    "half": 30, "半": 30, "hour": 60, "minute": 60, "day": 24, "week": 7, "周": 7, "fortnight": 14,
+    "dozen": 12, "hundred": 100, "百": 100, "thousand": 1000, "千": 1000, "万": 10_000,
+}  # fmt: skip
 
 
 def grounded(
@@ -78,14 +66,21 @@ def grounded(
     before: Mapping[str, Any] | None = None
     for drafted, call in zip(calls, without_later(calls, tools), strict=True):
         tool, args = tools[call["tool"]], call["args"]
-        found = {name: told.value(v, name, _schema(tool, name)) for name, v in args.items()}
+        found = {name: told.value(v, name, tool.fields.get(name, {})) for name, v in args.items()}
         judged = {**call, "args": args if tool.is_safe else _known(found, tool)}
         twin = len(kept) if drafted == before else _fuller(judged, kept, places, tool)
         if not twin:
             kept.append(judged)
         places[len(places) + 1] = twin or len(kept)
         before = drafted
-    return [{**call, "args": _moved(call["args"], places)} for call in kept]
+
+    def moved(value: Json) -> Json:
+        """Returns a text whose references follow the calls that moved."""
+        if not isinstance(value, str):
+            return value
+        return _INSIDE.sub(lambda sign: f"${places.get(int(sign[0][1:]), sign[0][1:])}", value)
+
+    return [{**call, "args": map_leaves(call["args"], moved)} for call in kept]
 
 
 def _fuller(
@@ -111,50 +106,34 @@ def _only_asks(call: Mapping[str, Any]) -> bool:
     return all(value == ASK for value in call["args"].values())
 
 
-def _moved(value: Json, places: Mapping[int, int]) -> Json:
-    """Returns a value whose references follow the calls that moved."""
-    if isinstance(value, dict):
-        return {name: _moved(each, places) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_moved(each, places) for each in value]
-    if not isinstance(value, str):
-        return value
-    return _INSIDE.sub(lambda sign: f"${places.get(int(sign[0][1:]), sign[0][1:])}", value)
-
-
 def without_later(
     calls: Sequence[Mapping[str, Any]], tools: Mapping[str, Offered]
 ) -> list[dict[str, Any]]:
     """Returns the calls without references to calls that do not come before."""
-    return [
-        {"tool": call["tool"], "args": _known(_earlier(call["args"], place), tools[call["tool"]])}
-        for place, call in enumerate(calls)
-    ]
+    kept: list[dict[str, Any]] = []
+    for place, call in enumerate(calls):
+        args = {
+            name: ASK if any(each > place for each in _references(value)) else value
+            for name, value in call["args"].items()
+        }
+        kept.append({"tool": call["tool"], "args": _known(args, tools[call["tool"]])})
+    return kept
 
 
-def _earlier(args: Mapping[str, Json], place: int) -> dict[str, Json]:
-    return {name: ASK if _last_place(value) > place else value for name, value in args.items()}
-
-
-def _last_place(value: Json) -> int:
-    """Returns the last call whose result a value refers to; 0 if it refers to none."""
-    texts = [each for each in leaves(value) if isinstance(each, str)]
-    found = (int(sign[1:]) for text in texts for sign in _INSIDE.findall(text))
-    return max(found, default=0)
+def _references(value: Json) -> Iterator[int]:
+    """Yields the calls whose results a value refers to."""
+    for text in leaves(value):
+        if isinstance(text, str):
+            yield from (int(sign[1:]) for sign in _INSIDE.findall(text))
 
 
 def _known(args: Mapping[str, Json], tool: Offered) -> dict[str, Json]:
     """Returns the arguments without optional ones that are not known, and with defaults."""
     return {
-        name: _schema(tool, name).get("default", ASK) if value == ASK else value
+        name: tool.fields.get(name, {}).get("default", ASK) if value == ASK else value
         for name, value in args.items()
         if value != ASK or name in tool.required
     }
-
-
-def _schema(tool: Offered, name: str) -> Mapping[str, Any]:
-    found: Any = tool.fields.get(name)
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 class _Source:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from plansmith_desk.model.signatures import Offered
 
@@ -32,10 +31,9 @@ _ENDING: Final = re.compile(r"\.[A-Za-z]\w*$")
 _ALIKE: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(NamedTuple):
     path: str
-    columns: tuple[str, ...]
+    columns: frozenset[str]  # in small letters
 
     @property
     def names(self) -> set[str]:
@@ -51,11 +49,6 @@ class _Table:
         stem = stem.rpartition(".")[0] or stem
         return stem if re.fullmatch(r"[^\W\d]\w*", stem) else f'"{self.path}"'
 
-    def has(self, columns: Sequence[str]) -> int:
-        """Returns how many of these columns it has."""
-        own = {each.casefold() for each in self.columns}
-        return sum(each.casefold() in own for each in columns)
-
 
 class KnownNames:
     """The names in the lines about a folder."""
@@ -63,8 +56,8 @@ class KnownNames:
     def __init__(self, folder: str) -> None:
         lines = folder.splitlines()
         found = [match for line in lines if (match := _TABLE.fullmatch(line))]
-        self._tables = [_Table(match["path"], tuple(_columns(match["columns"]))) for match in found]
-        self._files = {match[1] for line in lines if (match := _FILE.fullmatch(line))}
+        self._tables = [_Table(match["path"], _columns(match["columns"])) for match in found]
+        self._files = {match[1].casefold() for line in lines if (match := _FILE.fullmatch(line))}
         self._all_files = not any(map(_MORE_FILES.fullmatch, lines))
 
     def mended(self, call: Mapping[str, Any], tool: Offered) -> dict[str, Any]:
@@ -73,12 +66,12 @@ class KnownNames:
         for name, value in call["args"].items():
             if not isinstance(value, str):
                 continue
-            schema: Mapping[str, Any] = tool.fields.get(name) or {}
-            if schema.get("format") == "sql":
+            if tool.fields.get(name, {}).get("format") == "sql":
                 args[name] = self.query(value)
-            elif name == "table":
-                said = [args[each] for each in ("column", "by", "value") if each in args]
-                args[name] = self._table(value, [each for each in said if isinstance(each, str)])
+            elif name == "table" and not value.startswith("$") and not self._is_known(value):
+                said = [args.get(each) for each in ("column", "by", "value")]
+                table = self._meant(value, [each for each in said if isinstance(each, str)])
+                args[name] = table.path if table is not None else value
             elif self._is_wrong_place(name, value, tool):
                 del args[name]
         return {**call, "args": args}
@@ -93,57 +86,48 @@ class KnownNames:
         new = {name.casefold() for found in _NEW.findall(query) for name in found if name}
         for found in _SOURCE.finditer(query):
             name = found[found.lastindex or 0]
-            if name.casefold() in new or self._known(name) is not None:
+            if name.casefold() in new or self._is_known(name):
                 continue
             table = self._meant(name, self._columns_in(query))
             if table is not None:
-                wrong = (
-                    rf"\"{re.escape(name)}\"|'{re.escape(name)}'|(?<![\w.]){re.escape(name)}(?!\w)"
-                )
-                query = re.sub(wrong, _literal(table.sql_name), query)
+                own = re.escape(name)
+                wrong = rf"\"{own}\"|'{own}'|(?<![\w.]){own}(?!\w)"
+                query = re.sub(wrong, table.sql_name.replace("\\", r"\\"), query)
         return query
 
     def _columns_in(self, query: str) -> list[str]:
         bare = _TEXTS.sub("", query).casefold()
         words = {*_WORD.findall(bare), *re.findall(r'"([^"]+)"', bare)}
-        return [
-            column
-            for column in {each.casefold() for table in self._tables for each in table.columns}
-            if column in words
-        ]
+        return list(words.intersection(each for table in self._tables for each in table.columns))
 
-    def _table(self, name: str, columns: Sequence[str]) -> str:
-        if self._known(name) is not None or name.startswith("$"):
-            return name
-        table = self._meant(name, columns)
-        return table.path if table is not None else name
-
-    def _known(self, name: str) -> _Table | None:
-        low = name.casefold()
-        return next((each for each in self._tables if low in each.names), None)
+    def _is_known(self, name: str) -> bool:
+        return any(name.casefold() in each.names for each in self._tables)
 
     def _meant(self, name: str, columns: Sequence[str]) -> _Table | None:
         """Returns the table that a wrong name means: by its columns, then by likeness.
 
         Never one with another number: data_2023 is not data_2024.
         """
+        wanted = {each.casefold() for each in columns}
         ranked = sorted(
-            (each for each in self._tables if _has_numbers(each.path, name)),
-            key=lambda each: (each.has(columns), _likeness(name, each)),
+            (
+                (len(wanted.intersection(each.columns)), _likeness(name, each.path), each)
+                for each in self._tables
+                if _has_numbers(each.path, name)
+            ),
+            key=lambda each: each[:2],
             reverse=True,
         )
-        if not ranked or self._is_one_of_a_row(ranked[0], name, ranked[1:]):
+        if not ranked:
             return None
-        best = ranked[0]
-        sure = best.has(columns) > max((each.has(columns) for each in ranked[1:]), default=0)
-        return best if sure or _likeness(name, best) >= _ALIKE else None
-
-    def _is_one_of_a_row(self, table: _Table, name: str, others: Sequence[_Table]) -> bool:
-        """Whether tables differ from it in their number alone, of which the name says nothing."""
-        bare = _DIGITS.sub("", table.path)
-        return not _DIGITS.search(name) and any(
-            _DIGITS.sub("", each.path) == bare for each in others
-        )
+        (count, likeness, best), *others = ranked
+        # Tables that differ in their number alone, of which the name says nothing.
+        bare = _DIGITS.sub("", best.path)
+        alike = any(_DIGITS.sub("", each.path) == bare for _, _, each in others)
+        if alike and not _DIGITS.search(name):
+            return None
+        most = max((each[0] for each in others), default=0)
+        return best if likeness >= _ALIKE or count > most else None
 
     def _is_missing(self, path: str) -> bool:
         """Whether a path is certainly none of the files here."""
@@ -151,10 +135,9 @@ class KnownNames:
             return False
         wanted = path.casefold().strip("./")
         return not any(
-            wanted == each.casefold() or each.casefold().startswith(f"{wanted}/")
-            or each.casefold().endswith(f"/{wanted}")
+            wanted == each or each.startswith(f"{wanted}/") or each.endswith(f"/{wanted}")
             for each in self._files
-        )  # fmt: skip
+        )
 
 
 def is_beside(value: Any, request: str) -> bool:
@@ -166,16 +149,10 @@ def is_beside(value: Any, request: str) -> bool:
     return bool(stem and ending.isalnum() and re.search(named, request.casefold()))
 
 
-def _columns(told: str) -> Iterator[str]:
-    """Yields the names of the columns in the line of a table."""
-    for each in _BETWEEN_COLUMNS.split(told):
-        if not _MORE.fullmatch(each):
-            yield _VALUES.sub("", each)
-
-
-def _literal(text: str) -> str:
-    """Returns a replacement in which a backslash is a backslash."""
-    return text.replace("\\", r"\\")
+def _columns(told: str) -> frozenset[str]:
+    """Returns the names of the columns in the line of a table, in small letters."""
+    parts = [each for each in _BETWEEN_COLUMNS.split(told) if not _MORE.fullmatch(each)]
+    return frozenset(_VALUES.sub("", each).casefold() for each in parts)
 
 
 def _has_numbers(path: str, name: str) -> bool:
@@ -192,7 +169,7 @@ def _numbers(text: str) -> Counter[int]:
     return Counter(map(int, _DIGITS.findall(text)))
 
 
-def _likeness(name: str, table: _Table) -> float:
+def _likeness(name: str, path: str) -> float:
     """Returns how alike two names are; that both end in `.csv` says nothing."""
-    one, other = (PurePosixPath(each.casefold()).stem for each in (name, table.path))
+    one, other = (PurePosixPath(each.casefold()).stem for each in (name, path))
     return SequenceMatcher(None, one, other).ratio()

@@ -56,8 +56,8 @@ class LocalModel:
         limit = prompt.max_tokens or self._max_tokens
         body = _body(prompt.messages, limit) | ({"grammar": grammar} if grammar else {})
         timings: dict[str, Any] = {}
-        reason, pace = "", _Pace()
-        async with aclosing(_pieces(self._submit(body))) as pieces:
+        reason, pace = "", _pace()
+        async with aclosing(_pieces(lambda hear: self._engine().submit(body, hear))) as pieces:
             async for piece in pieces:
                 timings = piece.get("timings") or timings
                 choices = cast("list[dict[str, Any]]", piece.get("choices") or [{}])
@@ -66,15 +66,14 @@ class LocalModel:
                 said = str(delta.get("content") or "")
                 if said:
                     yield TextDelta(said)
-                if progress := _reading(piece) or (said and pace.writing()):
+                if progress := _reading(piece) or (said and pace()):
                     yield TextDelta("", progress)
         if reason == "length":
-            hint = Sentence("ask for less, or give the model a larger context")
             raise ModelFailed(
                 Sentence(
                     "{name} stopped after {limit} tokens, unfinished", name=self._name, limit=limit
                 ),
-                hint=hint,
+                hint=Sentence("ask for less, or give the model a larger context"),
             )
         yield ModelDone(_usage(timings), self._name)
 
@@ -85,9 +84,6 @@ class LocalModel:
             async for piece in pieces:
                 if progress := _reading(piece):
                     yield TextDelta("", progress)
-
-    def _submit(self, body: Mapping[str, Any]) -> Callable[[Hearing], Future[None]]:
-        return lambda hearing: self._engine().submit(body, hearing)
 
 
 Hearing = Callable[[dict[str, Any]], bool]
@@ -109,24 +105,22 @@ def _reading(piece: Mapping[str, Any]) -> str:
     return Sentence("reading, {done} of {whole} tokens", done=done - known, whole=whole - known)
 
 
-class _Pace:
-    """Counts the tokens of an answer, and tells of them about once a second."""
+def _pace() -> Callable[[], str]:
+    """Returns what counts the tokens of an answer, and tells of them about once a second."""
+    tokens, start, told = 0, 0.0, 0.0
 
-    def __init__(self) -> None:
-        self._tokens = 0
-        self._start = self._told = time.monotonic()
-
-    def writing(self) -> str:
-        """Counts a token; returns what there is to tell, mostly nothing."""
+    def count() -> str:
+        nonlocal tokens, start, told
         now = time.monotonic()
-        if not self._tokens:
-            self._start = self._told = now
-        self._tokens += 1
-        if now - self._told < _TELL_S:
+        start, told = start or now, told or now
+        tokens += 1
+        if now - told < _TELL_S:
             return ""
-        self._told = now
-        pace = f"{self._tokens / (now - self._start):.0f}"
-        return Sentence("writing, {count} tokens, {pace} a second", count=self._tokens, pace=pace)
+        told = now
+        pace = f"{tokens / (now - start):.0f}"
+        return Sentence("writing, {count} tokens, {pace} a second", count=tokens, pace=pace)
+
+    return count
 
 
 async def _pieces(

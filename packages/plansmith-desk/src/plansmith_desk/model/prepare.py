@@ -61,44 +61,46 @@ class Preparation:
 
         Raises `NotPrepared`. What `tell` raises ends the work and leaves nothing behind.
         """
-        waited = False
+        waiting = Sentence("waiting for another process that prepares {name}", name=self.model.name)
         while not self.is_right():
             try:
                 with folder_lock(self.folder, "prepare", wait_s=_WAIT_S):
                     if not self.is_right():
                         self._make(tell, threads)
             except FolderBusy:
-                if not waited:
-                    tell(
-                        Sentence(
-                            "waiting for another process that prepares {name}", name=self.model.name
-                        )
-                    )
-                waited = True
+                if waiting:
+                    tell(waiting)
+                waiting = Sentence("")
             except OSError as error:
-                raise NotPrepared(
-                    Sentence("{path} cannot be written: {error}", path=self.path, error=error)
-                ) from None
+                why = Sentence("{path} cannot be written: {error}", path=self.path, error=error)
+                raise NotPrepared(why) from None
         return self.path
 
     def _make(self, tell: Tell, threads: int) -> None:
         self._check()
         models, fresh = ModelFolder(self.folder), self.path.with_name(f"{self.path.name}.new")
-        told = _Percent(
-            Sentence("preparing {name} for this machine, once", name=self.model.name), tell
-        )
+        work = Sentence("preparing {name} for this machine, once", name=self.model.name)
+        told = -_STEP
+
+        def progress(share: float) -> None:
+            nonlocal told
+            percent = int(share * 100)
+            if percent >= told + _STEP:
+                told = percent // _STEP * _STEP
+                tell(Sentence("{text}: {reason}", text=work, reason=f"{percent} %"))
+
         # numpy takes long to load, and only this needs it.
         merge: Any = import_module("plansmith_desk.model.gguf.merge").merge
         try:
             with fresh.open("wb") as out:
                 base = models.path(self.model)
-                digest = merge(base, self.adapter, out, threads=threads, progress=told)
+                digest = merge(base, self.adapter, out, threads=threads, progress=progress)
             fresh.replace(self.path)
         except ValueError as error:
             raise NotPrepared(str(error)) from None
         finally:
             fresh.unlink(missing_ok=True)
-        models.remember_hash(self.path, digest)
+        models.remember(self.path, digest)
         self._remove_others(models)
 
     def _check(self) -> None:
@@ -107,10 +109,9 @@ class Preparation:
         # The prepared file is never larger than the one that it is made from.
         free, need = shutil.disk_usage(self.folder).free, self.model.size + _SPARE
         if free < need:
+            need_mb, free_mb = f"{need / 1e6:.0f}", f"{free / 1e6:.0f}"
             short = Sentence(
-                "{need} MB are needed and {free} MB are free",
-                need=f"{need / 1e6:.0f}",
-                free=f"{free / 1e6:.0f}",
+                "{need} MB are needed and {free} MB are free", need=need_mb, free=free_mb
             )
             raise NotPrepared(
                 Sentence("{folder} has too little space: {why}", folder=self.folder, why=short)
@@ -133,25 +134,10 @@ def preparation(weights: Weights, models: ModelFolder) -> Preparation | None:
         return None
     shipped = weights.model.adapter
     own = shipped is not None and weights.adapter == shipped.path
-    sha256 = shipped.sha256 if own and shipped else digest_of(weights.adapter)
+    sha256 = shipped.sha256 if shipped and own else digest_of(weights.adapter)
     return Preparation(models.folder, weights.model, weights.adapter, sha256)
 
 
 def _key(model: KnownModel, adapter_sha256: str) -> str:
     facts = f"{model.sha256} {adapter_sha256} {_LAYOUT}"
     return hashlib.sha256(facts.encode()).hexdigest()[:8]
-
-
-class _Percent:
-    """Tells how far the work is, every few percent."""
-
-    def __init__(self, work: str, tell: Tell) -> None:
-        self._work = work
-        self._tell = tell
-        self._next = 0
-
-    def __call__(self, share: float) -> None:
-        percent = int(share * 100)
-        if percent >= self._next:
-            self._next = percent // _STEP * _STEP + _STEP
-            self._tell(Sentence("{text}: {reason}", text=self._work, reason=f"{percent} %"))

@@ -1,15 +1,23 @@
-"""Renders the prompt of a draft: rules, tools, folder, request."""
+"""What a small model is told to draft calls: the task of a brief, and its prompt."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from plansmith.ports import Message
-from plansmith_desk.model.brief import DraftTask
-from plansmith_desk.model.signatures import WORDS, Offered, easiest, signature
+from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.refs import FROM, Ref, pieces, ref_of
+from plansmith.plan.steps import ToolStep
+from plansmith.ports import ContextBlock, Message, PlanBrief
+from plansmith.text import visible
+from plansmith_desk.model.signatures import WORDS, Offered, easiest, offered, signature
+from plansmith_planner.context.fence import label
+from plansmith_planner.context.gather import EARLIER, FOLDER, FOLDER_NEAR
+from plansmith_planner.context.history import TITLE
 from plansmith_planner.context.token_budget import rough_count
 
 RULES: Final = """\
@@ -44,6 +52,129 @@ _ALL_FIT: Final = 2_400  # tokens, roughly counted, of tools that need no shortl
 _NOW: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)[^(]*\((\w+),[^)]*\)")
 
 
+_TASK: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"task": {"type": "string", "description": "what to do, in words"}},
+    "required": ["task"],
+}
+_LONGEST_BLOCK: Final = 1500
+_HEADINGS: Final = re.compile(
+    r"(?:tools|folder|more of the folder|known|now|request)\b[^/]*:", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTask:
+    """A request with the offered tools, the context, and what was wrong with the last try.
+
+    `enabled` are all tools that there are, for a model that can hold them.
+    """
+
+    request: str
+    tools: tuple[Offered, ...]
+    known: tuple[ContextBlock, ...] = ()
+    remark: str = ""
+    now: str = ""
+    changes: str = ""
+    enabled: tuple[Offered, ...] = ()
+
+    @classmethod
+    def of(cls, brief: PlanBrief) -> DraftTask:
+        """Makes the task from a planner's brief."""
+        agents = (
+            Offered(each.name, each.description, _TASK, is_agent=True) for each in brief.agents
+        )
+        return cls(
+            brief.request,
+            (*map(offered, brief.tools), *agents),
+            # A small model gets the completed request instead of the conversation.
+            tuple(each for each in brief.known if each.title not in (TITLE, EARLIER)),
+            "\n".join(_remarks(brief)),
+            brief.now,
+            brief.feedback,
+            tuple(map(offered, brief.enabled)) if not brief.agents else (),
+        )
+
+    @property
+    def request_text(self) -> str:
+        """Returns everything that the person said; not the model's answers or the time."""
+        return f"{self.request}\n{self.changes}" if self.changes else self.request
+
+    @property
+    def folder(self) -> str:
+        """Returns the lines about the working folder: the same whatever is asked there."""
+        return self._file_lines(FOLDER)
+
+    @property
+    def near(self) -> str:
+        """Returns lines about more files of the folder, which the request may mean."""
+        return self._file_lines(FOLDER_NEAR)
+
+    @property
+    def files(self) -> str:
+        """Returns all lines about files."""
+        return "\n".join(filter(None, (self.near, self.folder)))
+
+    def _file_lines(self, title: str) -> str:
+        texts = [each.text for each in self.known if each.title == title]
+        lines = [_line(line) for text in texts for line in text.split("\n")]
+        # A file may be called like a line of the prompt.
+        return "\n".join(f"./{each}" if _HEADINGS.match(each) else each for each in lines if each)
+
+    @property
+    def others(self) -> str:
+        """Returns what is known besides the request and the folder, one item per line."""
+        return "\n".join(
+            f"Known ({label(block.title)}): {_line(block.text)[:_LONGEST_BLOCK]}"
+            for block in self.known
+            if block.title not in (FOLDER, FOLDER_NEAR)
+        )
+
+    @property
+    def context(self) -> str:
+        """Returns all that is known besides the request, one item per line."""
+        folder = f"Known ({FOLDER}):\n{self.files}" if self.files else ""
+        return "\n".join(filter(None, (folder, self.others)))
+
+
+def _line(text: str) -> str:
+    return " ".join(visible(text).split())
+
+
+def _remarks(brief: PlanBrief) -> Iterator[str]:
+    """Returns what has to be different this time."""
+    if brief.previous is not None:
+        yield f"Your answer before: {_calls_of(brief.previous)}"
+    if brief.feedback:
+        yield f"Change it: {' '.join(brief.feedback.split())}"
+    if brief.problems:
+        # What a tool says may hold words of files: on one line it starts no other part.
+        problems = _line("; ".join(brief.problems))[:_LONGEST_BLOCK]
+        yield f"Your answer before had problems: {problems}"
+
+
+def _calls_of(plan: Plan) -> str:
+    """Writes a plan in the call language, as far as it can be expressed."""
+    steps = [step for step in plan.steps if isinstance(step, ToolStep)]
+    names = [step.id for step in steps]
+
+    def place(ref: Ref | None) -> str:
+        return f"${names.index(ref.step) + 1}" if ref and ref.step in names else "?"
+
+    def value(each: Json) -> Json:
+        if isinstance(each, dict) and FROM in each:
+            return place(ref_of(each))
+        if isinstance(each, str):
+            return "".join(p if isinstance(p, str) else place(p) for p in pieces(each))
+        return each
+
+    calls = [
+        {"tool": step.tool, "args": {key: value(each) for key, each in step.inputs.items()}}
+        for step in steps
+    ]
+    return json.dumps({"calls": calls}, ensure_ascii=False, separators=(",", ":"))
+
+
 def constant_tools(task: DraftTask) -> tuple[Offered, ...]:
     """Returns all tools if they fit, so that the start of drafts is always the same; else none.
 
@@ -71,10 +202,9 @@ def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:
 
 def _without_rare(tool: Offered) -> Offered:
     """Returns a tool without optional arguments that requests hardly speak of."""
-    rare = _RARE.get(tool.name, frozenset[str]()).intersection(tool.fields)
-    rare = rare.difference(tool.required)
-    kept = {name: each for name, each in tool.fields.items() if name not in rare}
-    return replace(tool, inputs={**tool.inputs, "properties": kept}) if kept else tool
+    rare = _RARE.get(tool.name, frozenset[str]()).difference(tool.required)
+    kept = [name for name in tool.fields if name not in rare]
+    return tool.with_only(kept) if kept else tool
 
 
 def _writes_text(tool: Offered) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
 
 from plansmith.errors import ModelRefused
 from plansmith.plan.data import Json
@@ -22,10 +21,10 @@ from plansmith.ports import (
     Usage,
 )
 from plansmith.text import READ_BY_RULES
-from plansmith_desk.model.brief import DraftTask
 from plansmith_desk.model.calls_to_plan import no_plan, plan_of_calls
 from plansmith_desk.model.demo import keyword, refuse_name
 from plansmith_desk.model.grounding import ASK
+from plansmith_desk.model.prompt import DraftTask
 from plansmith_desk.model.signatures import Offered
 from plansmith_desk.model.wording import Task, language_of, worded
 from plansmith_planner.language.words import FILLER, terms
@@ -68,77 +67,50 @@ _BEFORE_TARGET: Final = re.compile(
 _NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z]\w+(?: [A-Z]\w+)*")
 
 
-@dataclass(slots=True)
-class Values:
-    """The values in a request by kind, in their order."""
-
-    quoted: list[str] = field(default_factory=list[str])
-    urls: list[str] = field(default_factory=list[str])
-    mails: list[str] = field(default_factory=list[str])
-    patterns: list[str] = field(default_factory=list[str])
-    paths: list[str] = field(default_factory=list[str])
-    folders: list[str] = field(default_factory=list[str])
-    dates: list[str] = field(default_factory=list[str])
-    numbers: list[float] = field(default_factory=list[float])
-    names: list[str] = field(default_factory=list[str])
-    keyword: str = ""
+Values = dict[str, list[str]]
+# The kinds of values in the order in which they are read.
+_KINDS_READ: Final = {
+    "urls": _URL,
+    "mails": _MAIL,
+    "patterns": _GLOB,
+    "dates": _DATE,
+    "paths": _FILE,
+    "numbers": _NUMBER,
+    "names": _NAME,
+}
 
 
 def read_values(text: str) -> Values:
-    """Reads the values of a text; part of a longer value does not count again."""
-    rest = _RemainingText(text)
-    word = keyword(text)
-    values = Values(keyword="" if word.isdecimal() else word)
-    for quoted in rest.take(_QUOTED, lambda found: next(filter(None, found.groups()))):
-        _add_quoted(quoted, values)
-    values.urls += rest.take(_URL)
-    values.mails += rest.take(_MAIL)
-    values.patterns += rest.take(_GLOB)
-    kinds = [found[1].lower() for found in _KIND.finditer(text)]
-    values.patterns += [f"*.{kind}" for kind in kinds if kind in _KINDS]
-    values.dates += rest.take(_DATE, _iso)
-    values.paths += rest.take(_FILE, lambda found: _VERB.sub("", found[0]) or found[0])
-    if not values.paths and not values.quoted and (pair := _PAIR.search(text)):
-        values.paths += [each for each in pair.groups() if each]
+    """Reads the values of a text by kind; part of a longer value does not count again."""
+    values: Values = {kind: [] for kind in ("quoted", "folders", *_KINDS_READ)}
+    for found in _QUOTED.finditer(text):
+        quoted = next(filter(None, found.groups()))
+        kinds = ("urls", "mails", "patterns", "paths")
+        kind = next((each for each in kinds if _KINDS_READ[each].fullmatch(quoted)), "quoted")
+        values[kind].append(quoted)
+    rest = _QUOTED.sub(_blank, text)
+    for kind, pattern in _KINDS_READ.items():
+        values[kind] += [_read(kind, found) for found in pattern.finditer(rest)]
+        rest = pattern.sub(_blank, rest)
+    named = [found[1].lower() for found in _KIND.finditer(text)]
+    values["patterns"] += [f"*.{each}" for each in named if each in _KINDS]
+    if not values["paths"] and not values["quoted"] and (pair := _PAIR.search(text)):
+        values["paths"] += [each for each in pair.groups() if each]
     folders = [found[1] or found[2] for found in _FOLDER.finditer(text)]
-    values.folders += [each for each in folders if each.lower() not in _PLAIN]
-    values.numbers += [float(each.replace(",", "")) for each in rest.take(_NUMBER)]
-    values.names += rest.take(_NAME)
+    values["folders"] += [each for each in folders if each.lower() not in _PLAIN]
     return values
 
 
-def _add_quoted(quoted: str, values: Values) -> None:
-    """Files a quoted path or address under its kind."""
-    for pattern, kind in (
-        (_URL, values.urls),
-        (_MAIL, values.mails),
-        (_GLOB, values.patterns),
-        (_FILE, values.paths),
-    ):
-        if pattern.fullmatch(quoted):
-            kind.append(quoted)
-            return
-    values.quoted.append(quoted)
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
 
 
-def _iso(found: re.Match[str]) -> str:
-    return f"{found[1]}-{int(found[2]):02d}-{int(found[3]):02d}"
-
-
-class _RemainingText:
-    """A text from which values are removed kind by kind."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def take(
-        self,
-        pattern: re.Pattern[str],
-        read: Callable[[re.Match[str]], str] = lambda found: found[0],
-    ) -> list[str]:
-        found = [read(each) for each in pattern.finditer(self._text)]
-        self._text = pattern.sub(lambda each: " " * len(each[0]), self._text)
-        return found
+def _read(kind: str, found: re.Match[str]) -> str:
+    if kind == "dates":
+        return f"{found[1]}-{int(found[2]):02d}-{int(found[3]):02d}"
+    if kind == "numbers":
+        return found[0].replace(",", "")
+    return _VERB.sub("", found[0]) or found[0] if kind == "paths" else found[0]
 
 
 MOST_STEPS: Final = 4
@@ -150,16 +122,16 @@ _TURN: Final = re.compile(
     "|，?(?:然后|接着|随后|并且|再)|，?并(?=[把将写画发存])",
     re.IGNORECASE,
 )
-_FILL_KINDS: Final = (
-    ("urls", re.compile(r"ur[il]|link|page|site|address", re.IGNORECASE)),
-    ("mails", re.compile(r"mail|recipient|^(?:to|cc|bcc)$", re.IGNORECASE)),
-    ("patterns", re.compile(r"pattern|glob", re.IGNORECASE)),
-    ("dates", re.compile(r"date|day|time|when|start|end|since|until", re.IGNORECASE)),
-    (
-        "paths",
-        re.compile(r"path|file|table|document|image|source|target|input|output", re.IGNORECASE),
+# The arguments that take values of a kind, by their names.
+_FILL_KINDS: Final = {
+    "urls": re.compile(r"ur[il]|link|page|site|address", re.IGNORECASE),
+    "mails": re.compile(r"mail|recipient|^(?:to|cc|bcc)$", re.IGNORECASE),
+    "patterns": re.compile(r"pattern|glob", re.IGNORECASE),
+    "dates": re.compile(r"date|day|time|when|start|end|since|until", re.IGNORECASE),
+    "paths": re.compile(
+        r"path|file|table|document|image|source|target|input|output", re.IGNORECASE
     ),
-)
+}
 _FILL_FOLDER: Final = re.compile(r"folder|dir", re.IGNORECASE)
 _WORDS: Final = re.compile(r"query|text|term|word|search|question|topic|^q$", re.IGNORECASE)
 _FILE_NAME: Final = re.compile(r"^path$|_path$|file_?name", re.IGNORECASE)  # no words of a text
@@ -169,8 +141,8 @@ _RESULT: Final = re.compile(r"text|body|content|message|note|rows|data|items", r
 def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
     """Returns the calls that fit the words of a request; none if they leave out one of them."""
     calls: list[dict[str, Any]] = []
-    clauses = _clauses(request[:READ_BY_RULES])
-    for clause in clauses:
+    parts = [part.strip() for part in _TURN.split(request[:READ_BY_RULES]) if part.strip()]
+    for clause in parts or [request[:READ_BY_RULES]]:
         best = _best(clause, tools, len(calls))
         if best is None or not _covers(best, clause):
             return []
@@ -178,37 +150,24 @@ def calls_for(request: str, tools: Sequence[Offered]) -> list[dict[str, Any]]:
     return calls if len(calls) <= MOST_STEPS else []
 
 
+class _Filled(NamedTuple):
+    tool: Offered
+    args: Mapping[str, Json]
+    score: float
+
+
 def _covers(filled: _Filled, clause: str) -> bool:
     """Whether a call has a place for every word of a clause: in its tool's own text or a value."""
     values = [str(value) for value in filled.args.values()]
     for value in sorted(values, key=len, reverse=True):
         clause = clause.replace(value, " ")
-    used, own = {term for value in values for _, term in terms(value)}, _terms_of(filled.tool)
+    # The words in which the tool tells what it does; not the examples of its arguments.
+    tool = filled.tool
+    choices = [str(each) for field in tool.fields.values() for each in field.get("enum") or ()]
+    own = {term for _, term in terms(" ".join([tool.name, tool.about, *tool.fields, *choices]))}
+    used = {term for value in values for _, term in terms(value)}
     left = [term for word, term in terms(clause) if word not in FILLER and term not in used]
     return not own.isdisjoint(left) and own.issuperset(left)
-
-
-def _terms_of(tool: Offered) -> set[str]:
-    """Returns the words in which a tool tells what it does; not the examples of its arguments."""
-    fields = [
-        cast("Mapping[str, Any]", each)
-        for each in tool.fields.values()
-        if isinstance(each, Mapping)
-    ]
-    choices = [str(each) for field in fields for each in field.get("enum") or ()]
-    return {term for _, term in terms(" ".join([tool.name, tool.about, *tool.fields, *choices]))}
-
-
-def _clauses(request: str) -> list[str]:
-    parts = [part.strip() for part in _TURN.split(request) if part.strip()]
-    return parts or [request]
-
-
-@dataclass(frozen=True, slots=True)
-class _Filled:
-    tool: Offered
-    args: Mapping[str, Json]
-    score: float
 
 
 def _best(clause: str, tools: Sequence[Offered], place: int) -> _Filled | None:
@@ -218,10 +177,10 @@ def _best(clause: str, tools: Sequence[Offered], place: int) -> _Filled | None:
         name: {"description": tool.about, "input_schema": tool.inputs}
         for name, tool in known.items()
     }
-    if not entries:
-        return None
-    picks = [pick for pick in shortlist(clause, entries, k=len(entries)) if pick.score > 0]
-    filled = [_fill(known[pick.name], clause, place, pick.score) for pick in picks]
+    picks = shortlist(clause, entries, k=len(entries)) if entries else []
+    filled = [
+        _fill(known[each.name], clause, place, each.score) for each in picks if each.score > 0
+    ]
     best = max(filled, key=lambda each: each.score, default=None)
     return best if best is not None and best.score >= _LEAST_SCORE else None
 
@@ -231,10 +190,9 @@ def _fill(tool: Offered, clause: str, place: int, score: float) -> _Filled:
     named = _count(values)
     args: dict[str, Json] = {}
     for name, schema in tool.fields.items():
-        fields = cast("Mapping[str, Any]", schema if isinstance(schema, Mapping) else {})
-        value = _value(name, fields, values, clause, tool.required)
+        value = _value(name, schema, values, clause, tool.required)
         if value is None and name in tool.required:
-            value = _substitute(name, fields, tool, values, place)
+            value = _substitute(name, tool, values, clause, place)
         if value is not None:
             args[name] = value
     left = _count(values)
@@ -248,31 +206,29 @@ def _fill(tool: Offered, clause: str, place: int, score: float) -> _Filled:
 
 
 def _count(values: Values) -> int:
-    return len(values.folders) + sum(len(getattr(values, kind)) for kind, _ in _FILL_KINDS)
+    return sum(len(values[kind]) for kind in ("folders", *_FILL_KINDS))
 
 
 def _value(
     name: str, schema: Mapping[str, Any], values: Values, clause: str, required: Sequence[str]
 ) -> Json:
     """Returns the request's value for an argument by its name and type; None if there is none."""
-    choices = cast("list[Any]", schema.get("enum") or [])
-    if choices:
-        return next((each for each in choices if _is_named(each, clause)), None)
     kind = schema.get("type")
+    if schema.get("enum"):
+        return next((each for each in schema["enum"] if _is_named(each, clause)), None)
     if kind in ("integer", "number"):
         return _number(values, whole=kind == "integer") if name in required else None
-    takes_text = kind in (None, "string") or (isinstance(kind, list) and "string" in kind)
-    if not takes_text:
+    if not (kind in (None, "string") or (isinstance(kind, list) and "string" in kind)):
         return None
+    paths = values["paths"]
     if _FILL_FOLDER.search(name):
-        inner = [each for each in values.paths if "." not in each.rpartition("/")[2]]
-        return _take(values.paths, inner[0]) if inner else next(iter(_pop(values.folders)), None)
-    if _TARGET.search(name) and not values.mails and (target := _target(values.paths, clause)):
-        return _take(values.paths, target)
-    for known, pattern in _FILL_KINDS:
-        found: list[str] = getattr(values, known)
-        if found and (pattern.search(name) or schema.get("format") == known.rstrip("s")):
-            return found.pop(0)
+        inner = [each for each in paths if "." not in each.rpartition("/")[2]]
+        return _take(paths, inner[0]) if inner else _first(values["folders"])
+    if _TARGET.search(name) and not values["mails"] and (target := _target(paths, clause)):
+        return _take(paths, target)
+    for known, pattern in _FILL_KINDS.items():
+        if values[known] and (pattern.search(name) or schema.get("format") == known.rstrip("s")):
+            return values[known].pop(0)
     return None
 
 
@@ -285,36 +241,31 @@ def _target(paths: Sequence[str], clause: str) -> str | None:
     return None
 
 
-def _substitute(
-    name: str, schema: Mapping[str, Any], tool: Offered, values: Values, place: int
-) -> Json:
+def _substitute(name: str, tool: Offered, values: Values, clause: str, place: int) -> Json:
     """Returns a substitute for a required value that has no value of its kind."""
-    kind = schema.get("type")
+    schema = tool.fields[name]
+    is_text = schema.get("type") in (None, "string")
     if "default" in schema:
         return cast("Json", schema["default"])
     if schema.get("format") == "sql":
         return ASK  # a query is no value: somebody has to think of it
     if _FILL_FOLDER.search(name) and tool.only_reads:
         return "."
-    takes_text = kind in (None, "string") and not _FILE_NAME.search(name)
-    text = _free_text(name, tool, values) if takes_text else None
-    if text is None and place and _RESULT.search(name):
+    text = None
+    if is_text and not _FILE_NAME.search(name):
+        # A quoted text; for a searching tool the most notable word.
+        searches = tool.only_reads and _WORDS.search(name)
+        word = keyword(clause) if searches else ""
+        text = _first(values["quoted"]) or (None if word.isdecimal() else word)
+    if not text and place and _RESULT.search(name):
         return f"${place}"
-    if text is None and kind in (None, "string") and tool.only_reads and values.names:
-        return values.names.pop(0)
+    if not text and is_text and tool.only_reads:
+        text = _first(values["names"])
     return text or ASK
 
 
-def _free_text(name: str, tool: Offered, values: Values) -> str | None:
-    """Returns the quoted text; for a searching tool the most notable word."""
-    if values.quoted:
-        return values.quoted.pop(0)
-    searches = tool.only_reads and _WORDS.search(name)
-    return values.keyword or None if searches else None
-
-
-def _pop(found: list[str]) -> list[str]:
-    return [found.pop(0)] if found else []
+def _first(found: list[str]) -> str | None:
+    return found.pop(0) if found else None
 
 
 def _take(found: list[str], value: str) -> str:
@@ -323,9 +274,10 @@ def _take(found: list[str], value: str) -> str:
 
 
 def _number(values: Values, *, whole: bool) -> Json:
-    for number in values.numbers:
+    for text in values["numbers"]:
+        number = float(text)
         if not whole or number.is_integer():
-            values.numbers.remove(number)
+            values["numbers"].remove(text)
             return int(number) if number.is_integer() else number
     return None
 

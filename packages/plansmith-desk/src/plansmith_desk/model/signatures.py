@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.text import clip
+
+Schema = Mapping[str, Any]
 
 _LONGEST_ABOUT: Final = 160
 _SHORT_ABOUT: Final = 80
@@ -40,15 +43,23 @@ class Offered:
     is_safe: bool = False
 
     @property
-    def fields(self) -> Mapping[str, Any]:
-        """Returns the schemas of the arguments by name."""
+    def fields(self) -> dict[str, Schema]:
+        """Returns the schemas of the arguments by name; one that says nothing is empty."""
         found: Any = self.inputs.get("properties")
-        return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+        return {
+            name: schema if isinstance(schema, Mapping) else {}
+            for name, schema in (found.items() if isinstance(found, Mapping) else ())
+        }
 
     @property
     def required(self) -> list[str]:
         """Returns the names of required arguments."""
         return [str(each) for each in self.inputs.get("required") or ()]
+
+    def with_only(self, names: Collection[str]) -> Offered:
+        """Returns the tool with some of its arguments."""
+        fields = {name: each for name, each in self.fields.items() if name in names}
+        return replace(self, inputs={**self.inputs, "properties": fields})
 
 
 # A tool of the call language alone: it becomes a reply step, whose text later calls can use.
@@ -66,6 +77,18 @@ WORDS: Final = Offered(
 )
 
 
+def offered(tool: ToolSpec) -> Offered:
+    """Returns a tool as a small model sees it."""
+    return Offered(
+        tool.name,
+        tool.description,
+        tool.input_schema,
+        tool.output_schema,
+        only_reads=tool.effect is Effect.READ,
+        is_safe=tool.effect is Effect.READ and not tool.open_world,
+    )
+
+
 def slim(tool: Offered) -> Offered:
     """Returns a tool without its rarely used optional arguments.
 
@@ -74,11 +97,7 @@ def slim(tool: Offered) -> Offered:
     optional = [name for name in tool.fields if name not in tool.required]
     many = len(optional) > _MANY
     kept = [name for name in optional if not _is_detail(tool.fields[name], many=many)]
-    kept = kept[:_MOST_OPTIONAL]
-    fields = {
-        name: each for name, each in tool.fields.items() if name in tool.required or name in kept
-    }
-    return replace(tool, inputs={**tool.inputs, "properties": fields})
+    return tool.with_only([*tool.required, *kept[:_MOST_OPTIONAL]])
 
 
 def easiest(tools: Sequence[Offered]) -> tuple[Offered, ...]:
@@ -86,7 +105,11 @@ def easiest(tools: Sequence[Offered]) -> tuple[Offered, ...]:
 
     Small models write a query well, and conditions inside lists inside objects badly.
     """
-    speaking = {_source(tool) for tool in tools if "sql" in map(_format, tool.fields.values())}
+    speaking = {
+        _source(tool)
+        for tool in tools
+        if any(each.get("format") == "sql" for each in tool.fields.values())
+    }
     return tuple(
         slim(tool)
         for tool in tools
@@ -99,25 +122,17 @@ def _source(tool: Offered) -> str:
     return tool.name.rpartition(".")[0]
 
 
-def _format(schema: Any) -> str:
-    return str(cast("Mapping[str, Any]", schema).get("format")) if schema else ""
-
-
-def _is_nested(schema: Any) -> bool:
+def _is_nested(schema: Schema) -> bool:
     """Whether an argument is an object, or a list of objects."""
-    known = cast("Mapping[str, Any]", schema if isinstance(schema, Mapping) else {})
-    inner = known.get("items") if known.get("type") == "array" else known
+    inner = schema.get("items") if schema.get("type") == "array" else schema
     return isinstance(inner, Mapping) and "properties" in inner
 
 
-def _is_detail(schema: Any, *, many: bool) -> bool:
+def _is_detail(schema: Schema, *, many: bool) -> bool:
     """Whether an argument is a long list of choices, or one of many flags with a default."""
-    if not isinstance(schema, Mapping):
-        return False
-    known = cast("Mapping[str, Any]", schema)
-    if len(cast("list[Any]", known.get("enum") or ())) > _MOST_CHOICES:
+    if len(schema.get("enum") or ()) > _MOST_CHOICES:
         return True
-    return many and known.get("type") == "boolean" and "default" in known
+    return many and schema.get("type") == "boolean" and "default" in schema
 
 
 def signature(tool: Offered, *, short: bool = False) -> str:
@@ -137,7 +152,7 @@ def signature(tool: Offered, *, short: bool = False) -> str:
 def _kind(schema: Any) -> str:
     if not isinstance(schema, Mapping):
         return "any"
-    known = cast("Mapping[str, Any]", schema)
+    known = cast("Schema", schema)
     choices = cast("list[Any]", known.get("enum") or ())
     if choices:
         shown = [json.dumps(each, ensure_ascii=False) for each in choices[:_MOST_CHOICES]]
@@ -148,19 +163,18 @@ def _kind(schema: Any) -> str:
     if kind == "array":
         return f"list of {_kind(known.get('items'))}"
     if kind == "object" and isinstance(known.get("properties"), Mapping):
-        parts = cast("Mapping[str, Any]", known["properties"])
-        return f"{{{', '.join(_part(name, each) for name, each in parts.items())}}}"
+        parts = cast("Schema", known["properties"]).items()
+        # Of the fields of an object only choices are told.
+        told = [
+            f"{name}: {_kind(each)}" if isinstance(each, Mapping) and "enum" in each else name
+            for name, each in parts
+        ]
+        return f"{{{', '.join(told)}}}"
     return _WORDS.get(str(kind), "any")
 
 
-def _part(name: str, schema: Any) -> str:
-    """Returns a field of an object: its name, with its choices if it has some."""
-    choices = isinstance(schema, Mapping) and "enum" in schema
-    return f"{name}: {_kind(schema)}" if choices else name
-
-
-def _note(schema: Any) -> str:
-    about = cast("Mapping[str, Any]", schema).get("description") if schema else None
+def _note(schema: Schema) -> str:
+    about = schema.get("description")
     return f" ({_clip(about, _LONGEST_NOTE)})" if isinstance(about, str) and about else ""
 
 

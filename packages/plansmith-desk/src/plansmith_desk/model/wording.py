@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 from plansmith.errors import ModelFailed
-from plansmith.plan.refs import Ref, pieces, value_text
+from plansmith.plan.refs import pieces, value_text
 from plansmith.ports import Delta, Message, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 from plansmith.report.result_text import Language, facts
 from plansmith.text import HAN, clip
@@ -79,19 +79,19 @@ class Task(NamedTuple):
         """Makes the task of an instruction and the results that it refers to."""
         writes = brief.style == "worded"
         words: list[str] = []
-        texts: dict[str, str] = {}
+        texts: dict[str, list[str]] = {}
         for each in pieces(brief.instruction):
             if isinstance(each, str):
                 words.append(each)
                 continue
             value = brief.results.get(str(each))
-            text = value_text(value)
             # A number keeps its place; a text might read as an order there.
             if writes and isinstance(value, int | float):
-                words.append(text)
-            _add(texts, each, text)
+                words.append(value_text(value))
+            texts.setdefault(each.step, []).append(value_text(value))
+        results = {step: "\n".join(dict.fromkeys(some)) for step, some in texts.items()}
         request = " ".join("".join(words).split())
-        return cls(request, texts, language_of(brief.locale), writes)
+        return cls(request, results, language_of(brief.locale), writes)
 
     @property
     def source(self) -> str:
@@ -100,27 +100,18 @@ class Task(NamedTuple):
         plain = [re.sub(r"\\[nt]", " ", each).replace('\\"', '"') for each in self.results.values()]
         return "\n".join([self.request, *plain])
 
-
-def _add(texts: dict[str, str], ref: Ref, text: str) -> None:
-    before = texts.get(ref.step)
-    if before is None:
-        texts[ref.step] = text
-    elif text not in before.split("\n"):
-        texts[ref.step] = f"{before}\n{text}"
+    def say(self, english: str, chinese: str) -> str:
+        """Returns the words in the language of the answer."""
+        return chinese if self.language == "zh" else english
 
 
 class _Part(NamedTuple):
-    """A result: its step, what rules make of it, and the texts of files in it."""
+    """A result: its step, what rules make of it if they can, and the texts of files in it."""
 
     step: str
     result: str
     told: Answer | None
     texts: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a model has to say what it means."""
-        return self.told is None
 
 
 def without_model(task: Task) -> str | None:
@@ -130,7 +121,7 @@ def without_model(task: Task) -> str | None:
     if task.writes:
         return None
     parts = _parts(task)
-    if any(each.is_open for each in parts) and _is_to_be_read(task, parts):
+    if any(each.told is None for each in parts) and _is_to_be_read(task, parts):
         return None
     return _assembled(task, parts, "")
 
@@ -170,124 +161,90 @@ def _part(step: str, text: str, task: Task) -> _Part:
         value: Any = json.loads(text)
     except ValueError:
         # A text that was written or found for the request is its answer.
-        short = len(text) <= _SHOWN_TEXT
-        return _Part(step, text, Answer(text.strip()) if short and text.strip() else None)
+        short = text.strip() and len(text) <= _SHOWN_TEXT
+        return _Part(step, text, Answer(text.strip()) if short else None)
     texts = tuple(file_texts(value))
     if texts:
         shown = len(texts) == 1 and _SHOW.match(task.request) and not is_summary(task.request)
-        return _Part(
-            step, text, Answer(facts(texts[0][1], language=task.language)) if shown else None, texts
-        )
+        told = Answer(facts(texts[0][1], language=task.language)) if shown else None
+        return _Part(step, text, told, texts)
     if isinstance(value, dict) and cast("dict[str, Any]", value).get("passages") == []:
-        notes = notes_of(value, task.language)  # such as files that could not be read
-        return _Part(step, text, Answer("\n".join([_NOT_SAID[task.language], *notes])))
-    return _Part(
-        step, text, rule_answer(value, task.request, task.language) or _listed(value, text, task)
-    )
-
-
-_NOT_SAID: Final = {
-    "en": "The documents here do not say anything about it.",
-    "zh": "这里的文件没有提到相关内容。",
-}
+        said = task.say(
+            "The documents here do not say anything about it.", "这里的文件没有提到相关内容。"
+        )
+        # Notes tell such as files that could not be read.
+        return _Part(step, text, Answer("\n".join([said, *notes_of(value, task.language)])))
+    told = rule_answer(value, task.request, task.language)
+    return _Part(step, text, told or _listed(value, text, task))
 
 
 def _listed(value: Any, text: str, task: Task) -> Answer | None:
     """Tells the number and names of the items of a list, then the items themselves."""
-    found = _list(value)
-    if found is None or len(found.items) == 1:
+    found = {"": value} if isinstance(value, list) else value if isinstance(value, dict) else {}
+    lists: dict[str, list[Any]] = {k: v for k, v in found.items() if isinstance(v, list)}
+    kind = min(lists, key=lambda key: (not lists[key], key not in _KINDS), default=None)
+    if kind is None or len(lists[kind]) == 1:
         return None
-    chinese = task.language == "zh"
-    kind, items = found
-    names = [_name(each) for each in items]
-    if not names:
-        return Answer("没有找到。" if chinese else "Nothing was found.")
+    items = lists[kind]
+    names = [name for each in items if (name := _name(each)) is not None]
+    if not items:
+        return Answer(task.say("Nothing was found.", "没有找到。"))
     below = facts(text, language=task.language)
-    if None in names or len(names) > MOST_NAMES:
+    if len(names) < len(items) or len(names) > MOST_NAMES:
         return Answer(below)
-    called = ("、" if chinese else ", ").join(filter(None, names))
-    said = f"{len(names)} 个{_KINDS.get(kind, '结果')}：{called}。"
-    if not chinese:
-        said = f"{len(names)} {kind or 'found'}: {called}."
-    plain = all(isinstance(each, str) for each in items)
-    return Answer(said if plain else f"{said}\n\n{below}")
-
-
-class _Items(NamedTuple):
-    """The list in a result, and its name."""
-
-    kind: str
-    items: list[Any]
-
-
-def _list(value: Any) -> _Items | None:
-    """Returns the one list of a result that answers it."""
-    if isinstance(value, list):
-        return _Items("", value)
-    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-    lists: dict[str, list[Any]] = {
-        key: each for key, each in fields.items() if isinstance(each, list)
-    }
-    for key in sorted(lists, key=lambda key: (not lists[key], key not in _KINDS)):
-        return _Items(key, lists[key])
-    return None
+    said = task.say(
+        f"{len(names)} {kind or 'found'}: {', '.join(names)}.",
+        f"{len(names)} 个{_KINDS.get(kind, '结果')}：{'、'.join(names)}。",
+    )
+    return Answer(said if all(isinstance(each, str) for each in items) else f"{said}\n\n{below}")
 
 
 def _name(value: Any) -> str | None:
-    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {"name": value}
     names = [fields[key] for key in ("path", "name", "title") if isinstance(fields.get(key), str)]
-    return value if isinstance(value, str) else next(iter(names), None)
+    return next(iter(names), None)
 
 
-def _effects(parts: Sequence[_Part]) -> list[_Part]:
-    return [each for each in parts if each.told is not None and each.told.effect]
+def _is_to_be_read(task: Task, parts: Sequence[_Part]) -> bool:
+    """Whether the texts of results are to be told: where something was done only if asked for."""
+    done = any(each.told is not None and each.told.effect for each in parts)
+    return not done or bool(_ASKS.search(task.request))
 
 
 def _assembled(task: Task, parts: Sequence[_Part], sentence: str) -> str:
     """Puts an answer together: what was done, what rules tell, what the model read."""
-    effects = _effects(parts)
-    others = [each for each in parts if each.told is not None and each not in effects]
+    known = [(each.step, each.told) for each in parts if each.told is not None]
+    done = [cited(told.text, step) for step, told in known if told.effect]
+    told = [cited(told.text, step) for step, told in known if not told.effect]
     # What was worked out last from rows is what was asked for; the rows come below it.
-    if len(others) > 1 and "|" not in (others[-1].told or Answer("")).text:
-        others = [others[-1], *others[:-1]] if "|---" in _text_of(others[0]) else others
-    done, told = ([cited(_text_of(each), each.step) for each in some] for some in (effects, others))
-    still_open = [each for each in parts if each.is_open]
+    if len(told) > 1 and "|" not in told[-1] and "|---" in told[0]:
+        told = [told[-1], *told[:-1]]
+    still_open = [each for each in parts if each.told is None]
     if still_open and _is_to_be_read(task, parts):
         # What rules tell beside a sentence is mostly how its text was found.
         told = ["\n".join(_read(task, still_open, sentence)), *told]
     return "\n\n".join(filter(None, [*done, *told]))
 
 
-def _is_to_be_read(task: Task, parts: Sequence[_Part]) -> bool:
-    """Whether the texts of results are to be told: where something was done only if asked for."""
-    return not _effects(parts) or bool(_ASKS.search(task.request))
-
-
-def _text_of(part: _Part) -> str:
-    return part.told.text if part.told is not None else ""
-
-
 def _read(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
     """Yields what a model says of texts, with their files; the texts themselves if it is wrong."""
     steps = [each.step for each in parts]
     texts = [text for each in parts for text in each.texts]
-    right = is_right(task, sentence)
+    right, unsaid = is_right(task, sentence), _UNSAID.search(sentence)
     if right:
         yield cited(sentence.strip(), *steps)
         named = _sources(sentence, texts)
-        if named and not _UNSAID.search(sentence):
-            word = "来源：" if task.language == "zh" else "From: "
-            yield cited(f"{word}{('、' if task.language == 'zh' else ', ').join(named)}", *steps)
-    if texts and (not right or _UNSAID.search(sentence)):
-        yield cited(
-            "最相关的段落：" if task.language == "zh" else "These passages fit best:", *steps
-        )
+        if named and not unsaid:
+            named_as = task.say(f"From: {', '.join(named)}", f"来源：{'、'.join(named)}")
+            yield cited(named_as, *steps)
+    if texts and (not right or unsaid):
+        yield cited(task.say("These passages fit best:", "最相关的段落："), *steps)
         for path, text in texts[:_MOST_QUOTED]:
             best = " ".join(best_blocks(task.request, text, _QUOTED).split())
             yield cited(f"- {path}: {clip(best, _QUOTED)}", *steps)
     for each in parts:
         if each.texts:
-            notes = notes_of(_value(each.result), task.language)
+            notes = notes_of(json.loads(each.result), task.language)
             yield from (cited(note, each.step) for note in notes)
         else:
             yield from ("", facts(each.result, f" [step:{each.step}]", task.language))
@@ -296,18 +253,16 @@ def _read(task: Task, parts: Sequence[_Part], sentence: str) -> Iterator[str]:
 def is_right(task: Task, sentence: str) -> bool:
     """Whether a sentence says something that agrees with the results."""
     said = " ".join(sentence.split())
-    if not said or _repeats(said.casefold().strip(".。 ?？"), task.request.casefold()):
+    start, request = said.casefold().strip(".。 ?？"), task.request.casefold()
+    # A part of the request alone says nothing; but `参加了` answers `参加了吗`.
+    if not said or (start in request and f"{start}吗" not in request):
         return False
     if not _is_in(said, task.language):
         return False
-    if _denies(said, task) and not any(each.texts for each in _parts(task)):
+    denies = _NOTHING.search(said) and not _NOTHING.search(task.request)
+    if denies and not any(each.texts for each in _parts(task)):
         return False
     return not unfounded(said, task.source) and not strange_names(said, task.source)
-
-
-def _repeats(said: str, request: str) -> bool:
-    """Whether a sentence is but a part of the request; `参加了` answers `参加了吗`."""
-    return said in request and f"{said}吗" not in request
 
 
 def _is_in(sentence: str, language: Language) -> bool:
@@ -316,28 +271,15 @@ def _is_in(sentence: str, language: Language) -> bool:
     return signs > 0 or words <= _FEW if language == "zh" else words > 0 or signs <= 2 * _FEW
 
 
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _denies(sentence: str, task: Task) -> bool:
-    """Whether a sentence says that nothing was found, which the request does not speak of."""
-    return bool(_NOTHING.search(sentence)) and not _NOTHING.search(task.request)
-
-
 def _sources(sentence: str, texts: Sequence[tuple[str, str]]) -> list[str]:
     """Returns the files that share most words with a sentence, the best first."""
     said = {term for _, term in terms(sentence)}
-    shared = {path: 0.0 for path, _ in texts}
+    shared: dict[str, int] = {}
     for path, text in texts:
-        held = {term for _, term in terms(text)}
-        shared[path] = max(shared[path], len(said & held))
-    most = max(shared.values(), default=0.0)
-    best = [path for path, count in shared.items() if count == most]
-    return best[:_MOST_QUOTED]
+        held = len(said.intersection(term for _, term in terms(text)))
+        shared[path] = max(shared.get(path, 0), held)
+    most = max(shared.values(), default=0)
+    return [path for path, count in shared.items() if count == most][:_MOST_QUOTED]
 
 
 def cited(text: str, *steps: str) -> str:
@@ -408,11 +350,7 @@ async def answer(task: Task, model: Constrained) -> AsyncIterator[Delta]:
                 said += delta.text if isinstance(delta, TextDelta) else ""
                 usage = delta.usage if isinstance(delta, ModelDone) else usage
     except ModelFailed:
-        said = _whole_sentences(said)  # the rest has no end
+        # Whole sentences are kept: the rest has no end.
+        said = said[: max((found.end() for found in _END.finditer(said)), default=0)]
     yield TextDelta(worded(task, said))
     yield ModelDone(usage, model.name)
-
-
-def _whole_sentences(text: str) -> str:
-    ends = [found.end() for found in _END.finditer(text)]
-    return text[: ends[-1]] if ends else ""

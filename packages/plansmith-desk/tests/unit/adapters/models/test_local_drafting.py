@@ -20,10 +20,10 @@ from plansmith.ports import (
     ContextBlock,
     PlanBrief,
 )
-from plansmith_desk.model.brief import DraftTask
-from plansmith_desk.model.call_language import calls_grammar, reply_grammar
+from plansmith_desk.model.call_language import calls_grammar
 from plansmith_desk.model.calls_to_plan import plan_of_calls, plan_of_reply
 from plansmith_desk.model.grounding import grounded
+from plansmith_desk.model.prompt import DraftTask
 from plansmith_desk.model.signatures import Offered, signature
 from plansmith_planner.parse.reply import parse
 
@@ -105,7 +105,7 @@ def test_a_request_without_chinese_gets_no_chinese() -> None:
 
 
 def test_a_reply_is_a_draft_too() -> None:
-    rules = parse_grammar(reply_grammar())
+    rules = parse_grammar(calls_grammar("hi", []))
     assert json.loads(Writer(rules, 1).write()).keys() == {"reply"}
 
 

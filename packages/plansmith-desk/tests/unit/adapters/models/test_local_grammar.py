@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 from tests.unit.adapters.models.local_gbnf import Writer, parse_grammar
 
 from plansmith.formats.native import schema as plan_schema
-from plansmith_desk.model.grammar import grammar_of
-from plansmith_desk.model.grammar_rules import number_range, pattern_expression, whole_range
+from plansmith_desk.model.grammar import (
+    grammar_of,
+    number_range,
+    pattern_expression,
+    whole_range,
+)
 from plansmith_planner.triage import SCHEMA as TRIAGE
 
 
@@ -121,6 +125,7 @@ SCHEMAS: dict[str, Any] = {
             r"^\+?[0-9 ().-]{3,8}$",
             r"^a\.b\/c$",
             r"^[\w.-]+@[\w-]+\.[a-z]{2,3}$",
+            r"\.(svg|png)$",
         )
     },
 }
@@ -204,11 +209,16 @@ def test_grammars_of_random_schemas_allow_only_what_is_valid(schema: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"^a|b$", r"(?=a)b", r"\bword", r"a*?", r"[A-z]", r"\p{L}", "(", "[", r"^\u0041$"]
+    "pattern",
+    [r"^a|b$", r"(?=a)b", r"\bword", r"a*?", r"[A-z]", r"\p{L}", "(", "[", r"(a)\1", r"[a\S]"],
 )
 def test_a_pattern_that_cannot_be_said_is_left_to_the_checker(pattern: str) -> None:
     assert pattern_expression(pattern) is None
     assert grammar_of({"type": "string", "pattern": pattern}).startswith("root ::= string\n")
+
+
+def test_what_has_no_anchor_may_stand_in_any_text() -> None:
+    assert len({*texts({"type": "string", "pattern": r"\.svg$"})}) > 1
 
 
 @pytest.mark.parametrize(

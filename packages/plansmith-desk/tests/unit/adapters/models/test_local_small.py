@@ -18,10 +18,10 @@ from plansmith.ports import ContextBlock, Delta, Message, PlanBrief, Prompt
 from plansmith.testing import ScriptedModel
 from plansmith.tools.toolset import fields, flag, items
 from plansmith_desk.files.tools import FILE_TOOLS
-from plansmith_desk.model.brief import DraftTask
 from plansmith_desk.model.call_language import calls_grammar, is_rows
 from plansmith_desk.model.calls_to_plan import plan_of_calls
 from plansmith_desk.model.grounding import grounded
+from plansmith_desk.model.prompt import DraftTask
 from plansmith_desk.model.signatures import Offered, easiest, signature, slim
 from plansmith_desk.tables.specs import DESCRIBE, SQL
 from plansmith_planner.model_calls import read_answer

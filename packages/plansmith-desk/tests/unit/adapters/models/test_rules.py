@@ -38,18 +38,18 @@ from plansmith_planner.model_calls import read_answer
         ("Find all csv files", "patterns", ["*.csv"]),
         ("what is in the letters folder", "folders", ["letters"]),
         ("what is in this folder", "folders", []),
-        ("for 3 nights at 1,200.50", "numbers", [3.0, 1200.5]),
+        ("for 3 nights at 1,200.50", "numbers", ["3", "1200.50"]),
         ("the weather in New York", "names", ["New York"]),
     ],
 )
 def test_values_are_taken_as_they_stand(text: str, kind: str, values: list[Any]) -> None:
-    assert getattr(read_values(text), kind) == values
+    assert read_values(text)[kind] == values
 
 
 @given(st.text(max_size=300))
 def test_whatever_is_said_is_read_without_a_fault(text: str) -> None:
     values = read_values(text)
-    assert all(each in text for each in values.urls + values.mails)
+    assert all(each in text for each in values["urls"] + values["mails"])
 
 
 def offered(name: str, about: str, *required: str, reads: bool = True, **fields: Any) -> Offered:

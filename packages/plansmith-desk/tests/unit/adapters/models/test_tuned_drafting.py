@@ -24,13 +24,13 @@ from plansmith.ports import (
 )
 from plansmith.tools.toolset import TEXT, fields
 from plansmith_desk.builtin import builtin_sources
-from plansmith_desk.model.brief import DraftTask, offered
 from plansmith_desk.model.call_language import calls_grammar
 from plansmith_desk.model.calls_to_plan import PARTS, DraftParts, plan_of_draft
 from plansmith_desk.model.drafting import DraftingModel
 from plansmith_desk.model.engine import Engine
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.prompt import (
+    DraftTask,
     chosen_tools,
     draft_prompt,
     folder_prefix,
@@ -38,7 +38,7 @@ from plansmith_desk.model.prompt import (
     prompt_prefix,
 )
 from plansmith_desk.model.prompt_cache import PromptCache
-from plansmith_desk.model.signatures import Offered
+from plansmith_desk.model.signatures import Offered, offered
 from plansmith_planner.parse.reply import parse
 
 FOLDER = """\
