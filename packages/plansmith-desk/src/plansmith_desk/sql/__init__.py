@@ -77,6 +77,7 @@ class SqlTools(ToolSet):
                 hint=Sentence("name one of yours"),
             )
         self._engines = {name: Database(url, self._limits) for name, url in databases.items()}
+        self.kinds = {name: each.kind for name, each in self._engines.items()}
         self._writable = {name: self._engines[name] for name in writable}
         tools = [
             BuiltIn(self._spec_tables(), self._tables),
@@ -155,7 +156,7 @@ class SqlTools(ToolSet):
         )
 
     def _spec_query(self) -> ToolSpec:
-        kinds = " or ".join(sorted({each.kind for each in self._engines.values()}))
+        kinds = " or ".join(sorted(set(self.kinds.values())))
         return self._spec(
             "sql.query",
             f"Answer a question from a database with one SELECT ({kinds}): find, count, sum, join "
