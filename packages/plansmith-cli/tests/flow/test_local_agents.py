@@ -16,7 +16,7 @@ from plansmith.plan.events import StepAdvised, StepProgressed
 from plansmith.ports import Usage
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_desk.agents.coder import coder
-from plansmith_desk.agents.local.limits import LocalLimits
+from plansmith_desk.agents.local import LocalLimits
 from plansmith_desk.agents.researcher import researcher
 from plansmith_desk.files.tools import FileTools
 from plansmith_desk.sandbox.sandbox import Sandbox, SandboxLimits

@@ -17,9 +17,8 @@ from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, ChatModel, ToolSource
-from plansmith_desk.agents.local import LocalAgent
-from plansmith_desk.agents.local.limits import LocalLimits
-from plansmith_desk.agents.local.toolbox import Choice, Stop
+from plansmith_desk.agents.local import LocalAgent, LocalLimits
+from plansmith_desk.agents.toolbox import Choice, Stop
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.sandbox import BoxFile, Outcome, Sandbox
 from plansmith_planner.agent_cards import CODER

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field, ValidationError
 
@@ -31,15 +31,6 @@ _AGAIN: Final = (
     f"This is the second try. The input {FIRST_TRY} has the result of the first one and what it "
     "lacks: hand over the whole result, with what was missing."
 )
-_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "score": {"type": "integer", "minimum": 0, "maximum": 10},
-        "missing": {"type": "array", "items": {"type": "string"}, "maxItems": 10},
-    },
-    "required": ["score", "missing"],
-    "additionalProperties": False,
-}
 
 
 class Verdict(Record):
@@ -114,7 +105,8 @@ class Reflecting:
             Message("user", f"{fence('task', task)}\n\n{fence('result', shown)}"),
         ]
         try:
-            answer = await read_answer(self.model.stream(Prompt(messages, schema=_SCHEMA)))
+            prompt = Prompt(messages, schema=Verdict.model_json_schema())
+            answer = await read_answer(self.model.stream(prompt))
             call.spend(answer.usage)
             return Verdict.model_validate(read_json(answer.text))
         except (ModelFailed, UnreadableText, ValidationError) as error:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from plansmith.ports import Agent, ChatModel, ToolSource
 from plansmith_desk.agents.coder import coder
-from plansmith_desk.agents.local import LocalAgent
-from plansmith_desk.agents.local.limits import LocalLimits
+from plansmith_desk.agents.local import LocalAgent, LocalLimits
 from plansmith_desk.agents.researcher import researcher
 from plansmith_planner.agent_cards import ANALYST
 

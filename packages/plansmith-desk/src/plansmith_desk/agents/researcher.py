@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from plansmith.ports import ChatModel, ToolSource
-from plansmith_desk.agents.local import LocalAgent
-from plansmith_desk.agents.local.limits import LocalLimits
-from plansmith_desk.agents.local.toolbox import Choice
+from plansmith_desk.agents.local import LocalAgent, LocalLimits
+from plansmith_desk.agents.toolbox import Choice
 from plansmith_planner.agent_cards import RESEARCHER
 
 READERS: Final = ("files.*", "*fetch*", "*search*", "*read_*file*")

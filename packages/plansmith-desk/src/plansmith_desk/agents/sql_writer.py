@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
@@ -25,7 +25,7 @@ from plansmith_planner.model_calls import read_answer
 from plansmith_planner.parse.read import read_json
 
 PROMPT: Final = "sql_writer"
-SCHEMA_TOKENS: Final = 4_000
+_TOKENS: Final = 4_000
 _FORM: Final = '{"sql": "…", "reason": "…"}'
 _ONE_OF_THEM: Final = (
     "One statement reads one of them, by its own tables alone: name it in the further field "
@@ -35,7 +35,7 @@ _SEVERAL: Final = (
     "The databases are {known}; one step reads one of them: name it in the task. For a question "
     "that needs two, make a step for each, side by side, and bring their rows together afterwards."
 )
-HINT: Final = "ask more precisely, or name the tables it is about"
+_HINT: Final = "ask more precisely, or name the tables it is about"
 _SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {"sql": {"type": "string"}, "reason": {"type": "string"}},
@@ -75,17 +75,18 @@ class SqlWriter:
         for tries in range(1, self.most_tries + 1):
             answer = await self._ask(messages, call)
             written = _statement(answer)
+            plain = " ".join((written.database, *written.sql.split())) if written else ""
             if written is None:
                 error = f"the answer is not one JSON object {_FORM}"
-            elif written.database not in ("", *self.kinds) or (
-                self._has_many and not written.database
-            ):
+            elif self._has_many and written.database not in self.kinds:
                 error = f'"database" must be one of {", ".join(self.kinds)}'
-            elif (plain := _plain(written)) in refused:
-                error = refused[plain]
+            elif plain in refused:
                 raise ToolFailed(
-                    Sentence("the same statement came back after it failed: {error}", error=error),
-                    hint=HINT,
+                    Sentence(
+                        "the same statement came back after it failed: {error}",
+                        error=refused[plain],
+                    ),
+                    hint=_HINT,
                 )
             else:
                 try:
@@ -95,12 +96,13 @@ class SqlWriter:
                 except ToolFailed as failure:
                     error = refused[plain] = str(failure)
             call.progress(f"try {tries} of {self.most_tries}: {error}")
-            messages += [Message("assistant", answer), Message("user", _retry_message(error))]
+            told = f"{fence('what the database said', error)}\n\nWrite another statement."
+            messages += [Message("assistant", answer), Message("user", told)]
         raise ToolFailed(
             Sentence(
                 "no statement worked in {count} tries: {error}", count=self.most_tries, error=error
             ),
-            hint=HINT,
+            hint=_HINT,
         )
 
     @property
@@ -122,11 +124,11 @@ class SqlWriter:
         blocks = [
             fence(block.title, block.text, block.source)
             for source in (self.sql, *self.knowledge)
-            for block in await source.gather(task, token_limit=SCHEMA_TOKENS)
+            for block in await source.gather(task, token_limit=_TOKENS)
         ]
         if inputs:
             text = json_text(dict(inputs), indent=1)
-            short = clipped(text, tokens=SCHEMA_TOKENS, count=rough_count)
+            short = clipped(text, tokens=_TOKENS, count=rough_count)
             blocks.append(fence("inputs", short))
         return [
             Message("system", system),
@@ -153,12 +155,15 @@ class SqlWriter:
         properties = {**_SCHEMA["properties"], "database": names}
         return {**_SCHEMA, "properties": properties, "required": list(properties)}
 
-    async def _try(self, written: Statement, call: Call) -> dict[str, Json]:
+    async def _try(self, written: _Written, call: Call) -> dict[str, Json]:
         """Runs or checks a statement; returns its rows, or only that it is accepted."""
-        name = written.database or next(iter(self.kinds))
+        name = written.database if self._has_many else next(iter(self.kinds))
         where: dict[str, Json] = {"database": name} if self._has_many else {}
         if not self.run:
-            checked = _explaining(written.sql, self.kinds[name])
+            # Whatever this comes to be, the database is opened for reading only.
+            inner = f"SELECT * FROM (\n{written.sql}\n) AS checked"  # noqa: S608
+            planned = self.kinds[name] == "postgresql"
+            checked = f"{inner} LIMIT 0" if planned else f"EXPLAIN {inner}"
             await self.sql.call("sql.query", {"query": checked, "limit": 1, **where}, call)
             notes: list[Json] = ["checked by the database, not run"]
             return {"sql": written.sql, **where, "columns": [], "rows": [], "notes": notes}
@@ -182,16 +187,16 @@ def sql_writer(
     """Makes an SQL writer for the database at a URL, or for several by name."""
     bounds = limits or RowLimits()
     urls = {"data": database} if isinstance(database, str) else dict(database)
-    kinds = {name: _kind(url) for name, url in urls.items()}
+    sql = SqlTools(urls, limits=bounds)
     card = SQL_WRITER if run else SQL_WRITER.replace(passthrough=True)
-    if len(kinds) > 1:
-        known = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+    if len(urls) > 1:
+        known = ", ".join(f"{name} ({kind})" for name, kind in sql.kinds.items())
         card = card.replace(description=f"{SQL_WRITER.description} {_SEVERAL.format(known=known)}")
     return SqlWriter(
         spec=card,
         model=model,
-        sql=SqlTools(urls, limits=bounds),
-        kinds=kinds,
+        sql=sql,
+        kinds=sql.kinds,
         rows=bounds.most_rows,
         knowledge=knowledge,
         run=run,
@@ -199,27 +204,15 @@ def sql_writer(
     )
 
 
-def _kind(url: str) -> str:
-    scheme = url.partition(":")[0]
-    return "postgresql" if scheme == "postgres" else scheme
-
-
 class _Written(Record):
-    """What a model answers."""
+    """What a model answers; it names a database only where there are several."""
 
     sql: str
     reason: str = ""
     database: str = ""
 
 
-class Statement(NamedTuple):
-    """A statement, and the database that it is for; empty if there is only one."""
-
-    sql: str
-    database: str
-
-
-def _statement(answer: str) -> Statement | None:
+def _statement(answer: str) -> _Written | None:
     """Returns the statement in an answer; None if there is no readable one."""
     try:
         written = _Written.model_validate(read_json(answer))
@@ -230,21 +223,5 @@ def _statement(answer: str) -> Statement | None:
         why = " ".join(written.reason.split())[:500] or Sentence(
             "the model gave no statement and no reason"
         )
-        raise ToolFailed(Sentence("the database cannot answer this: {why}", why=why), hint=HINT)
-    return Statement(sql, written.database)
-
-
-def _plain(written: Statement) -> str:
-    """Normalizes a statement for comparison: spaces and line ends make no difference."""
-    return " ".join((written.database, *written.sql.split()))
-
-
-def _explaining(sql: str, kind: str) -> str:
-    """Makes a statement that has another one planned and its names checked, without rows."""
-    # Whatever this comes to be, the database is opened for reading and takes one statement.
-    inner = f"SELECT * FROM (\n{sql}\n) AS checked"  # noqa: S608
-    return f"{inner} LIMIT 0" if kind == "postgresql" else f"EXPLAIN {inner}"
-
-
-def _retry_message(error: str) -> str:
-    return f"{fence('what the database said', error)}\n\nWrite another statement."
+        raise ToolFailed(Sentence("the database cannot answer this: {why}", why=why), hint=_HINT)
+    return written.replace(sql=sql)

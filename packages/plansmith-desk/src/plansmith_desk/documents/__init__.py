@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import io
 import os
 import re
 import time
-from collections import defaultdict
-from collections.abc import Sequence
-from pathlib import Path
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from plansmith.errors import ToolFailed
@@ -17,218 +19,267 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import CJK_RANGE, clip
-from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, noted
-from plansmith_desk.documents.compare import Difference, compare_files, compare_lines, told
-from plansmith_desk.documents.selection import DocumentLimits, Selection
-from plansmith_desk.documents.specs import COMPARE, COUNT, DUPLICATES, LOOKUP, READ_ALL
-from plansmith_desk.documents.text import is_paged
+from plansmith.tools.toolset import (
+    NOTES,
+    TEXT,
+    Arguments,
+    BuiltIn,
+    Job,
+    ToolSet,
+    items,
+    noted,
+    string,
+)
+from plansmith_desk.documents.text import is_paged, kind, readable_text
 from plansmith_desk.folder import Folder, stamp
-from plansmith_desk.patterns import search_forms
+from plansmith_desk.patterns import fits, is_pattern, search_forms
+from plansmith_desk.tool_specs import COUNT, YES, record, spec
+from plansmith_planner.context.files import NEVER_READ, is_text_name
 
 if TYPE_CHECKING:
     from plansmith_desk.documents import lookup
 else:
     lazy_modules(globals(), lookup="plansmith_desk.documents.lookup")
 
+_WHERE: Final = "A file, a folder or a pattern such as notes/*.md"
+_PATTERN: Final = string(f"{_WHERE}.", minLength=1, maxLength=300)
+_LOOKUP: Final = spec(
+    "files.lookup",
+    "Answer a question from what documents say (notes, contracts, PDF, logs): who, when, how much "
+    "(根据文档、笔记、合同回答问题).",
+    record(
+        {"question": string("The question in its own words.", minLength=1, maxLength=2_000)},
+        path=string(f"{_WHERE}; all documents if left out.", maxLength=300),
+    ),
+    record(
+        {
+            "passages": items(record({"path": TEXT, "line": COUNT, "text": TEXT})),
+            "searched": COUNT,
+        },
+        notes=NOTES,
+    ),
+)
+_READ_ALL: Final = spec(
+    "files.read_all",
+    "Read the texts of several files at once, to summarise or compare what they say "
+    "(读取、汇总多个文件的内容).",
+    record({"pattern": _PATTERN}),
+    record({"files": items(record({"path": TEXT, "text": TEXT})), "left_out": COUNT}, notes=NOTES),
+)
+_COUNT: Final = spec(
+    "files.count",
+    "Count the lines of a file or log, all or those that contain a text such as ERROR; words too "
+    "(统计行数、字数、出现多少行).",
+    record(
+        {"path": _PATTERN},
+        text=string("Count only lines with this text, in any letter case.", maxLength=500),
+    ),
+    record(
+        {"count": COUNT, "unit": TEXT, "files": items(record({"path": TEXT, "count": COUNT}))},
+        words=COUNT,
+        characters=COUNT,
+        notes=NOTES,
+    ),
+)
+_COMPARE: Final = spec(
+    "files.compare",
+    "Compare two files or two folders: what is different, added, removed or changed "
+    "(比较两个文件或文件夹的差异).",
+    record(
+        {
+            "first": string("The older or first file or folder.", minLength=1),
+            "second": string("The newer or second one.", minLength=1),
+        }
+    ),
+    record(
+        {
+            "same": YES,
+            "added": items(TEXT, "Lines or files only in the second."),
+            "removed": items(TEXT, "Lines or files only in the first."),
+            "changed": items(record({"before": TEXT, "after": TEXT})),
+            "summary": TEXT,
+        },
+        notes=NOTES,
+    ),
+)
+_DUPLICATES: Final = spec(
+    "files.duplicates",
+    "Find duplicate files: the same content under several names (查找重复的文件).",
+    record({}, folder=string("Where to look; the working folder if left out.")),
+    record(
+        {"groups": items(record({"size": COUNT, "paths": items(TEXT)})), "count": COUNT},
+        notes=NOTES,
+    ),
+)
+
+_TABLES: Final = frozenset({".csv", ".tsv", ".xlsx", ".xls", ".db", ".sqlite", ".sqlite3"})
 _WORD: Final = re.compile(rf"[{CJK_RANGE}]|[^\s{CJK_RANGE}]+")
 _PIECE: Final = 1 << 20
 _LONGEST_LINE: Final = 300
 _NOTES: Final = 10
-_LINE: Final = 1 << 20
+_KEPT: Final = 200
+_PAIRED: Final = 40  # lines of either side; each is compared with each
+_ALIKE: Final = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentLimits:
+    """Limits of files and bytes that are read or compared, of time, and of what is shown."""
+
+    files: int = 2_000
+    bytes_each: int = 2_000_000
+    bytes_all: int = 30_000_000
+    paged_bytes: int = 30_000_000
+    compared_bytes: int = 10_000_000_000
+    seconds: float = 40.0
+    shown: int = 100
+    letters: int = 24_000
 
 
 class DocumentTools(ToolSet):
     """The tools that read documents in a folder; none of them changes anything."""
 
     def __init__(self, root: Path, *, limits: DocumentLimits | None = None) -> None:
+        self._folder = Folder(root)
         self._limits = limits or DocumentLimits()
-        self._files = Selection(Folder(root), self._limits)
+        self._texts: dict[tuple[str | int, ...], tuple[str, list[str]]] = {}
         super().__init__(
             [
-                BuiltIn(LOOKUP, self._lookup),
-                BuiltIn(READ_ALL, self._read_all),
-                BuiltIn(COUNT, self._count),
-                BuiltIn(COMPARE, self._compare),
-                BuiltIn(DUPLICATES, self._duplicates),
+                BuiltIn(_LOOKUP, self._lookup),
+                BuiltIn(_READ_ALL, self._read_all),
+                BuiltIn(_COUNT, self._count),
+                BuiltIn(_COMPARE, self._compare),
+                BuiltIn(_DUPLICATES, self._duplicates),
             ]
         )
 
     def _lookup(self, given: Arguments, job: Job) -> Json:
-        names = self._files.documents(given.get("path") or None)
+        path = given.get("path") or "."
+        names = self._named(path)
+        if self._folder.is_folder(path) or len(names) != 1:  # a file that is named is always one
+            names = [name for name in names if _is_document(name)]
         documents, notes = self._read(names, job)
         found = lookup.find_passages(given["question"], documents)
+        if not found:
+            notes.insert(0, "no document has the words of the question")
         passages: list[Json] = [
             {"path": each.path, "line": each.line, "text": each.text} for each in found
         ]
-        if not passages:
-            notes.insert(0, "no document has the words of the question")
-        result: dict[str, Json] = {"passages": passages, "searched": len(documents)}
-        return noted(result, _few(notes))
+        return noted({"passages": passages, "searched": len(documents)}, _few(notes))
 
     def _read_all(self, given: Arguments, job: Job) -> Json:
-        names = self._files.named(given["pattern"])
+        names = self._named(given["pattern"])
         documents, notes = self._read(names, job)
         if not documents:
             raise ToolFailed(
                 Sentence("{name} has no text that can be read", name=given["pattern"]),
-                hint=_joined(notes),
+                hint=clip("; ".join(notes), 300),
             )
         shares = _shares([len(each.text) for each in documents], self._limits.letters)
+        files: list[Json] = []
         for each, share in zip(documents, shares, strict=True):
+            files.append({"path": each.path, "text": each.text[:share]})
             if share < len(each.text):
                 notes.append(f"{each.path}: the first {share:,} of {len(each.text):,} characters")
-        files: list[Json] = [
-            {"path": each.path, "text": each.text[:share]}
-            for each, share in zip(documents, shares, strict=True)
-        ]
-        result: dict[str, Json] = {"files": files, "left_out": len(names) - len(documents)}
-        return noted(result, _few(notes))
-
-    def _read(self, names: Sequence[str], job: Job) -> tuple[list[lookup.Document], list[str]]:
-        """Reads the texts of some files; notes those that cannot be read."""
-        documents: list[lookup.Document] = []
-        notes: list[str] = []
-        read, end = 0, time.monotonic() + self._limits.seconds
-        for at, name in enumerate(names):
-            late = job.given_up or (at > 0 and time.monotonic() > end)
-            if late or at >= self._limits.files or read > self._limits.bytes_all:
-                notes.insert(0, f"{len(names) - at:,} files were not looked at, from {name} on")
-                break
-            try:
-                text, cut = self._files.text(name)
-            except ToolFailed as error:
-                if len(names) == 1:
-                    raise
-                notes.append(f"left out: {error.message}")
-                continue
-            read += len(text)
-            notes += cut
-            documents.append(lookup.Document(name, text))
-        return documents, notes
+        return noted({"files": files, "left_out": len(names) - len(documents)}, _few(notes))
 
     def _count(self, given: Arguments, job: Job) -> Json:
-        names, wanted = self._files.named(given["path"]), given.get("text", "")
+        names, wanted = self._named(given["path"]), given.get("text", "")
         forms = search_forms(wanted) if wanted.strip() else ()
-        counts: dict[str, _Counted] = {}
-        notes: list[str] = []
+        counts: dict[str, Counter[str]] = {}
+        notes = [f"lines with {forms[1]!r} count too"] if len(forms) > 1 else []
         for name in names:
             if job.given_up:
                 break
             try:
-                counts[name] = self._counted(name, forms, job)
+                counts[name] = _counted(self._pieces(name, job), forms)
             except ToolFailed as error:
                 if len(names) == 1:
                     raise
                 notes.append(f"left out: {error.message}")
-        if len(forms) > 1:
-            notes.insert(0, f"lines with {forms[1]!r} count too")
-        shown = [(name, each.lines) for name, each in counts.items() if each.lines or not forms]
-        if len(shown) > self._limits.shown:
-            notes.append(f"{len(shown) - self._limits.shown:,} more files are counted, not listed")
+        fitting = {name: each["lines"] for name, each in counts.items()}
+        shown = [(name, count) for name, count in fitting.items() if count or not forms]
+        most = self._limits.shown
+        if len(shown) > most:
+            notes.append(f"{len(shown) - most:,} more files are counted, not listed")
+        whole = sum(counts.values(), Counter[str]())
         result: dict[str, Json] = {
-            "count": sum(each.lines for each in counts.values()),
+            "count": whole["lines"],
             "unit": "lines",
-            "files": [{"path": name, "count": n} for name, n in shown[: self._limits.shown]],
+            "files": [{"path": name, "count": count} for name, count in shown[:most]],
         }
         if not forms:
-            result["words"] = sum(each.words for each in counts.values())
-            result["characters"] = sum(each.letters for each in counts.values())
+            result |= {"words": whole["words"], "characters": whole["letters"]}
         return noted(result, _few(notes))
-
-    def _counted(self, name: str, forms: Sequence[str], job: Job) -> _Counted:
-        found = _Counted()
-        if is_paged(name):
-            for line in self._files.text(name)[0].splitlines():
-                found.add(line, forms)
-            return found
-        with self._files.folder.opened(name) as file:
-            if b"\0" in file.read(8192):
-                raise ToolFailed(Sentence("{name} is not a text file", name=name))
-            file.seek(0)
-            with io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as lines:
-                # In pieces: a file may be one line of any length.
-                while piece := lines.readline(_LINE):
-                    found.add(piece.rstrip("\n"), forms, ends=piece.endswith("\n"))
-                    if job.given_up:
-                        raise ToolFailed(Sentence("the count was given up"))
-        found.end()
-        return found
 
     def _compare(self, given: Arguments, job: Job) -> Json:
         names = given["first"], given["second"]
-        folders = [self._files.folder.is_folder(name) for name in names]
+        folders = [self._folder.is_folder(name) for name in names]
         if all(folders):
             first, second = (self._digests(name, job) for name in names)
-            found = compare_files(first, second)
-            return self._difference(found, told(found, names, unit="file"), same=first == second)
+            added, removed = second.keys() - first.keys(), first.keys() - second.keys()
+            both = first.keys() & second.keys()
+            changed = [(name, name) for name in sorted(both) if first[name] != second[name]]
+            lists = sorted(added), sorted(removed), changed
+            return self._difference(names, "file", *lists, same=first == second)
         if any(folders):
-            hint = Sentence("give two files, or two folders")
             raise ToolFailed(
                 Sentence(
                     "{first} and {second} are a file and a folder", first=names[0], second=names[1]
                 ),
-                hint=hint,
+                hint=Sentence("give two files, or two folders"),
             )
-        digests = [self._digest(name) for name in names]
-        same = digests[0] == digests[1]
+        same = self._digest(names[0]) == self._digest(names[1])
         try:
-            texts = [self._files.text(name) for name in names]
+            texts = [self._text(name) for name in names]
         except ToolFailed:
-            summary = "the same content" if same else "different contents; they are not text"
-            message = f"{names[0]} and {names[1]} have {summary}."
-            return self._difference(Difference([], [], []), message, same=same)
-        found = compare_lines(texts[0][0], texts[1][0])
-        summary = told(found, names, unit="line", moved=not same)
+            found = "the same content" if same else "different contents; they are not text"
+            summary = f"{names[0]} and {names[1]} have {found}."
+            return {"same": same, "added": [], "removed": [], "changed": [], "summary": summary}
+        lists = _compared_lines(texts[0][0], texts[1][0])
         notes = [note for _, cut in texts for note in cut]
-        return self._difference(found, summary, same=same, notes=notes)
+        return self._difference(names, "line", *lists, same=same, notes=notes)
 
     def _difference(
-        self, found: Difference, summary: str, *, same: bool, notes: Sequence[str] = ()
+        self,
+        names: tuple[str, str],
+        unit: str,
+        added: Sequence[str],
+        removed: Sequence[str],
+        changed: Sequence[tuple[str, str]],
+        *,
+        same: bool,
+        notes: Sequence[str] = (),
     ) -> Json:
         most = self._limits.shown
         cut = [
             f"only the first {most} of {len(each):,} are listed"
-            for each in found
+            for each in (added, removed, changed)
             if len(each) > most
         ]
         result: dict[str, Json] = {
             "same": same,
-            "added": [clip(line, _LONGEST_LINE) for line in found.added[:most]],
-            "removed": [clip(line, _LONGEST_LINE) for line in found.removed[:most]],
+            "added": [clip(line, _LONGEST_LINE) for line in added[:most]],
+            "removed": [clip(line, _LONGEST_LINE) for line in removed[:most]],
             "changed": [
                 {"before": clip(old, _LONGEST_LINE), "after": clip(new, _LONGEST_LINE)}
-                for old, new in found.changed[:most]
+                for old, new in changed[:most]
             ],
-            "summary": summary,
         }
+        lists = {f"only in {names[1]}": added, f"only in {names[0]}": removed, "changed": changed}
+        told = [
+            f"{len(each):,} {unit}{'' if len(each) == 1 else 's'} {what}"
+            for what, each in lists.items()
+            if each
+        ]
+        order = "" if same else ", in another order"
+        otherwise = f"{names[0]} and {names[1]} have the same {unit}s{order}"
+        result["summary"] = f"{', '.join(told) or otherwise}."
         return noted(result, [*notes, *cut])
-
-    def _digests(self, folder: str, job: Job) -> dict[str, bytes]:
-        start = len("/".join(self._files.folder.parts(folder)))
-        found: dict[str, bytes] = {}
-        for name, _ in self._files.walk(folder):
-            if job.given_up:
-                break
-            found[name[start:].lstrip("/")] = self._digest(name)
-        return found
-
-    def _digest(self, name: str) -> bytes:
-        """Returns a digest of a file's content; fails if it changes meanwhile."""
-        made = hashlib.sha256()
-        with self._files.folder.opened(name) as file:
-            before = os.fstat(file.fileno())
-            while piece := file.read(_PIECE):
-                made.update(piece)
-            if stamp(before) != stamp(os.fstat(file.fileno())):
-                raise ToolFailed(
-                    Sentence("{name} changed while it was read", name=name),
-                    hint=Sentence("try it again"),
-                )
-        return made.digest()
 
     def _duplicates(self, given: Arguments, job: Job) -> Json:
         sizes: defaultdict[int, list[str]] = defaultdict(list)
-        for name, size in self._files.walk(given.get("folder", ".")):
+        for name, size in self._walk(given.get("folder", ".")):
             sizes[size].append(name)
         empty = sizes.pop(0, [])
         notes = [f"{len(empty)} empty files do not count"] if len(empty) > 1 else []
@@ -246,7 +297,7 @@ class DocumentTools(ToolSet):
         most = self._limits.shown
         if len(groups) > most:
             notes.append(f"only the first {most} of {len(groups):,} groups are listed")
-        shown: list[Json] = [{"size": size, "paths": list(names)} for size, names in groups[:most]]
+        shown: list[Json] = [{"size": size, "paths": [*names]} for size, names in groups[:most]]
         return noted({"groups": shown, "count": len(groups)}, _few(notes))
 
     def _alike(self, names: Sequence[str], notes: list[str], job: Job) -> list[list[str]]:
@@ -261,27 +312,168 @@ class DocumentTools(ToolSet):
                 notes.append(f"left out: {error.message}")
         return [same for same in found.values() if len(same) > 1]
 
+    def _digests(self, folder: str, job: Job) -> dict[str, bytes]:
+        start = len("/".join(self._folder.parts(folder)))
+        found: dict[str, bytes] = {}
+        for name, _ in self._walk(folder):
+            if job.given_up:
+                break
+            found[name[start:].lstrip("/")] = self._digest(name)
+        return found
 
-class _Counted:
-    """Lines, words and characters that were counted."""
+    def _digest(self, name: str) -> bytes:
+        """Returns a digest of a file's content; fails if it changes meanwhile."""
+        made = hashlib.sha256()
+        with self._folder.opened(name) as file:
+            before = os.fstat(file.fileno())
+            while piece := file.read(_PIECE):
+                made.update(piece)
+            if stamp(before) != stamp(os.fstat(file.fileno())):
+                raise ToolFailed(
+                    Sentence("{name} changed while it was read", name=name),
+                    hint=Sentence("try it again"),
+                )
+        return made.digest()
 
-    def __init__(self) -> None:
-        self.lines = self.words = self.letters = 0
-        self._open = False
+    def _walk(self, path: str) -> Iterator[tuple[str, int]]:
+        """Yields the files below a folder with their sizes; skips what programs put there."""
+        for name, state in self._folder.walk(path):
+            if NEVER_READ.isdisjoint(name.split("/")):
+                yield name, state.st_size
 
-    def add(self, piece: str, forms: Sequence[str], *, ends: bool = True) -> None:
-        """Counts a line, or a piece of one, if it has one of the forms or none is asked for."""
+    def _named(self, path: str) -> list[str]:
+        """Returns the files that a path, a folder or a pattern means; fails if there are none."""
+        if self._folder.is_folder(path):
+            return [name for name, _ in self._walk(path)]
+        if self._folder.is_file(path):
+            return ["/".join(self._folder.parts(path))]
+        every = [name for name, _ in self._walk(".")]
+        # A pattern, or a folder further down, or in another letter case.
+        for pattern in (path, f"**/{path.strip('/')}/**"):
+            found = [name for name in every if fits(name, pattern)]
+            if found:
+                return found
+        near = _nearest(path, every)
+        if is_pattern(path):
+            raise ToolFailed(Sentence("no file fits {path}", path=path), hint=near)
+        try:
+            with self._folder.opened(path):
+                return [path]
+        except ToolFailed as error:
+            raise ToolFailed(error.message, hint=error.hint or near) from None
+
+    def _read(self, names: Sequence[str], job: Job) -> tuple[list[lookup.Document], list[str]]:
+        """Reads the texts of some files; notes those that cannot be read."""
+        documents: list[lookup.Document] = []
+        notes: list[str] = []
+        read, end = 0, time.monotonic() + self._limits.seconds
+        for at, name in enumerate(names):
+            late = job.given_up or (at > 0 and time.monotonic() > end)
+            if late or at >= self._limits.files or read > self._limits.bytes_all:
+                notes.insert(0, f"{len(names) - at:,} files were not looked at, from {name} on")
+                break
+            try:
+                text, cut = self._text(name)
+            except ToolFailed as error:
+                if len(names) == 1:
+                    raise
+                notes.append(f"left out: {error.message}")
+                continue
+            read += len(text)
+            notes += cut
+            documents.append(lookup.Document(name, text))
+        return documents, notes
+
+    def _text(self, name: str) -> tuple[str, list[str]]:
+        """Returns the text of a file, and notes on what was cut."""
+        if is_paged(name):
+            return self._paged_text(name)
+        with self._folder.opened(name) as file:
+            data = file.read(self._limits.bytes_each + 1)
+        if len(data) <= self._limits.bytes_each:
+            return readable_text(name, data)
+        whole, _, _ = data.rpartition(b"\n")
+        text, notes = readable_text(name, whole or data[: self._limits.bytes_each])
+        return text, [*notes, f"only the first {len(whole):,} bytes of {name} were read"]
+
+    def _paged_text(self, name: str) -> tuple[str, list[str]]:
+        """Returns the text of a PDF or DOCX; keeps it, since to take it out takes seconds."""
+        with self._folder.opened(name) as file:
+            key: tuple[str | int, ...] = (name, *stamp(os.fstat(file.fileno())))
+        if key not in self._texts:
+            data = self._folder.read(name, most=self._limits.paged_bytes)
+            found = readable_text(name, data)
+            if len(self._texts) >= _KEPT:
+                self._texts.clear()
+            self._texts[key] = found
+        return self._texts[key]
+
+    def _pieces(self, name: str, job: Job) -> Iterator[str]:
+        """Yields the lines of a file; one of any length in pieces."""
+        if is_paged(name):
+            yield from self._text(name)[0].splitlines(keepends=True)
+            return
+        with self._folder.opened(name) as file:
+            if b"\0" in file.read(8192):
+                raise ToolFailed(Sentence("{name} is not a text file", name=name))
+            file.seek(0)
+            with io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace") as lines:
+                while piece := lines.readline(_PIECE):
+                    yield piece
+                    if job.given_up:
+                        raise ToolFailed(Sentence("the count was given up"))
+
+
+def _is_document(name: str) -> bool:
+    """Whether a file is text for people, by its name; tables and pictures are not."""
+    end = kind(name)
+    if end in _TABLES:
+        return False
+    return not end or is_paged(name) or is_text_name(PurePosixPath(name))
+
+
+def _nearest(path: str, names: Sequence[str]) -> str:
+    wanted = path.rpartition("/")[2].casefold()
+    last = {name.rpartition("/")[2].casefold(): name for name in names}
+    near = difflib.get_close_matches(wanted, last, n=1)
+    if near:
+        return f"did you mean {last[near[0]]}?"
+    return f"there are {clip(', '.join(names))}" if names else "the folder is empty"
+
+
+def _counted(pieces: Iterable[str], forms: Sequence[str]) -> Counter[str]:
+    """Counts lines, words and letters; with forms only the lines that have one of them."""
+    found: Counter[str] = Counter()
+    fitting = False
+    for piece in pieces:
+        fitting = fitting or not forms or any(form in piece.casefold() for form in forms)
         if not forms:
-            self.words += len(_WORD.findall(piece))
-            self.letters += len(piece)
-        self._open = self._open or not forms or any(form in piece.casefold() for form in forms)
-        if ends:
-            self.end()
+            found["words"] += len(_WORD.findall(piece))
+            found["letters"] += len(piece.rstrip("\n"))
+        if piece.endswith("\n"):
+            found["lines"] += fitting
+            fitting = False
+    found["lines"] += fitting
+    return found
 
-    def end(self) -> None:
-        """Ends the line that was begun."""
-        self.lines += self._open
-        self._open = False
+
+def _compared_lines(first: str, second: str) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+    """Returns the lines that were added, removed and changed, wherever in the text they stand."""
+    before, after = (
+        [line.rstrip() for line in text.split("\n") if line.strip()] for text in (first, second)
+    )
+    removed = [*(Counter(before) - Counter(after)).elements()]
+    added = [*(Counter(after) - Counter(before)).elements()]
+    changed: list[tuple[str, str]] = []
+    if len(removed) <= _PAIRED and len(added) <= _PAIRED:
+        for old in removed.copy():
+            short = [line for line in added if len(line) <= 1_000]
+            near = difflib.get_close_matches(old[:1_000], short, n=1, cutoff=_ALIKE)
+            if near:
+                changed.append((old, near[0]))
+                removed.remove(old)
+                added.remove(near[0])
+    return added, removed, changed
 
 
 def _shares(lengths: Sequence[int], most: int) -> list[int]:
@@ -297,7 +489,3 @@ def _shares(lengths: Sequence[int], most: int) -> list[int]:
 def _few(notes: Sequence[str]) -> list[str]:
     more = len(notes) - _NOTES
     return [*notes[:_NOTES], f"and {more} more of this kind"] if more > 0 else list(notes)
-
-
-def _joined(notes: Sequence[str]) -> str:
-    return clip("; ".join(notes), 300)

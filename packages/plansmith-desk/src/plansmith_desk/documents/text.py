@@ -12,11 +12,12 @@ import time
 import zipfile
 import zlib
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, cast
-from xml.parsers import expat
+from xml.etree import ElementTree as ET
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
@@ -211,138 +212,81 @@ def _damaged_pdf(name: str) -> ToolFailed:
 _DOCX_PART: Final = "word/document.xml"
 _MOST_UNPACKED: Final = 40_000_000
 _MOST_LETTERS: Final = 2_000_000
-_PIECE: Final = 65_536
 _BROKEN_DOCX: Final = (
-    *(zipfile.BadZipFile, zlib.error, expat.ExpatError, KeyError, EOFError, OSError),
+    *(zipfile.BadZipFile, zlib.error, ET.ParseError, KeyError, EOFError, OSError),
     *(NotImplementedError, RuntimeError, ValueError, OverflowError),
 )
 
 
 def _docx_text(name: str, data: bytes) -> tuple[str, list[str]]:
     """Returns the text of the paragraphs and tables, and notes on what was not read."""
-    body = _Body(name)
+    pieces: list[str] = []
+    letters = 0
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(_DOCX_PART) as part:
-            read = 0
-            while (piece := part.read(_PIECE)) and not body.is_full:
-                read += len(piece)
-                if read > _MOST_UNPACKED:
-                    message = f"{name} unpacks to more than {_MOST_UNPACKED:,} bytes"
-                    raise ToolFailed(message, hint=Sentence("use a smaller file"))
-                body.feed(piece, last=False)
-            if not body.is_full:
-                body.feed(b"", last=True)
+            xml = part.read(_MOST_UNPACKED + 1)
+        _check_xml(name, xml)
+        for piece in _docx_pieces(xml):
+            pieces.append(piece)
+            letters += len(piece)
+            if letters >= _MOST_LETTERS:
+                break
     except _BROKEN_DOCX:
         hint = Sentence("it is damaged, or protected by a password: save it again as .docx")
         raise ToolFailed(
             Sentence("{name} is not a DOCX file that can be read", name=name), hint=hint
         ) from None
-    text = body.text()
+    lines = (line.strip(" |") for line in "".join(pieces).split("\n"))
+    text = "\n".join(lines).strip("\n") + "\n"
     if not text.strip():
         raise ToolFailed(
             Sentence("{name} has no text", name=name),
             hint=Sentence("perhaps it holds only pictures"),
         )
-    notes = [f"only the first {_MOST_LETTERS:,} characters of {name} were read"]
-    return text, notes if body.is_full else []
+    cut = f"only the first {_MOST_LETTERS:,} characters of {name} were read"
+    return text, [cut] if letters >= _MOST_LETTERS else []
 
 
-class _Body:
-    """Collects the text of a Word document: a line for a paragraph and for a row of a table."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._pieces: list[str] = []
-        self._letters = 0
-        self._in_text = False
-        self._in_properties = False
-        self._cells = 0
-        self._unseen = 0
-        self._parser = expat.ParserCreate(namespace_separator=" ")
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._letters_of
-        self._parser.StartDoctypeDeclHandler = self._refuse
-
-    @property
-    def is_full(self) -> bool:
-        """Whether as much text as is allowed has been collected."""
-        return self._letters >= _MOST_LETTERS
-
-    def feed(self, piece: bytes, *, last: bool) -> None:
-        """Reads on."""
-        self._parser.Parse(piece, last)
-
-    def text(self) -> str:
-        """Returns the lines that were collected."""
-        lines = "".join(self._pieces).split("\n")
-        return "\n".join(line.strip(" |") for line in lines).strip("\n") + "\n"
-
-    def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        match _local(tag):
-            case "t":
-                self._in_text = True
-            case "tc":
-                self._cells += 1
-            case "pPr":
-                self._in_properties = True
-            case "tab" if not self._in_properties:
-                self._put("\t")
-            case "br" | "cr":
-                self._put("\n" if not self._cells else " ")
-            case "pStyle":
-                style = next(
-                    (value for key, value in attributes.items() if _local(key) == "val"), ""
-                )
-                self._head(style)
-            case "Fallback":
-                # The same text a second time, for programs that cannot draw the first.
-                self._unseen += 1
-            case _:
-                pass
-
-    def _end(self, tag: str) -> None:
-        match _local(tag):
-            case "t":
-                self._in_text = False
-            case "pPr":
-                self._in_properties = False
-            case "p":
-                self._put(" " if self._cells else "\n")
-            case "tc":
-                self._cells -= 1
-                self._put("| ")
-            case "tr":
-                self._put(" " if self._cells else "\n")
-            case "Fallback":
-                self._unseen -= 1
-            case _:
-                pass
-
-    def _head(self, style: str) -> None:
-        level = style.lower().removeprefix("heading")
-        if style.lower() == "title":
-            self._put("# ")
-        elif style.lower().startswith("heading") and level in "123456" and level:
-            self._put("#" * int(level) + " ")
-
-    def _letters_of(self, text: str) -> None:
-        if self._in_text:
-            self._put(text)
-
-    def _put(self, text: str) -> None:
-        if not self._unseen and not self.is_full:
-            self._pieces.append(text)
-            self._letters += len(text)
-
-    def _refuse(self, *declared: object) -> None:
+def _check_xml(name: str, xml: bytes) -> None:
+    if len(xml) > _MOST_UNPACKED:
+        message = f"{name} unpacks to more than {_MOST_UNPACKED:,} bytes"
+        raise ToolFailed(message, hint=Sentence("use a smaller file"))
+    if b"<!DOCTYPE" in xml:
         # No real document declares entities; one that does wants to read or to explode.
-        del declared
         raise ToolFailed(
-            Sentence("{name} declares a document type", name=self._name),
+            Sentence("{name} declares a document type", name=name),
             hint=Sentence("save it again as .docx"),
         )
 
 
-def _local(tag: str) -> str:
-    return tag.rpartition(" ")[2]
+def _docx_pieces(xml: bytes) -> Iterator[str]:
+    """Yields the text of a Word document: a line for a paragraph and for a row of a table."""
+    opened: Counter[str] = Counter()
+    events = ET.iterparse(io.BytesIO(xml), events=("start", "end"))  # noqa: S314 - no entities
+    for event, node in events:
+        tag = node.tag.rpartition("}")[2]
+        opened[tag] += 1 if event == "start" else -1
+        # A fallback is the same text a second time, for programs that cannot draw the first.
+        if not opened["Fallback"]:
+            yield _docx_end(tag, node, opened) if event == "end" else _docx_start(tag, node, opened)
+        if event == "end" and tag == "p":
+            node.clear()
+
+
+def _docx_start(tag: str, node: ET.Element, opened: Mapping[str, int]) -> str:
+    if tag in ("br", "cr"):
+        return " " if opened["tc"] else "\n"
+    if tag == "pStyle":
+        styles = (value for key, value in node.attrib.items() if key.rpartition("}")[2] == "val")
+        style = next(styles, "").lower()
+        level = re.fullmatch("heading([1-6])", style)
+        return "#" * int(level[1]) + " " if level else "# " if style == "title" else ""
+    return "\t" if tag == "tab" and not opened["pPr"] else ""
+
+
+def _docx_end(tag: str, node: ET.Element, opened: Mapping[str, int]) -> str:
+    if tag == "t":
+        return node.text or ""
+    if tag in ("p", "tr"):
+        return " " if opened["tc"] else "\n"
+    return "| " if tag == "tc" else ""

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from plansmith.errors import ToolFailed
-from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import is_protected_below
-from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, flag, string
+from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, flag, string
 from plansmith_desk.folder import (
     Folder,
     check_parts,
@@ -27,56 +27,41 @@ from plansmith_desk.folder import (
     replacing,
     stamp,
 )
+from plansmith_desk.tool_specs import YES, record, spec
 
 _PIECE: Final = 1 << 20
 _MOST_BYTES: Final = 2_000_000_000
-_YES: Final = {"type": "boolean"}
 _TO: Final = string("The new path, or the folder that it goes into.", minLength=1)
 _OVERWRITE: Final = flag("Replace a file that is there.")
 _THERE: Final = Sentence("choose another name, or set overwrite to true")
 
-MOVE: Final = ToolSpec(
-    name="files.move",
-    description="Move or rename a file or folder; never replaces another one without overwrite "
+MOVE: Final = spec(
+    "files.move",
+    "Move or rename a file or folder; never replaces another one without overwrite "
     "(移动、重命名文件).",
-    input_schema=fields(
-        {
-            "path": string("The file or folder to move.", minLength=1),
-            "to": _TO,
-            "overwrite": _OVERWRITE,
-        },
-        *("path", "to"),
+    record(
+        {"path": string("The file or folder to move.", minLength=1), "to": _TO},
+        overwrite=_OVERWRITE,
     ),
-    output_schema=fields({"path": TEXT, "from": TEXT}, "path", "from"),
-    effect=Effect.WRITE,
-    open_world=False,
-    timeout_s=60,
+    record({"path": TEXT, "from": TEXT}),
+    Effect.WRITE,
+    idempotent=False,
 )
-COPY: Final = ToolSpec(
-    name="files.copy",
-    description="Copy a file under another name or into a folder, as a backup or duplicate "
-    "(复制、备份文件).",
-    input_schema=fields(
-        {"path": string("The file to copy.", minLength=1), "to": _TO, "overwrite": _OVERWRITE},
-        *("path", "to"),
-    ),
-    output_schema=fields(
-        {"path": TEXT, "from": TEXT, "bytes": {"type": "integer"}, "changed": _YES},
-        *("path", "from", "bytes", "changed"),
-    ),
-    effect=Effect.WRITE,
-    open_world=False,
-    idempotent=True,
+COPY: Final = spec(
+    "files.copy",
+    "Copy a file under another name or into a folder, as a backup or duplicate (复制、备份文件).",
+    record({"path": string("The file to copy.", minLength=1), "to": _TO}, overwrite=_OVERWRITE),
+    record({"path": TEXT, "from": TEXT, "bytes": {"type": "integer"}, "changed": YES}),
+    Effect.WRITE,
     timeout_s=300,
 )
-DELETE: Final = ToolSpec(
-    name="files.delete",
-    description="Delete one file or one empty folder for good; it cannot be undone "
-    "(删除文件或空文件夹).",
-    input_schema=fields({"path": string("The file or empty folder.", minLength=1)}, "path"),
-    output_schema=fields({"path": TEXT, "deleted": _YES}, "path", "deleted"),
-    effect=Effect.FINAL,
-    open_world=False,
+DELETE: Final = spec(
+    "files.delete",
+    "Delete one file or one empty folder for good; it cannot be undone (删除文件或空文件夹).",
+    record({"path": string("The file or empty folder.", minLength=1)}),
+    record({"path": TEXT, "deleted": YES}),
+    Effect.FINAL,
+    idempotent=False,
     timeout_s=30,
 )
 
@@ -232,7 +217,7 @@ def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
         if new.state is None and not old.is_folder:
             _link(old, new)
         elif new.state is None or _is_other_spelling(old, new):
-            _rename(old, new)
+            os.rename(old.last, new.last, src_dir_fd=old.place, dst_dir_fd=new.place)
         elif _is_same(old, new.state):
             # An earlier attempt gave it the new name and ended before it took the old one away.
             os.unlink(old.last, dir_fd=old.place)
@@ -276,16 +261,12 @@ def _link(old: _Entry, new: _Entry) -> None:
         raise
 
 
-def _rename(old: _Entry, new: _Entry) -> None:
-    os.rename(old.last, new.last, src_dir_fd=old.place, dst_dir_fd=new.place)
-
-
 def _replace(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
     if old.is_folder or not overwrite:
         hint = Sentence("choose another name") if old.is_folder else _THERE
         raise ToolFailed(Sentence("file.exists", name=new.name), hint=hint)
     _check_file(new)
-    _rename(old, new)
+    os.rename(old.last, new.last, src_dir_fd=old.place, dst_dir_fd=new.place)
 
 
 def _check_file(entry: _Entry) -> None:

@@ -8,11 +8,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from plansmith.errors import ToolFailed
-from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import (
@@ -22,7 +22,6 @@ from plansmith.tools.toolset import (
     BuiltIn,
     Job,
     ToolSet,
-    fields,
     items,
     noted,
     string,
@@ -30,63 +29,42 @@ from plansmith.tools.toolset import (
 from plansmith_desk.documents.text import file_text, is_paged
 from plansmith_desk.folder import Folder
 from plansmith_desk.patterns import search_forms
+from plansmith_desk.tool_specs import COUNT, record, spec
 
-_COUNT: Final = {"type": "integer", "minimum": 0}
 _FOLDER: Final = string("Where; the working folder if left out.", default=".")
-_FOUND: Final = ("path", "count", "lines")
-_LINES: Final = items(fields({"line": _COUNT, "text": TEXT}, "line", "text"))
+FOUND: Final = record({"path": TEXT, "size": COUNT, "modified": TEXT})
+_LINES: Final = items(record({"line": COUNT, "text": TEXT}))
+_spec: Final = partial(spec, idempotent=False, timeout_s=None)
 # The words are those that people ask with, in both languages: a planner finds a tool by them.
 FILE_TOOLS: Final = (
-    ToolSpec(
-        name="files.list",
-        description="List what is in one folder: its files with size and date, and its folders. "
-        "Names only, not what stands in the files (列出文件夹里有哪些文件).",
-        input_schema=fields({"folder": _FOLDER}),
-        output_schema=fields(
-            {
-                "files": items(
-                    fields(
-                        {"path": TEXT, "size": _COUNT, "modified": TEXT},
-                        *("path", "size", "modified"),
-                    )
-                ),
-                "folders": items(TEXT),
-                "left_out": _COUNT,
-            },
-            *("files", "folders"),
-        ),
-        effect=Effect.READ,
-        open_world=False,
+    _spec(
+        "files.list",
+        "List what is in one folder: its files with size and date, and its folders. Names only, "
+        "not what stands in the files (列出文件夹里有哪些文件).",
+        record({}, folder=_FOLDER),
+        record({"files": items(FOUND), "folders": items(TEXT)}, left_out=COUNT),
     ),
-    ToolSpec(
-        name="files.read",
-        description="Read or show the text of one file, whole: text, PDF, Word "
-        "(读取、查看一个文件的内容).",
-        input_schema=fields({"path": string("Path of the file.")}, "path"),
-        output_schema=fields({"path": TEXT, "text": TEXT, "notes": NOTES}, "path", "text"),
-        effect=Effect.READ,
-        open_world=False,
+    _spec(
+        "files.read",
+        "Read or show the text of one file, whole: text, PDF, Word (读取、查看一个文件的内容).",
+        record({"path": string("Path of the file.")}),
+        record({"path": TEXT, "text": TEXT}, notes=NOTES),
     ),
-    ToolSpec(
-        name="files.search",
-        description="Search inside all files of a folder: which files mention, contain or talk "
-        "about a word or text, with the lines (搜索内容：哪些文件提到、包含某个词).",
-        input_schema=fields(
-            {"text": string("The word or words to look for."), "folder": _FOLDER}, "text"
-        ),
-        output_schema=fields(
+    _spec(
+        "files.search",
+        "Search inside all files of a folder: which files mention, contain or talk about a word "
+        "or text, with the lines (搜索内容：哪些文件提到、包含某个词).",
+        record({"text": string("The word or words to look for.")}, folder=_FOLDER),
+        record(
             {
                 "text": TEXT,
-                "files": items(fields({"path": TEXT, "count": _COUNT, "lines": _LINES}, *_FOUND)),
-                "searched": _COUNT,
-                "also": TEXT,
-                "not_text": _COUNT,
-                "left_out": _COUNT,
+                "files": items(record({"path": TEXT, "count": COUNT, "lines": _LINES})),
+                "searched": COUNT,
             },
-            *("text", "files", "searched"),
+            also=TEXT,
+            not_text=COUNT,
+            left_out=COUNT,
         ),
-        effect=Effect.READ,
-        open_world=False,
     ),
 )
 
@@ -102,6 +80,12 @@ class FileToolLimits:
     lines_each: int = 5
     letters_each: int = 200
     seconds: float = 40.0
+
+
+def listed(path: str, state: os.stat_result) -> Json:
+    """Returns what is told of a file in a list."""
+    changed = datetime.fromtimestamp(state.st_mtime, UTC).isoformat(timespec="seconds")
+    return {"path": path, "size": state.st_size, "modified": changed}
 
 
 class FileTools(ToolSet):
@@ -120,12 +104,11 @@ class FileTools(ToolSet):
             if stat.S_ISDIR(state.st_mode):
                 inside.append(path)
             else:
-                changed = datetime.fromtimestamp(state.st_mtime, UTC).isoformat(timespec="seconds")
-                found.append({"path": path, "size": state.st_size, "modified": changed})
+                found.append(listed(path, state))
         most = self._limits.files
         left_out = len(found[most:]) + len(inside[most:])
-        listed: dict[str, Json] = {"files": found[:most], "folders": inside[:most]}
-        return listed | {"left_out": left_out} if left_out else listed
+        result: dict[str, Json] = {"files": found[:most], "folders": inside[:most]}
+        return result | {"left_out": left_out} if left_out else result
 
     def _read(self, given: Arguments, job: Job) -> Json:
         del job
@@ -172,8 +155,9 @@ class FileTools(ToolSet):
             if searched + unreadable >= self._limits.searched or time.monotonic() > end:
                 left_out += 1
                 continue
-            content = self._content(path)
-            if content is None:
+            try:
+                content = file_text(path, self._data(path))[0]
+            except ToolFailed:
                 unreadable += 1
                 continue
             searched += 1
@@ -184,12 +168,6 @@ class FileTools(ToolSet):
         if unreadable:
             result["not_text"] = unreadable
         return result | {"left_out": left_out} if left_out else result
-
-    def _content(self, path: str) -> str | None:
-        try:
-            return file_text(path, self._data(path))[0]
-        except ToolFailed:
-            return None
 
     def _matches(self, path: str, content: str, needles: Sequence[str]) -> list[Json]:
         lines: list[Json] = [

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from plansmith.errors import ToolFailed
-from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import (
@@ -18,91 +17,71 @@ from plansmith.tools.toolset import (
     BuiltIn,
     Job,
     ToolSet,
-    fields,
     flag,
     items,
     string,
     whole,
 )
+from plansmith_desk.files.tools import FOUND, listed
 from plansmith_desk.folder import Folder
 from plansmith_desk.patterns import fits
+from plansmith_desk.tool_specs import COUNT, YES, record, spec
 
 _PATH: Final = string("Path of the file, relative to the working folder.", minLength=1)
-_SIZE: Final = {"type": "integer", "minimum": 0}
-_YES: Final = {"type": "boolean"}
-_FOUND: Final = fields({"path": TEXT, "size": _SIZE, "modified": TEXT}, "path", "size", "modified")
-
-FIND: Final = ToolSpec(
-    name="files.find",
-    description="Find files by their name or kind, here and in all folders below: *.csv, "
-    "reports/*.md. Gives path, size and date (按文件名查找文件).",
-    input_schema=fields(
+FIND: Final = spec(
+    "files.find",
+    "Find files by their name or kind, here and in all folders below: *.csv, reports/*.md. Gives "
+    "path, size and date (按文件名查找文件).",
+    record(
         {
             "pattern": string(
                 "Such as *.csv; * stands for any letters, ? for one, ** for any folders.",
                 minLength=1,
                 maxLength=300,
-            ),
-            "folder": string("Where to look; the working folder if left out."),
+            )
         },
-        "pattern",
+        folder=string("Where to look; the working folder if left out."),
     ),
-    output_schema=fields(
-        {"files": items(_FOUND), "left_out": _SIZE, "searched": _SIZE}, "files", "searched"
-    ),
-    effect=Effect.READ,
-    open_world=False,
-    idempotent=True,
+    record({"files": items(FOUND), "searched": COUNT}, left_out=COUNT),
     timeout_s=30,
 )
-WRITE: Final = ToolSpec(
-    name="files.write",
-    description="Write text into a new file, or save a result as a file. A file that is there "
-    "is only replaced with overwrite (写入、保存文件).",
-    input_schema=fields(
-        {
-            "path": _PATH,
-            "text": string("The whole text of the file."),
-            "overwrite": flag("Replace a file that is there."),
-        },
-        "path",
-        "text",
+WRITE: Final = spec(
+    "files.write",
+    "Write text into a new file, or save a result as a file. A file that is there is only "
+    "replaced with overwrite (写入、保存文件).",
+    record(
+        {"path": _PATH, "text": string("The whole text of the file.")},
+        overwrite=flag("Replace a file that is there."),
     ),
-    output_schema=fields(
-        {"path": TEXT, "bytes": _SIZE, "created": _YES, "changed": _YES},
-        *("path", "bytes", "created", "changed"),
-    ),
-    effect=Effect.WRITE,
-    open_world=False,
-    idempotent=True,
+    record({"path": TEXT, "bytes": COUNT, "created": YES, "changed": YES}),
+    Effect.WRITE,
     timeout_s=30,
 )
-APPEND: Final = ToolSpec(
-    name="files.append",
-    description="Add a line or more text to the end of a text file; a file that is not there is "
-    "made (在文件末尾追加文字).",
-    input_schema=fields({"path": _PATH, "text": string("What is added.")}, "path", "text"),
-    output_schema=fields({"path": TEXT, "bytes": _SIZE, "created": _YES}, "path", "bytes"),
-    effect=Effect.WRITE,
-    open_world=False,
+APPEND: Final = spec(
+    "files.append",
+    "Add a line or more text to the end of a text file; a file that is not there is made "
+    "(在文件末尾追加文字).",
+    record({"path": _PATH, "text": string("What is added.")}),
+    record({"path": TEXT, "bytes": COUNT}, created=YES),
+    Effect.WRITE,
+    idempotent=False,
     timeout_s=30,
 )
-REPLACE: Final = ToolSpec(
-    name="files.replace",
-    description="Replace an exact text in a file by another one. It has to occur exactly as "
-    "often as `times` says, else nothing is changed (替换文件中的文字).",
-    input_schema=fields(
+REPLACE: Final = spec(
+    "files.replace",
+    "Replace an exact text in a file by another one. It has to occur exactly as often as `times` "
+    "says, else nothing is changed (替换文件中的文字).",
+    record(
         {
             "path": _PATH,
             "old": string("The exact text that is there, line breaks included.", minLength=1),
             "new": string("What stands there afterwards; may be empty."),
-            "times": whole("How often the old text occurs; once if left out.", 1, 10_000),
         },
-        *("path", "old", "new"),
+        times=whole("How often the old text occurs; once if left out.", 1, 10_000),
     ),
-    output_schema=fields({"path": TEXT, "bytes": _SIZE, "replaced": _SIZE}, "path", "replaced"),
-    effect=Effect.WRITE,
-    open_world=False,
+    record({"path": TEXT, "replaced": COUNT}, bytes=COUNT),
+    Effect.WRITE,
+    idempotent=False,
     timeout_s=30,
 )
 
@@ -135,37 +114,26 @@ class WorkspaceTools(ToolSet):
 
     def _find(self, given: Arguments, job: Job) -> Json:
         files: list[Json] = []
-        searched = left_out = 0
+        searched = 0
         for path, state in self._folder.walk(given.get("folder", ".")):
             if job.given_up or searched >= self._limits.searched:
                 break
             searched += 1
-            if not fits(path, given["pattern"]):
-                continue
-            if len(files) >= self._limits.found:
-                left_out += 1
-                continue
-            when = datetime.fromtimestamp(state.st_mtime, UTC).isoformat(timespec="seconds")
-            files.append({"path": path, "size": state.st_size, "modified": when})
-        result: dict[str, Json] = {"files": files, "searched": searched}
+            if fits(path, given["pattern"]):
+                files.append(listed(path, state))
+        left_out = len(files[self._limits.found :])
+        result: dict[str, Json] = {"files": files[: self._limits.found], "searched": searched}
         return result | {"left_out": left_out} if left_out else result
 
     def _write(self, given: Arguments, job: Job) -> Json:
         del job
-        data = given["text"].encode()
+        data, over = given["text"].encode(), given.get("overwrite", False)
         with self._turn:
             done = self._folder.write(
-                given["path"],
-                data,
-                overwrite=given.get("overwrite", False),
-                most=self._limits.bytes_each,
+                given["path"], data, overwrite=over, most=self._limits.bytes_each
             )
-        return {
-            "path": self._name(given),
-            "bytes": len(data),
-            "created": done.created,
-            "changed": done.changed,
-        }
+        told: dict[str, Json] = {"created": done.created, "changed": done.changed}
+        return {"path": self._name(given), "bytes": len(data), **told}
 
     def _append(self, given: Arguments, job: Job) -> Json:
         del job
@@ -190,18 +158,17 @@ class WorkspaceTools(ToolSet):
             text = _decoded(name, old)
             found = text.count(given["old"])
             if found != times:
-                hint = (
-                    Sentence("give more of the text around it")
+                raise ToolFailed(
+                    Sentence(
+                        "the old text occurs {count} times in {name}, not {wanted}",
+                        count=found,
+                        name=name,
+                        wanted=times,
+                    ),
+                    hint=Sentence("give more of the text around it")
                     if found
-                    else Sentence("read the file first")
+                    else Sentence("read the file first"),
                 )
-                message = Sentence(
-                    "the old text occurs {count} times in {name}, not {wanted}",
-                    count=found,
-                    name=name,
-                    wanted=times,
-                )
-                raise ToolFailed(message, hint=hint)
             changed: str = text.replace(given["old"], given["new"])
             return changed.encode()
 

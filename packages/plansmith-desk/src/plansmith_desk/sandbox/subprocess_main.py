@@ -1,6 +1,6 @@
 """The child process that reads databases and tables, call after call, within limits.
 
-`subprocesses` starts it. When its input closes, the parent has ended, and it exits at once.
+`subprocesses` starts it. When its pipe closes, the parent has ended, and it exits at once.
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ import os
 import queue
 import resource
 import signal
-import struct
-import sys
 import threading
 from contextlib import suppress
 from importlib import import_module
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, Final
 
 from plansmith import errors
-from plansmith.errors import PlansmithError
+from plansmith.errors import PlansmithError, ToolFailed
 from plansmith.plan.data import parse_json, stored_json
-from plansmith.plan.sentence import stored_sentence
+from plansmith.plan.sentence import Sentence, stored_sentence
 from plansmith.ports import Call
 from plansmith.tools.toolset import Job
 
-HEAD: Final = struct.Struct("!Q")
 NOBODY_ASKED: Final = 75  # it took no call: one that was on its way can be made anew
-CANCEL: Final[dict[str, Any]] = {"cancel": True}
+CANCEL: Final = b"cancel"
+LONGEST: Final = 32 * 1024 * 1024
 _IDLE_S: Final = 120.0
 # What Python, the drivers and the stacks of their threads take beside a query.
 _HEADROOM: Final = 256 * 1024 * 1024
@@ -45,58 +44,51 @@ def encoded(message: dict[str, Any]) -> bytes:
         return json.dumps(message).encode()
 
 
-class _CallQueue:
-    """The running call, and those that wait."""
-
-    def __init__(self, calls: BinaryIO) -> None:
-        self._calls = calls
-        self.waiting: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self.job = Job(Call(key=""))
-
-    def listen(self) -> None:
-        """Reads calls forever; exits at once when the parent closes the input."""
-        try:
-            while head := self._calls.read(HEAD.size):
-                text = self._calls.read(HEAD.unpack(head)[0])
-                message = cast("dict[str, Any]", parse_json(text))
-                if message == CANCEL:
-                    self.job.give_up()
-                else:
-                    self.job = Job(Call(key=""))
-                    self.waiting.put(message)
-        finally:
-            os._exit(1)
-
-
-def main() -> None:
-    """Handles one call after another."""
-    # Ctrl-C is for the parent; when it ends, our input closes.
+def main(handle: int) -> None:
+    """Handles one call after another that come through a pipe."""
+    # Ctrl-C is for the parent; when it ends, our pipe closes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    replies = os.fdopen(os.dup(1), "wb")
-    # What a library prints must not get between the replies.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    intake = _CallQueue(sys.stdin.buffer)
-    threading.Thread(target=intake.listen, daemon=True).start()
+    pipe = Connection(handle)
+    calls: queue.SimpleQueue[tuple[bytes, Job]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(pipe, calls), daemon=True).start()
     while True:
         try:
-            message = intake.waiting.get(timeout=_IDLE_S)
+            text, job = calls.get(timeout=_IDLE_S)
         except queue.Empty:
             os._exit(NOBODY_ASKED)
-        reply = _reply(message, intake.job)
-        replies.write(HEAD.pack(len(reply)) + reply)
-        replies.flush()
+        pipe.send_bytes(_reply(text, job))
 
 
-def _reply(message: dict[str, Any], job: Job) -> bytes:
+def _listen(pipe: Connection, calls: queue.SimpleQueue[tuple[bytes, Job]]) -> None:
+    job = Job(Call(key=""))
     try:
-        result = _result(message, job)
-        return encoded(result | {"worn": _resident() > _WORN})
+        while True:
+            text = pipe.recv_bytes()
+            if text == CANCEL:
+                job.give_up()
+            else:
+                job = Job(Call(key=""))
+                calls.put((text, job))
+    finally:
+        os._exit(1)
+
+
+def _reply(text: bytes, job: Job) -> bytes:
+    try:
+        reply = encoded(_result(text, job) | {"worn": _resident() > _WORN})
+        if len(reply) <= LONGEST:
+            return reply
+        large = ToolFailed(
+            Sentence("the result is too large"), hint=Sentence("ask for fewer columns")
+        )
+        return encoded(_failure(large) | {"worn": True})
     except MemoryError:
         return encoded({"error": "MemoryError", "worn": True})
 
 
-def _result(message: dict[str, Any], job: Job) -> dict[str, Any]:
-    module, _, name = str(message["work"]).partition(":")
+def _result(text: bytes, job: Job) -> dict[str, Any]:
+    message: Any = parse_json(text)
+    module, _, name = message["work"].partition(":")
     try:
         work = getattr(import_module(module), name)
         _limit(message["limits"])
@@ -104,11 +96,15 @@ def _result(message: dict[str, Any], job: Job) -> dict[str, Any]:
     except MemoryError:
         raise
     except PlansmithError as error:
-        failure = {"message": stored_sentence(error.message), "hint": stored_sentence(error.hint)}
-        known = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
-        return {"error": known.__name__, **failure}
+        return _failure(error)
     except Exception as error:  # noqa: BLE001 - any failure is reported to the caller
         return {"error": "Exception", "message": f"{type(error).__name__}: {error}"}
+
+
+def _failure(error: PlansmithError) -> dict[str, Any]:
+    known = next(each for each in type(error).__mro__ if each.__module__ == errors.__name__)
+    said = {"message": stored_sentence(error.message), "hint": stored_sentence(error.hint)}
+    return {"error": known.__name__, **said}
 
 
 def _limit(limits: dict[str, Any]) -> None:

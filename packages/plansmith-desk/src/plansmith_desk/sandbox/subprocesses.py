@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -20,21 +20,19 @@ from plansmith import errors
 from plansmith.errors import OutcomeUnknown, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json, parse_json
 from plansmith.plan.sentence import Sentence, read_sentence
-from plansmith.tools.toolset import SHARE, Job
-from plansmith_desk.sandbox.subprocess_main import CANCEL, HEAD, NOBODY_ASKED, encoded
+from plansmith.tools.toolset import SHARE, Job, watched
+from plansmith_desk.sandbox.subprocess_main import CANCEL, LONGEST, NOBODY_ASKED, encoded
 
 _ROOT: Final = str(Path(errors.__file__).parents[1])
 # A Python without the environment finds its own packages, and ours where they were found here.
 _START: Final = (
     "import sys; sys.path.append(sys.argv[1]); "
-    "from plansmith_desk.sandbox.subprocess_main import main; main()"
+    "from plansmith_desk.sandbox.subprocess_main import main; main(int(sys.argv[2]))"
 )
 _MOST: Final = 4  # at the same time, for each of those who share this process
 _IDLE: Final = 1  # kept for the next call, since a start takes a third of a second
 _LOOK_S: Final = 0.05
 _GRACE_S: Final = 8.0
-_LONGEST: Final = 32 * 1024 * 1024
-_CHUNK: Final = 1 << 20
 # Where libraries and a person's own settings are found; nothing that could be a secret.
 _KEPT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 
@@ -49,7 +47,7 @@ class ProcessLimits:
     seconds: float
     memory_bytes: int
     writes: bool = False
-    grace_s: float = _GRACE_S
+    grace_s: float | None = None
 
 
 class Subprocesses:
@@ -65,12 +63,17 @@ class Subprocesses:
         self, work: str, arguments: Mapping[str, Any], *, limits: ProcessLimits, job: Job | None
     ) -> Json:
         """Runs `module:function` with a job and arguments in a child; returns its result."""
-        message = {"work": work, "arguments": dict(arguments), "limits": _limits_json(limits)}
-        data = _encoded(message)
+        kept = {
+            "memory_bytes": limits.memory_bytes,
+            # Two threads of an engine, and the time that it takes to be interrupted.
+            "cpu_s": int(2 * limits.seconds) + 10,
+            "writes": limits.writes,
+        }
+        data = encoded({"work": work, "arguments": dict(arguments), "limits": kept})
         with self._take_child(limits, job):
             child = self._child()
             reply = child.ask(data, limits, job)
-            if reply is None and child.ended == NOBODY_ASKED:
+            if reply is None and child.process.returncode == NOBODY_ASKED:
                 # It had just gone to rest, and the call never reached it.
                 child = _Child()
                 reply = child.ask(data, limits, job)
@@ -108,7 +111,7 @@ class Subprocesses:
                 self._owner, self._idle = os.getpid(), []
             while self._idle:
                 child = self._idle.pop()
-                if child.lives:
+                if child.process.poll() is None:
                     return child
                 child.end()
         return _Child()
@@ -127,121 +130,61 @@ class _Child:
 
     def __init__(self) -> None:
         self.late = False
-        self._process = subprocess.Popen(  # noqa: S603 - our own code
-            [sys.executable, "-I", "-c", _START, _ROOT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _KEPT if name in os.environ}
-            # Each thread would map an arena of its own, and mapped memory is what is limited.
-            | {"MALLOC_ARENA_MAX": "2"},
-            start_new_session=True,
-            bufsize=0,
-        )
-        self._in = cast("Any", self._process.stdin).fileno()
-        self._out = cast("Any", self._process.stdout).fileno()
-        os.set_blocking(self._in, False)
-        os.set_blocking(self._out, False)
-
-    @property
-    def lives(self) -> bool:
-        """Whether the child can take a call."""
-        return self._process.poll() is None
-
-    @property
-    def ended(self) -> int | None:
-        """The child's exit code; negative for the signal that ended it."""
-        return self._process.returncode
+        self._pipe, other = Pipe()
+        with other:
+            self.process = subprocess.Popen(  # noqa: S603 - our own code
+                [sys.executable, "-I", "-c", _START, _ROOT, str(other.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[other.fileno()],
+                env={name: os.environ[name] for name in _KEPT if name in os.environ}
+                # Each thread would map an arena of its own, and mapped memory is what is limited.
+                | {"MALLOC_ARENA_MAX": "2"},
+                start_new_session=True,
+            )
 
     def ask(self, data: bytes, limits: ProcessLimits, job: Job | None) -> dict[str, Any] | None:
         """Returns the child's reply; None if it died. Kills it at a limit."""
+        grace = _GRACE_S if limits.grace_s is None else limits.grace_s
+        deadline = time.monotonic() + limits.seconds + grace
+        sent = cancelled = False
+
+        def stop() -> None:
+            """Asks a child whose call was given up to end, and kills it when time is up."""
+            nonlocal cancelled, deadline
+            if sent and not cancelled and job is not None and job.given_up:
+                cancelled, deadline = True, min(deadline, time.monotonic() + _GRACE_S)
+                with suppress(OSError):
+                    self._pipe.send_bytes(CANCEL)
+            if time.monotonic() > deadline:
+                self.late = True
+                self._kill()
+
         try:
-            reply = self._exchange(data, time.monotonic() + limits.seconds + limits.grace_s, job)
+            with watched(stop, job=job, seconds=limits.seconds + grace):
+                self._pipe.send_bytes(data)
+                sent = True
+                reply = self._pipe.recv_bytes(LONGEST)
+        except (EOFError, OSError):
+            self.end()
+            return None
         except BaseException:
             self.end()
             raise
-        if reply is None:
-            self.end()
-            return None
         return cast("dict[str, Any]", parse_json(reply))
 
-    def _exchange(self, data: bytes, deadline: float, job: Job | None) -> bytes | None:
-        """Writes and reads in turns, so that the two sides cannot block each other."""
-        left, found, cancelled = memoryview(data), bytearray(), False
-        while (reply := _complete_reply(found)) is None:
-            ready = self._ready(writing=bool(left))
-            if self._in in ready:
-                left = left[self._write(left) :]
-            if self._out in ready and not self._read(found):
-                return None
-            if time.monotonic() > deadline:
-                self.late = True
-                return None
-            if not left and not cancelled and job is not None and job.given_up:
-                cancelled, left = True, memoryview(_encoded(CANCEL))
-                deadline = min(deadline, time.monotonic() + _GRACE_S)
-        return reply
-
-    def _ready(self, *, writing: bool) -> set[int]:
-        """Returns the pipes that are ready; avoids `select`, which is limited to 1,024 handles."""
-        poll = select.poll()
-        poll.register(self._out, select.POLLIN)
-        if writing:
-            poll.register(self._in, select.POLLOUT)
-        return {handle for handle, _ in poll.poll(_LOOK_S * 1000)}
-
-    def _write(self, data: memoryview) -> int:
-        try:
-            return os.write(self._in, data[:_CHUNK])
-        except BlockingIOError:
-            return 0
-        except BrokenPipeError:
-            return len(data)  # it has ended; the end of its output shows it
-
-    def _read(self, found: bytearray) -> bool:
-        try:
-            data = os.read(self._out, _CHUNK)
-        except BlockingIOError:
-            return True
-        found += data
-        return bool(data)
+    def _kill(self) -> None:
+        # Not once it was taken leave of: its number may be somebody else's by then.
+        if self.process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self) -> None:
         """Kills the child and all it started, and reaps it."""
-        # Not once it was taken leave of: its number may be somebody else's by then.
-        if self.lives:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-        self._process.wait()
-
-
-def _complete_reply(found: bytearray) -> bytes | None:
-    """Returns the reply once all of it was read."""
-    if len(found) < HEAD.size:
-        return None
-    end = HEAD.size + int(HEAD.unpack_from(found)[0])
-    if end > _LONGEST:
-        raise ToolFailed(
-            Sentence("the result is too large"), hint=Sentence("ask for fewer columns")
-        )
-    return bytes(found[HEAD.size : end]) if len(found) >= end else None
-
-
-def _encoded(message: dict[str, Any]) -> bytes:
-    text = encoded(message)
-    return HEAD.pack(len(text)) + text
-
-
-def _limits_json(limits: ProcessLimits) -> dict[str, Any]:
-    return {
-        "memory_bytes": limits.memory_bytes,
-        # Two threads of an engine, and the time that it takes to be interrupted.
-        "cpu_s": int(2 * limits.seconds) + 10,
-        "writes": limits.writes,
-    }
+        self._kill()
+        self._pipe.close()
+        self.process.wait()
 
 
 def _value(reply: dict[str, Any], limits: ProcessLimits) -> Json:
@@ -249,15 +192,14 @@ def _value(reply: dict[str, Any], limits: ProcessLimits) -> Json:
     if kind is None:
         return cast("Json", reply["value"])
     if kind == "MemoryError":
-        raise too_much(limits.memory_bytes)
+        raise _too_much(limits.memory_bytes)
     known = getattr(errors, kind, None)
     if isinstance(known, type) and issubclass(known, PlansmithError):
         raise known(read_sentence(reply["message"]), hint=read_sentence(reply["hint"]))
     raise ToolFailed(reply["message"])
 
 
-def too_much(memory_bytes: int) -> ToolFailed:
-    """Returns the message for a query that needs too much memory."""
+def _too_much(memory_bytes: int) -> ToolFailed:
     size = f"{memory_bytes / 2**30:g} GB" if memory_bytes >= 2**30 else f"{memory_bytes >> 20} MB"
     hint = Sentence("narrow it: fewer rows or columns, a filter, a smaller join")
     return ToolFailed(Sentence("the query needed more than {size} of memory", size=size), hint=hint)
@@ -265,19 +207,20 @@ def too_much(memory_bytes: int) -> ToolFailed:
 
 def _child_died(child: _Child, limits: ProcessLimits) -> PlansmithError:
     """Makes the failure for a child that died; a write may have been done before."""
+    code = child.process.returncode
     if limits.writes:
         return OutcomeUnknown(
             Sentence("the process that changed the database ended before it could answer")
         )
-    if child.late or child.ended == -signal.SIGXCPU:
+    if child.late or code == -signal.SIGXCPU:
         hint = Sentence("ask for less: fewer rows, a filter, a LIMIT")
         return ToolFailed(
             Sentence("the query took longer than {seconds} s", seconds=f"{limits.seconds:g}"),
             hint=hint,
         )
-    why = too_much(limits.memory_bytes)
+    why = _too_much(limits.memory_bytes)
     return ToolFailed(
-        Sentence("{why}, or crashed its process (code {code})", why=why.message, code=child.ended),
+        Sentence("{why}, or crashed its process (code {code})", why=why.message, code=code),
         hint=why.hint,
     )
 

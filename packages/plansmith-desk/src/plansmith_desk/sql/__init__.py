@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import asdict
+from typing import Any, Final, cast
 
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -18,7 +19,6 @@ from plansmith.tools.toolset import (
     BuiltIn,
     Job,
     ToolSet,
-    fields,
     items,
     noted,
     string,
@@ -26,27 +26,23 @@ from plansmith.tools.toolset import (
 )
 from plansmith_desk.sql.engines import HINT, Database
 from plansmith_desk.sql.rows import ROWS, RowLimits, parameters_of
-from plansmith_desk.sql.schema import Table, schema_blocks
+from plansmith_desk.sql.schema import schema_blocks
+from plansmith_desk.tool_specs import YES, record, spec
 
 _MOST_TABLES: Final = 500
-_TABLE: Final = fields(
-    {"name": TEXT, "kind": TEXT, "columns": {"type": "integer"}, "comment": TEXT},
-    *("name", "kind", "columns"),
+_NUMBER: Final = {"type": "integer"}
+_TABLES: Final = record(
+    {"tables": items(record({"name": TEXT, "kind": TEXT, "columns": _NUMBER}, comment=TEXT))},
+    notes=NOTES,
 )
-_COLUMN: Final = fields(
-    {
-        "name": TEXT,
-        "type": TEXT,
-        "primary": {"type": "boolean"},
-        "required": {"type": "boolean"},
-        "comment": TEXT,
-        "samples": items(TEXT),
-    },
-    *("name", "type", "primary", "required"),
+_COLUMN: Final = record(
+    {"name": TEXT, "type": TEXT, "primary": YES, "required": YES},
+    comment=TEXT,
+    samples=items(TEXT),
 )
-_KEY: Final = fields(
-    {"columns": items(TEXT), "table": TEXT, "targets": items(TEXT)},
-    *("columns", "table", "targets"),
+_KEY: Final = record({"columns": items(TEXT), "table": TEXT, "targets": items(TEXT)})
+_TABLE: Final = record(
+    {"table": TEXT, "kind": TEXT, "columns": items(_COLUMN), "keys": items(_KEY)}
 )
 _PARAMETERS: Final[dict[str, Any]] = {
     "type": ["array", "object"],
@@ -77,14 +73,11 @@ class SqlTools(ToolSet):
                 hint=Sentence("name one of yours"),
             )
         self._engines = {name: Database(url, self._limits) for name, url in databases.items()}
-        self._writable = {name: self._engines[name] for name in writable}
-        tools = [
-            BuiltIn(self._spec_tables(), self._tables),
-            BuiltIn(self._spec_describe(), self._describe),
-            BuiltIn(self._spec_query(), self._query),
-        ]
-        writing = [BuiltIn(self._spec_execute(), self._execute)] if writable else []
-        super().__init__([*tools, *writing])
+        self._writable = writable
+        self.kinds = {name: each.kind for name, each in self._engines.items()}
+        works = (self._tables, self._describe, self._query, self._execute)
+        tools = [BuiltIn(*each) for each in zip(self._specs(), works, strict=False)]
+        super().__init__(tools)
 
     async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
         """Returns the tables that fit a request, with their relations, as context."""
@@ -118,7 +111,16 @@ class SqlTools(ToolSet):
             there = Sentence("there are {names}", names=", ".join(tables)[:200])
             hint = did_you_mean(str(wanted), tables, otherwise=there)
             raise ToolFailed(Sentence("there is no table '{name}'", name=wanted[:80]), hint=hint)
-        return _described(found)
+        columns = [
+            {key: value for key, value in asdict(each).items() if value not in ("", [])}
+            for each in found.columns
+        ]
+        return {
+            "table": found.name,
+            "kind": found.kind,
+            "columns": cast("Json", [{"type": "", **each} for each in columns]),
+            "keys": cast("Json", [asdict(key) for key in found.foreign_keys]),
+        }
 
     def _query(self, given: Arguments, job: Job) -> Json:
         rows = given.get("limit", self._limits.rows)
@@ -127,101 +129,67 @@ class SqlTools(ToolSet):
 
     def _execute(self, given: Arguments, job: Job) -> Json:
         parameters = parameters_of(given.get("parameters", []))
-        changed = self._engine(given, self._writable).execute(given["statement"], parameters, job)
-        return {"changed": changed}
+        engine = self._engine(given, self._writable[0])
+        return {"changed": engine.execute(given["statement"], parameters, job)}
 
-    def _engine(self, given: Arguments, among: Mapping[str, Database] | None = None) -> Database:
-        engines = self._engines if among is None else among
-        name = given.get("database")
-        return engines[name] if name is not None else next(iter(engines.values()))
+    def _engine(self, given: Arguments, first: str = "") -> Database:
+        return self._engines[given.get("database", first or next(iter(self._engines)))]
 
-    def _spec_tables(self) -> ToolSpec:
-        return self._spec(
-            "sql.tables",
-            "List the tables and views of a database (数据库有哪些表).",
-            {},
-            gives=fields({"tables": items(_TABLE), "notes": NOTES}, "tables"),
-        )
-
-    def _spec_describe(self) -> ToolSpec:
-        return self._spec(
-            "sql.describe",
-            "The columns of a database table: types, keys, relations, some values (表的列).",
-            {"table": string("Name of the table.", minLength=1)},
-            gives=fields(
-                {"table": TEXT, "kind": TEXT, "columns": items(_COLUMN), "keys": items(_KEY)},
-                *("table", "kind", "columns", "keys"),
+    def _specs(self) -> list[ToolSpec]:
+        kinds = " or ".join(sorted(set(self.kinds.values())))
+        found = [
+            self._spec(
+                "tables", "List the tables and views of a database (数据库有哪些表).", _TABLES
             ),
-        )
-
-    def _spec_query(self) -> ToolSpec:
-        kinds = " or ".join(sorted({each.kind for each in self._engines.values()}))
-        return self._spec(
-            "sql.query",
-            f"Answer a question from a database with one SELECT ({kinds}): find, count, sum, join "
-            "(用 SQL 查询数据库).",
-            {
-                "query": string("One SELECT.", minLength=1, maxLength=100_000, format="sql"),
-                "parameters": _PARAMETERS,
-                "limit": whole("Most rows given.", 1, self._limits.most_rows),
-            },
-            needs=("query",),
-            gives=ROWS,
-        )
-
-    def _spec_execute(self) -> ToolSpec:
-        statement = string("One statement that writes.", minLength=1, maxLength=100_000)
-        return self._spec(
-            "sql.execute",
-            "Change a database with one INSERT, UPDATE, DELETE, CREATE or other statement.",
-            {"statement": statement, "parameters": _PARAMETERS},
-            needs=("statement",),
-            gives=fields({"changed": {"type": "integer"}}, "changed"),
-            among=tuple(self._writable),
-        )
+            self._spec(
+                "describe",
+                "The columns of a database table: types, keys, relations, some values (表的列).",
+                _TABLE,
+                table=string("Name of the table.", minLength=1),
+            ),
+            self._spec(
+                "query",
+                f"Answer a question from a database with one SELECT ({kinds}): find, count, sum, "
+                "join (用 SQL 查询数据库).",
+                ROWS,
+                query=string("One SELECT.", minLength=1, maxLength=100_000, format="sql"),
+                parameters=_PARAMETERS,
+                limit=whole("Most rows given.", 1, self._limits.most_rows),
+            ),
+        ]
+        if self._writable:
+            statement = string("One statement that writes.", minLength=1, maxLength=100_000)
+            found.append(
+                self._spec(
+                    "execute",
+                    "Change a database with one INSERT, UPDATE, DELETE, CREATE or other statement.",
+                    record({"changed": _NUMBER}),
+                    among=self._writable,
+                    statement=statement,
+                    parameters=_PARAMETERS,
+                )
+            )
+        return found
 
     def _spec(
         self,
         name: str,
         description: str,
-        takes: dict[str, Any],
-        *,
         gives: dict[str, Any],
-        needs: Sequence[str] = ("table",),
+        *,
         among: Sequence[str] = (),
+        **takes: Any,
     ) -> ToolSpec:
-        """Makes a spec; has an argument for the database only if there are several."""
+        """Makes a spec; the first field is needed, and the database if there are several."""
         names = list(among or self._engines)
-        choice = {"database": string("Which database.", enum=names)} if len(names) > 1 else {}
-        required = [each for each in (*choice, *needs) if each in {**choice, **takes}]
-        return ToolSpec(
-            name=name,
-            description=description,
-            input_schema=fields({**choice, **takes}, *required),
-            output_schema=gives,
-            effect=Effect.WRITE if among else Effect.READ,
-            open_world=False,
+        needed = {"database": string("Which database.", enum=names)} if len(names) > 1 else {}
+        needed |= dict(list(takes.items())[:1])
+        return spec(
+            f"sql.{name}",
+            description,
+            record(needed, **{key: each for key, each in takes.items() if key not in needed}),
+            gives,
+            Effect.WRITE if among else Effect.READ,
             idempotent=not among,
             timeout_s=2 * self._limits.seconds + 25,
         )
-
-
-def _described(table: Table) -> Json:
-    columns: list[Json] = []
-    for each in table.columns:
-        one: dict[str, Json] = {
-            "name": each.name,
-            "type": each.type,
-            "primary": each.primary,
-            "required": each.required,
-        }
-        if each.comment:
-            one["comment"] = each.comment
-        if each.samples:
-            one["samples"] = [*each.samples]
-        columns.append(one)
-    keys: list[Json] = [
-        {"columns": [*key.columns], "table": key.table, "targets": [*key.targets]}
-        for key in table.foreign_keys
-    ]
-    return {"table": table.name, "kind": table.kind, "columns": columns, "keys": keys}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 from urllib.parse import quote, unquote, urlsplit
+
+from pydantic import TypeAdapter
 
 from plansmith.errors import Misconfigured, PlansmithError, ToolBusy, ToolFailed
 from plansmith.plan.data import Json
@@ -20,8 +22,103 @@ from plansmith.tools.toolset import Job, watched
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql.guard import converting_errors, exact_aggregates, guard, select
 from plansmith_desk.sql.postgres import PostgresEngine
-from plansmith_desk.sql.rows import Found, Parameters, RowLimits, as_result, shortened
-from plansmith_desk.sql.schema import Column, ForeignKey, Table, read_schema
+from plansmith_desk.sql.rows import Data, Parameters, RowLimits, as_result, shortened
+from plansmith_desk.sql.schema import Column, Table, read_schema
+
+HINT: Final = Sentence(
+    "sqlite:///file.db, duckdb:///file.duckdb or postgresql://user@host/database"
+)
+
+
+class Database:
+    """A database as the tools use it: runs every statement in a child process."""
+
+    def __init__(self, url: str, limits: RowLimits) -> None:
+        self._url = _absolute(url)
+        self._limits = limits
+        # Nothing is opened here: this only says whether the address can be one.
+        self.kind = _engine(self._url, limits).kind
+
+    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Json:
+        """Returns the rows of one reading statement, as a tool result."""
+        return self._in_child("query", job, sql=sql, parameters=parameters, rows=rows)
+
+    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
+        """Runs one writing statement; returns how many rows it changed."""
+        return cast("int", self._in_child("execute", job, sql=sql, parameters=parameters))
+
+    def schema(self) -> list[Table]:
+        """Returns the tables and views."""
+        found = self._in_child("schema", None)
+        return TypeAdapter(list[Table]).validate_python(found)
+
+    def _in_child(self, act: str, job: Job | None, **given: Any) -> Json:
+        # A child starts without the environment; libpq is given its own part of it.
+        own = {name: text for name, text in os.environ.items() if name.startswith("PG")}
+        arguments = {
+            "url": self._url,
+            "limits": asdict(self._limits),
+            "environment": own if self.kind == "postgresql" else {},
+            "act": act,
+            "given": given,
+        }
+        limits = ProcessLimits(
+            seconds=self._limits.seconds,
+            memory_bytes=self._limits.memory_bytes,
+            writes=act == "execute",
+        )
+        return SUBPROCESSES.call(f"{__name__}:act_here", arguments, limits=limits, job=job)
+
+
+def act_here(
+    job: Job,
+    *,
+    url: str,
+    limits: Mapping[str, Any],
+    environment: Mapping[str, str],
+    act: str,
+    given: Mapping[str, Any],
+) -> Json:
+    """Does in this process what a `Database` asks its child for."""
+    bounds = RowLimits(**limits)
+    database = _engine(url, bounds)
+    os.environ.update(environment)
+    try:
+        if act == "query":
+            return as_result(database.query(**given, job=job), bounds)
+        if act == "execute":
+            return database.execute(**given, job=job)
+        return cast("Json", [asdict(each) for each in database.schema()])
+    finally:
+        for name in environment:
+            del os.environ[name]
+
+
+def _engine(url: str, limits: RowLimits) -> SqliteEngine | DuckEngine | PostgresEngine:
+    """Returns the database at a URL; opens nothing before its first use."""
+    scheme = url.partition(":")[0]
+    if scheme in ("postgresql", "postgres"):
+        return PostgresEngine(url, limits=limits)
+    made = SqliteEngine if scheme == "sqlite" else DuckEngine
+    return made(_path(url), limits=limits)
+
+
+def _path(url: str) -> Path:
+    scheme = url.partition(":")[0]
+    if scheme not in ("sqlite", "duckdb") or not url.startswith(f"{scheme}:///"):
+        raise Misconfigured(
+            Sentence("'{text}' is not the address of a database", text=scheme), hint=HINT
+        )
+    # Three slashes and a path relative to here; a fourth one makes it absolute.
+    return Path(unquote(urlsplit(url).path)[1:]).expanduser()
+
+
+def _absolute(url: str) -> str:
+    """Makes the path in a URL absolute: a child may run in another folder."""
+    scheme = url.partition(":")[0]
+    if scheme in ("postgresql", "postgres"):
+        return url
+    return f"{scheme}:///{quote(str(_path(url).absolute()))}"
 
 
 class _InFile:
@@ -44,7 +141,7 @@ class SqliteEngine(_InFile):
 
     kind = "sqlite"
 
-    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
+    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
         """Returns the rows of one reading statement."""
         with self._opened("ro", job) as database:
             return select(database, sql, parameters, rows)
@@ -105,15 +202,15 @@ class DuckEngine(_InFile):
 
     kind = "duckdb"
 
-    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
+    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
         """Returns the rows of one reading statement."""
         with self._opened(job, read_only=True) as database:
             found = database.execute(_single_statement(database, sql, _READING), parameters)
             some = islice(iter(found.fetchone, None), rows + 1)
             letters = self._limits.letters_each
-            fetched: list[Sequence[Any]] = [[shortened(v, letters) for v in row] for row in some]
+            fetched = [[shortened(value, letters) for value in row] for row in some]
             columns = [(str(each[0]), str(each[1]).lower()) for each in found.description]
-            return Found(columns, fetched[:rows], more=len(fetched) > rows)
+            return Data(columns, fetched[:rows], more=len(fetched) > rows)
 
     def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
         """Runs one writing statement atomically; returns how many rows it changed."""
@@ -129,14 +226,17 @@ class DuckEngine(_InFile):
             rows = database.execute(_COLUMNS).fetchall()
         for space, name, is_view, column, kind, required in rows:
             full = name if space == "main" else f"{space}.{name}"
-            old = tables.get(full) or Table(full, kind="view" if is_view else "table")
-            one = Column(column, kind, required=bool(required))
-            tables[full] = Table(full, (*old.columns, one), kind=old.kind)
+            table = tables.setdefault(full, Table(full, kind="view" if is_view else "table"))
+            table.columns.append(Column(column, kind, required=bool(required)))
         return list(tables.values())
 
     @contextmanager
     def _opened(self, job: Job | None, *, read_only: bool) -> Generator[Any]:
-        duckdb = _driver()
+        try:
+            duckdb = import_module("duckdb")
+        except ImportError as error:
+            message = f"SQL on DuckDB needs duckdb, and it cannot be loaded: {error}"
+            raise Misconfigured(message, hint="pip install duckdb") from error
         self._check()
         with _converting_errors(duckdb, self._limits):
             # The engine keeps to this as well as it can; the process it runs in has to.
@@ -160,19 +260,11 @@ def _single_statement(database: Any, sql: str, allowed: frozenset[str]) -> Any:
         )
     kind = str(statements[0].type).rpartition(".")[2]
     if kind not in allowed:
-        hint = Sentence("this tool takes {names}", names=[*sorted(allowed)])
         raise ToolFailed(
-            Sentence("a statement of the kind {kind} is not allowed", kind=kind), hint=hint
+            Sentence("a statement of the kind {kind} is not allowed", kind=kind),
+            hint=Sentence("this tool takes {names}", names=[*sorted(allowed)]),
         )
     return statements[0]
-
-
-def _driver() -> Any:
-    try:
-        return import_module("duckdb")
-    except ImportError as error:
-        message = f"SQL on DuckDB needs duckdb, and it cannot be loaded: {error}"
-        raise Misconfigured(message, hint="pip install duckdb") from error
 
 
 @contextmanager
@@ -182,11 +274,11 @@ def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
     except duckdb.Error as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         if isinstance(error, duckdb.InterruptException):
-            hint = Sentence("ask for less: fewer rows, a filter, a LIMIT")
-            message = Sentence(
-                "the statement took longer than {seconds} s", seconds=f"{limits.seconds:g}"
-            )
-            raise ToolFailed(message, hint=hint) from None
+            seconds = f"{limits.seconds:g}"
+            raise ToolFailed(
+                Sentence("the statement took longer than {seconds} s", seconds=seconds),
+                hint=Sentence("ask for less: fewer rows, a filter, a LIMIT"),
+            ) from None
         if isinstance(error, duckdb.OutOfMemoryException):
             raise MemoryError from None  # noqa: TRY004 - that is what it is
         if "lock" in first.lower() and isinstance(error, duckdb.IOException):
@@ -195,135 +287,3 @@ def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
             Sentence("check the names of tables and columns") if "does not exist" in first else ""
         )
         raise ToolFailed(Sentence("the database says: {why}", why=first), hint=names) from None
-
-
-HINT: Final = Sentence(
-    "sqlite:///file.db, duckdb:///file.duckdb or postgresql://user@host/database"
-)
-_HERE: Final = "plansmith_desk.sql.engines"
-
-
-class Engine(Protocol):
-    """A database of any kind."""
-
-    kind: str
-
-    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
-        """Returns the rows of one reading statement."""
-        ...
-
-    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
-        """Runs one writing statement; returns how many rows it changed."""
-        ...
-
-    def schema(self) -> list[Table]:
-        """Returns the tables and views."""
-        ...
-
-
-class Database:
-    """A database as the tools use it: runs every statement in a child process."""
-
-    def __init__(self, url: str, limits: RowLimits) -> None:
-        self._url = _absolute(url)
-        self._limits = limits
-        # Nothing is opened here: this only says whether the address can be one.
-        self.kind = engine(self._url, limits).kind
-
-    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> dict[str, Json]:
-        """Returns the rows of one reading statement, as a tool result."""
-        given = {"sql": sql, "parameters": parameters, "rows": rows}
-        return cast("dict[str, Json]", self._in_child("query", given, job))
-
-    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
-        """Runs one writing statement; returns how many rows it changed."""
-        given = {"sql": sql, "parameters": parameters}
-        return cast("int", self._in_child("execute", given, job, writes=True))
-
-    def schema(self) -> list[Table]:
-        """Returns the tables and views."""
-        return [_table(each) for each in cast("list[Any]", self._in_child("schema", {}, None))]
-
-    def _in_child(
-        self, act: str, given: Mapping[str, Any], job: Job | None, *, writes: bool = False
-    ) -> Json:
-        # A child starts without the environment; libpq is given its own part of it.
-        own = {name: text for name, text in os.environ.items() if name.startswith("PG")}
-        place = {
-            "url": self._url,
-            "limits": asdict(self._limits),
-            "environment": own if self.kind == "postgresql" else {},
-        }
-        limits = ProcessLimits(
-            seconds=self._limits.seconds, memory_bytes=self._limits.memory_bytes, writes=writes
-        )
-        work = f"{_HERE}:{act}_here"
-        return SUBPROCESSES.call(work, {"place": place, **given}, limits=limits, job=job)
-
-
-def engine(url: str, limits: RowLimits) -> Engine:
-    """Returns the database at a URL; opens nothing before its first use."""
-    scheme = url.partition(":")[0]
-    if scheme in ("postgresql", "postgres"):
-        return PostgresEngine(url, limits=limits)
-    made = SqliteEngine if scheme == "sqlite" else DuckEngine
-    return made(_path(url), limits=limits)
-
-
-def _path(url: str) -> Path:
-    scheme = url.partition(":")[0]
-    if scheme not in ("sqlite", "duckdb") or not url.startswith(f"{scheme}:///"):
-        raise Misconfigured(
-            Sentence("'{text}' is not the address of a database", text=scheme), hint=HINT
-        )
-    # Three slashes and a path relative to here; a fourth one makes it absolute.
-    return Path(unquote(urlsplit(url).path)[1:]).expanduser()
-
-
-def _absolute(url: str) -> str:
-    """Makes the path in a URL absolute: a child may run in another folder."""
-    scheme = url.partition(":")[0]
-    if scheme in ("postgresql", "postgres"):
-        return url
-    return f"{scheme}:///{quote(str(_path(url).absolute()))}"
-
-
-def query_here(
-    job: Job, *, place: Mapping[str, Any], sql: str, parameters: Parameters, rows: int
-) -> Json:
-    """Queries a database in this process; called in the child."""
-    with _opened(place) as (database, limits):
-        return as_result(database.query(sql, parameters, rows, job), limits)
-
-
-def execute_here(job: Job, *, place: Mapping[str, Any], sql: str, parameters: Parameters) -> Json:
-    """Writes to a database in this process; called in the child."""
-    with _opened(place) as (database, _):
-        return database.execute(sql, parameters, job)
-
-
-def schema_here(job: Job, *, place: Mapping[str, Any]) -> Json:
-    """Reads the tables of a database in this process; called in the child."""
-    del job
-    with _opened(place) as (database, _):
-        return cast("Json", [asdict(each) for each in database.schema()])
-
-
-@contextmanager
-def _opened(place: Mapping[str, Any]) -> Generator[tuple[Engine, RowLimits]]:
-    limits = RowLimits(**place["limits"])
-    os.environ.update(place["environment"])
-    try:
-        yield engine(place["url"], limits), limits
-    finally:
-        for name in place["environment"]:
-            del os.environ[name]
-
-
-def _table(given: Mapping[str, Any]) -> Table:
-    keys = (
-        ForeignKey(tuple(key["columns"]), key["table"], tuple(key["targets"]))
-        for key in given["foreign_keys"]
-    )
-    columns = (Column(**each | {"samples": tuple(each["samples"])}) for each in given["columns"])
-    return Table(given["name"], tuple(columns), tuple(keys), given["kind"], given["comment"])

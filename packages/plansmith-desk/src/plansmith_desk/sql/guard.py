@@ -6,25 +6,23 @@ import math
 import re
 import sqlite3
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job
-from plansmith_desk.sql.rows import Found, Parameters, RowLimits
+from plansmith_desk.sql.rows import Data, Parameters, RowLimits
 
 _TICK: Final = 2_000  # instructions between two looks at the time
 _READS: Final = frozenset(
     {
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_RECURSIVE,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_PRAGMA,
+        *(sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE),
+        *(sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_PRAGMA),
     }
 )
 _WRITES: Final = frozenset(
@@ -78,62 +76,39 @@ def guard(
     database.set_authorizer(may)
     end = time.monotonic() + limits.seconds
     database.set_progress_handler(lambda: job.given_up or time.monotonic() > end, _TICK)
-    database.text_factory = _text
+    database.text_factory = replaced_text
 
 
-def _text(data: bytes) -> str:
+def replaced_text(data: bytes) -> str:
+    """Decodes a text of a database that may hold anything."""
     return data.decode("utf-8", "replace")
 
 
-def select(database: sqlite3.Connection, sql: str, parameters: Parameters, rows: int) -> Found:
+def select(database: sqlite3.Connection, sql: str, parameters: Parameters, rows: int) -> Data:
     """Returns rows of a statement, with the types of their values."""
     if "printf" in sql.lower() or "format" in sql.lower():
         # SQLite's own writes a billion letters before it looks at the limit or the time.
+        own = partial(_format, sqlite3.connect(":memory:"))
         for name in ("printf", "format"):
-            database.create_function(name, -1, _format, deterministic=True)
+            database.create_function(name, -1, own, deterministic=True)
     cursor = database.execute(sql, parameters)
     if cursor.description is None:
         raise ToolFailed(Sentence("the statement gives no rows"), hint="give a SELECT")
     fetched = cursor.fetchmany(rows + 1)
     names = [str(column[0]) for column in cursor.description]
     kinds = [_kind([row[place] for row in fetched[:rows]]) for place in range(len(names))]
-    return Found(list(zip(names, kinds, strict=True)), fetched[:rows], more=len(fetched) > rows)
+    return Data(list(zip(names, kinds, strict=True)), fetched[:rows], more=len(fetched) > rows)
 
 
-def _format(pattern: object = None, *values: object) -> str | None:
-    """Does what printf does, for widths below 1000; None for unknown formats."""
-    if pattern is None:
+def _format(printer: sqlite3.Connection, pattern: Any = None, *values: Any) -> Any:
+    """Does what printf does for widths below 1000; None for others."""
+    if pattern is None or _TOO_WIDE.search(str(pattern)):
         return None
-    text = str(pattern)
-    if _SPEC.sub("", text).count("%"):
-        return None
-    given = iter(values)
-    return _SPEC.sub(lambda found: _written(found, given), text)
+    marks = ", ?" * len(values)
+    return printer.execute(f"SELECT printf(?{marks})", (pattern, *values)).fetchone()[0]
 
 
-def _written(found: re.Match[str], given: Iterator[object]) -> str:
-    flags, width, places, kind = found.groups()
-    if kind == "%":
-        return "%"
-    value = next(given, None)
-    comma = "," if "," in flags else ""
-    if kind in "dixXo":
-        kind = "d" if kind == "i" else kind
-        whole = int(float(str(value or 0)))
-        body = f"{whole:{comma}d}" if kind == "d" else f"%{kind}" % whole
-    elif kind in "feEgG":
-        body = f"{float(str(value or 0)):{comma}{places or ''}{kind}}"
-    else:
-        body = "" if value is None else str(value)
-        body = body[:1] if kind == "c" else body[: int(places[1:] or 0)] if places else body
-    body = f"+{body}" if "+" in flags and body[:1].isdigit() else body
-    size = int(width or 0)
-    if "-" in flags:
-        return body.ljust(size)
-    return body.zfill(size) if "0" in flags and kind not in "sc" else body.rjust(size)
-
-
-_SPEC: Final = re.compile(r"%([-+0, ]*)(\d{0,3})(\.\d{0,3})?([dixXofeEgGsc%])")
+_TOO_WIDE: Final = re.compile(r"%[^a-zA-Z%]*(?:\*|\d{4})")
 
 
 def _kind(values: Sequence[Any]) -> str:

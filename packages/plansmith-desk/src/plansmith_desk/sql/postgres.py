@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job, watched
-from plansmith_desk.sql.rows import Found, Parameters, RowLimits, shortened
+from plansmith_desk.sql.rows import Data, Parameters, RowLimits, shortened
 from plansmith_desk.sql.schema import Column, ForeignKey, Table
 
 # Functions that act outside of the transaction, or run text as SQL. That they are named is an
@@ -93,7 +93,7 @@ class PostgresEngine:
         self._url = url
         self._limits = limits
 
-    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Found:
+    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Data:
         """Returns the rows of one reading statement.
 
         The role has no rights beyond tables; the transaction is read-only and rolled back; a cursor
@@ -111,7 +111,7 @@ class PostgresEngine:
             cursor.execute(declared, _listed(parameters), binary=True)
             fetched = self._fetched(cursor, rows + 1)
             columns = [(str(each.name), str(each.type_display)) for each in cursor.description]
-            return Found(columns, fetched[:rows], more=len(fetched) > rows)
+            return Data(columns, fetched[:rows], more=len(fetched) > rows)
 
     def _fetched(self, cursor: Any, most: int) -> list[Sequence[Any]]:
         """Fetches rows, few at a time if they are long; clips values before it fetches more."""
@@ -155,27 +155,33 @@ class PostgresEngine:
             columns = connection.execute(_COLUMNS).fetchall()
         tables: dict[str, Table] = {}
         for space, name, is_view, column, kind, required, primary, comment, about in columns:
-            full = _full(space, name)
-            old = tables.get(full) or Table(full, (), _keys(keys, space, name), comment=about)
-            one = Column(column, kind, primary, required, comment)
-            kind_of = "view" if is_view else "table"
-            tables[full] = Table(full, (*old.columns, one), old.foreign_keys, kind_of, about)
+            full, kind_of = _full(space, name), "view" if is_view else "table"
+            table = tables.setdefault(full, Table(full, kind=kind_of, comment=about))
+            table.columns.append(Column(column, kind, primary, required, comment))
+        for space, name, other_space, other, own, targets in keys:
+            if (full := _full(space, name)) in tables:
+                key = ForeignKey(own, _full(other_space, other), targets)
+                tables[full].foreign_keys.append(key)
         return list(tables.values())
 
     @contextmanager
     def _opened(self, job: Job | None, *, read_only: bool) -> Generator[Any]:
         psycopg = _driver()
-        with _converting_errors(psycopg, self._limits):
+        try:
             connection = psycopg.connect(
                 self._url, connect_timeout=10, cursor_factory=psycopg.RawCursor
             )
             try:
                 connection.read_only = read_only
                 self._prepare(connection, psycopg)
-                with watched(_canceller(connection, psycopg), job=job, seconds=_late(self._limits)):
+                # Slightly above the server's own limit, in case it does not keep that.
+                seconds = self._limits.seconds + 5
+                with watched(lambda: _cancel(connection), job=job, seconds=seconds):
                     yield connection
             finally:
                 connection.close()
+        except psycopg.Error as error:
+            raise _worded(error, psycopg, self._limits) from None
 
     def _prepare(self, connection: Any, psycopg: Any) -> None:
         for name in _AS_TEXT:
@@ -199,17 +205,9 @@ def _size(value: object) -> int:
     return len(value) if isinstance(value, str | bytes) else 8
 
 
-def _canceller(connection: Any, psycopg: Any) -> Callable[[], None]:
-    def cancel() -> None:
-        with suppress(psycopg.Error):
-            connection.cancel()
-
-    return cancel
-
-
-def _late(limits: RowLimits) -> float:
-    """Returns a limit slightly above the server's own, in case it does not keep that."""
-    return limits.seconds + 5
+def _cancel(connection: Any) -> None:
+    with suppress(_driver().Error):
+        connection.cancel()
 
 
 def _driver() -> Any:
@@ -244,22 +242,6 @@ def _listed(parameters: Parameters) -> list[Any]:
 
 def _full(space: str, name: str) -> str:
     return name if space == "public" else f"{space}.{name}"
-
-
-def _keys(rows: Sequence[Sequence[Any]], space: str, name: str) -> tuple[ForeignKey, ...]:
-    return tuple(
-        ForeignKey(tuple(columns), _full(other_space, other), tuple(targets))
-        for key_space, table, other_space, other, columns, targets in rows
-        if (key_space, table) == (space, name)
-    )
-
-
-@contextmanager
-def _converting_errors(psycopg: Any, limits: RowLimits) -> Generator[None]:
-    try:
-        yield
-    except psycopg.Error as error:
-        raise _worded(error, psycopg, limits) from None
 
 
 def _worded(error: Any, psycopg: Any, limits: RowLimits) -> Exception:

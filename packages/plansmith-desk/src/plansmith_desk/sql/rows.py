@@ -12,20 +12,19 @@ from typing import Any, Final, cast
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import MAX_INTEGER_BITS, Json, flaws, written_number
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import NOTES, TEXT, fields, items, noted
+from plansmith.tools.toolset import NOTES, TEXT, items, noted
+from plansmith_desk.tool_specs import COUNT, YES, record
 
 Parameters = Sequence[Any] | Mapping[str, Any]
-COLUMNS: Final = items(fields({"name": TEXT, "type": TEXT}, "name", "type"))
 _LONGEST_NAME: Final = 200
-ROWS: Final[dict[str, Any]] = fields(
+ROWS: Final[dict[str, Any]] = record(
     {
-        "columns": COLUMNS,
+        "columns": items(record({"name": TEXT, "type": TEXT})),
         "rows": items({"type": "object"}),
-        "count": {"type": "integer", "minimum": 0, "description": "How many rows are given."},
-        "more": {"type": "boolean", "description": "Whether there are more than are given."},
-        "notes": NOTES,
+        "count": {**COUNT, "description": "How many rows are given."},
+        "more": {**YES, "description": "Whether there are more than are given."},
     },
-    *("columns", "rows", "count", "more"),
+    notes=NOTES,
 )
 
 
@@ -42,33 +41,47 @@ class RowLimits:
 
 
 @dataclass(slots=True)
-class Found:
-    """The result of a statement: columns with types, rows, and whether there are more."""
+class Data:
+    """A table in memory: columns with types, rows of plain values, and where it came from.
+
+    `more` says that these are only the first of its rows.
+    """
 
     columns: list[tuple[str, str]]
-    rows: list[Sequence[Any]]
-    more: bool = False
+    rows: list[Any]
     notes: list[str] = field(default_factory=list[str])
+    source: str = ""
+    more: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [name for name, _ in self.columns]
 
 
-def as_result(found: Found, limits: RowLimits) -> dict[str, Json]:
+def as_result(found: Data, limits: RowLimits) -> dict[str, Json]:
     """Makes a tool result of rows: objects by column name; clips what is too long."""
-    names = distinct([name[:_LONGEST_NAME] for name, _ in found.columns])
+    names = distinct([name[:_LONGEST_NAME] for name in found.names])
     notes = list(found.notes)
-    if names != [name for name, _ in found.columns]:
+    if names != found.names:
         notes.append("columns without a name, with the same or a very long one were renamed")
     rows: list[Json] = []
-    clips = _Clips(limits)
+    cut, left, most = 0, limits.letters_all, limits.letters_each
     for row in found.rows:
-        made = clips.row(names, row)
-        if made is None:
+        made = {name: shortened(value, most) for name, value in zip(names, row, strict=True)}
+        for name, value in made.items():
+            if isinstance(value, str) and len(value) > most:
+                made[name] = value[:most]
+                cut += 1
+            left -= _size(made[name])
+        if left < 0:
             notes.append(f"only {len(rows)} rows are given: all are too long together")
             break
         rows.append(made)
     if found.more and len(rows) == len(found.rows):
         notes.append(f"only the first {len(rows):,} rows are given: there are more")
-    if clips.cut:
-        notes.append(f"{clips.cut} values were cut to {limits.letters_each:,} letters")
+    if cut:
+        notes.append(f"{cut} values were cut to {most:,} letters")
     types = [kind for _, kind in found.columns]
     result: dict[str, Json] = {
         "columns": [{"name": n, "type": t} for n, t in zip(names, types, strict=True)],
@@ -79,27 +92,10 @@ def as_result(found: Found, limits: RowLimits) -> dict[str, Json]:
     return noted(result, notes)
 
 
-class _Clips:
-    """Counts characters over all rows, and clipped values."""
-
-    def __init__(self, limits: RowLimits) -> None:
-        self._limits = limits
-        self._letters = 0
-        self.cut = 0
-
-    def row(self, names: Sequence[str], row: Sequence[Any]) -> dict[str, Json] | None:
-        """Returns a row as an object; None if it exceeds the limit."""
-        made: dict[str, Json] = {}
-        for name, value in zip(names, row, strict=True):
-            plain = shortened(value, self._limits.letters_each)
-            if isinstance(plain, str) and len(plain) > self._limits.letters_each:
-                plain = plain[: self._limits.letters_each]
-                self.cut += 1
-            elif isinstance(plain, dict | list):
-                self._letters += len(json.dumps(plain, ensure_ascii=False))
-            made[name] = plain
-            self._letters += len(plain) if isinstance(plain, str) else 8
-        return made if self._letters <= self._limits.letters_all else None
+def _size(value: Json) -> int:
+    if isinstance(value, dict | list):
+        return len(json.dumps(value, ensure_ascii=False))
+    return len(value) if isinstance(value, str) else 8
 
 
 def shortened(value: Any, letters: int) -> Json:
@@ -113,22 +109,21 @@ def shortened(value: Any, letters: int) -> Json:
 
 def plain_value(value: Any) -> Json:
     """Converts a value to JSON; what has no JSON form becomes text."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return value if value.bit_length() <= MAX_INTEGER_BITS else str(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, Decimal):
-        return _number(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return f"({len(cast('bytes', value)):,} bytes that are not text)"
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    nested = cast("object", value) if isinstance(value, dict | list) else None
-    if nested is not None and next(flaws(nested), None) is None:
-        return cast("Json", nested)
-    return str(cast("object", value)).encode("utf-8", "replace").decode()
+    match value:
+        case None | bool():
+            return value
+        case int():
+            return value if value.bit_length() <= MAX_INTEGER_BITS else str(value)
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case Decimal():
+            return _number(value)
+        case bytes() | bytearray() | memoryview():
+            return f"({len(cast('bytes', value)):,} bytes that are not text)"
+        case dict() | list() if next(flaws(cast("object", value)), None) is None:
+            return cast("Json", value)
+        case _:
+            return str(value).encode("utf-8", "replace").decode()
 
 
 def _number(value: Decimal) -> Json:
@@ -155,8 +150,7 @@ def distinct(names: Iterable[str]) -> list[str]:
 
 def parameters_of(given: Any) -> Parameters:
     """Returns the values for a statement's placeholders: a list, or an object by name."""
-    values = list(cast("dict[str, Any]", given).values()) if isinstance(given, dict) else given
-    for each in cast("list[object]", values):
+    for each in given.values() if isinstance(given, dict) else given:
         if isinstance(each, dict | list):
             raise ToolFailed(
                 Sentence("a parameter is a list or an object"), hint=Sentence("give single values")

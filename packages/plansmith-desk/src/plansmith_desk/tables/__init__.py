@@ -20,19 +20,18 @@ from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, known, not
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql.guard import TookTooLong, exact_cell, exact_mean, is_decimal, select
-from plansmith_desk.sql.rows import Found, RowLimits, as_result
-from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of, named_places
+from plansmith_desk.sql.rows import Data, RowLimits, as_result
+from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of
 from plansmith_desk.tables.groups import grouped, top_rows
-from plansmith_desk.tables.memory import keep_digits, memory, prepared
-from plansmith_desk.tables.read import Data, TableLimits, from_values
+from plansmith_desk.tables.query import keep_digits, memory, prepared
+from plansmith_desk.tables.read import TableLimits, from_values
 from plansmith_desk.tables.rehearse import flaw_of_values
 from plansmith_desk.tables.specs import DESCRIBE, EXPORT, GROUP, SQL, TOP, WRITE
-from plansmith_desk.tables.written import check_ending, written
+from plansmith_desk.tables.write import check_ending, written
 
 _TOP: Final = 3
 _READING_S: Final = 10.0
 _REHEARSAL_S: Final = 4.0
-_HERE: Final = "plansmith_desk.tables:read_here"
 
 
 class TableTools(ToolSet):
@@ -87,19 +86,19 @@ class TableTools(ToolSet):
     ) -> Json:
         rows = rows or self._rows
         meant: dict[str, Json] = {}
-        place = {
+        arguments = {
             "root": str(self._folder.root),
             "limits": asdict(self._limits),
             "rows": asdict(rows),
             "request": job.call.request if job else "",
             "meant": meant,
+            "act": act,
+            "given": given,
         }
         limits = ProcessLimits(seconds=rows.seconds + reading_s, memory_bytes=rows.memory_bytes)
-        arguments = {"place": place, "act": act, "given": given}
+        here = f"{__name__}:read_here"
         while True:
-            found = cast(
-                "dict[str, Any]", SUBPROCESSES.call(_HERE, arguments, limits=limits, job=job)
-            )
+            found: Any = SUBPROCESSES.call(here, arguments, limits=limits, job=job)
             unclear = found.get("unclear")
             if unclear is None or job is None:
                 return cast("Json", found["done"])
@@ -148,82 +147,62 @@ class TableTools(ToolSet):
         return noted(result, notes)
 
 
-def read_here(job: Job, *, place: Mapping[str, Any], act: str, given: Arguments) -> Json:
+def read_here(
+    job: Job,
+    *,
+    root: str,
+    limits: Mapping[str, Any],
+    rows: Mapping[str, Any],
+    act: str,
+    given: Arguments,
+    **said: Any,
+) -> Json:
     """Does the reading work of `TableTools`; called in the child."""
-    reader = _Reader(
-        Folder(Path(place["root"])),
-        limits=TableLimits(**place["limits"]),
-        rows=RowLimits(**place["rows"]),
-        job=job,
-        request=place["request"],
-        meant=place["meant"],
-    )
-    with reader.catalogue:
+    bounds: dict[str, Any] = {"limits": TableLimits(**limits), "rows": RowLimits(**rows)}
+    with _Reader(Folder(Path(root)), job=job, **bounds, **said) as reader:
         try:
-            return {"done": reader.act(act, given)}
+            return {"done": cast("Json", getattr(reader, act)(given))}
         except TableUnclear as error:
-            return {"done": "", "unclear": error.to_json()}
+            shown: dict[str, Json] = {"options": [*error.options], "listed": error.listed}
+            return {"done": "", "unclear": {"name": error.name, **shown}}
 
 
-class _Reader:
-    """Reads the tables of a folder in this process."""
+class _Reader(Catalogue):
+    """What each tool does with the tables of a folder, in this process."""
 
-    def __init__(
-        self, folder: Folder, *, limits: TableLimits, rows: RowLimits, job: Job, **said: Any
-    ) -> None:
-        self.catalogue = Catalogue(folder, limits=limits, rows=rows, job=job, **said)
-        self._limits = limits
-        self._rows = rows
-        self._job = job
-
-    def act(self, name: str, given: Arguments) -> Json:
-        """Does what a tool asks for."""
-        acts = {
-            "describe": self._describe,
-            "sql": self._sql,
-            "top": self._top,
-            "group": self._group,
-            "whole": self._whole,
-            "rehearse": self._rehearse,
-        }
-        return acts[name](given)
-
-    def _read(
+    def _data(
         self, table: Any, given: Arguments, name: str = "table", fits: Fits = lambda _: None
     ) -> Data:
         if not isinstance(table, str):
-            return from_values(table, name, limits=self._limits)
-        return self.catalogue.table(table, given, fits)
+            return from_values(table, name, limits=self.limits)
+        return self.table(table, given, fits)
 
-    def _describe(self, given: Arguments) -> Json:
-        data = self._read(given["table"], given)
+    def describe(self, given: Arguments) -> Json:
+        """Tells what is useful to know of a table before a query."""
+        data = self._data(given["table"], given)
         columns: list[Json] = [
             _column(name, kind, [row[place] for row in data.rows])
             for place, (name, kind) in enumerate(data.columns)
         ]
         return noted({"rows": len(data.rows), "columns": columns}, data.notes)
 
-    def _whole(self, given: Arguments) -> Json:
-        data = self._read(given["table"], given)
-        return {
-            "names": cast("Json", data.names),
-            "rows": cast("Json", data.rows),
-            "notes": cast("Json", data.notes),
-        }
+    def whole(self, given: Arguments) -> Json:
+        """Gives a whole table."""
+        data = self._data(given["table"], given)
+        return cast("Json", {"names": data.names, "rows": data.rows, "notes": data.notes})
 
-    def _sql(self, given: Arguments) -> Json:
+    def sql(self, given: Arguments) -> Json:
+        """Answers a query."""
         query, tables = self._prepared(given)
-        return self._asked(query, tables, given.get("limit", self._rows.rows))
+        return self._asked(query, tables, given.get("limit", self.rows.rows))
 
     def _prepared(self, given: Arguments) -> tuple[str, dict[str, Data]]:
         """Returns the query as SQLite understands it, and the tables it names."""
-        named = cast("dict[str, Any]", given.get("tables") or {})
-        query, places = named_places(given["query"], self.catalogue.places, known=named)
-        tables = {name: self.catalogue.read(each, given) for name, each in places.items()}
-        tables |= {name: self._read(each, given, name) for name, each in named.items()}
-        query = self._mended(query, tables, given)
+        named: dict[str, Any] = given.get("tables") or {}
+        tables = {name: self._data(each, given, name) for name, each in named.items()}
+        query = self._mended(given["query"], tables, given)
         if not tables:
-            hint = self.catalogue.unknown("").hint
+            hint = self.unknown("").hint
             raise ToolFailed(Sentence("the query names no table of this folder"), hint=hint)
         return query, tables
 
@@ -235,31 +214,34 @@ class _Reader:
                 with suppress(TableUnclear):
                     self._mended(query, {**tables, name: data}, given)
 
-            return self._read(name, given, fits=fits)
+            return self._data(name, given, fits=fits)
 
-        return prepared(query, tables, load, self._job, self._rows)
+        return prepared(query, tables, load, self.job, self.rows)
 
     def _asked(self, query: str, tables: Mapping[str, Data], limit: int) -> Json:
-        with memory(tables, self._job, self._rows) as database:
+        with memory(tables, self.job, self.rows) as database:
             found = select(database, query, [], limit)
         _rounded_decimals(found, tables)
         keep_digits(found, tables.values())
         found.notes += [note for each in tables.values() for note in each.notes]
-        return as_result(found, self._rows)
+        return as_result(found, self.rows)
 
-    def _top(self, given: Arguments) -> Json:
-        data = self._read(given["table"], given, fits=partial(column_of, given["column"]))
+    def top(self, given: Arguments) -> Json:
+        """Gives the rows with the greatest or lowest values."""
+        data = self._data(given["table"], given, fits=partial(column_of, given["column"]))
         column = column_of(given["column"], data)
         count = int(given.get("count", 10))
         found = top_rows(data, column, count, lowest=given.get("lowest", False))
-        return as_result(found, self._rows)
+        return as_result(found, self.rows)
 
-    def _group(self, given: Arguments) -> Json:
+    def group(self, given: Arguments) -> Json:
+        """Gives totals per group."""
         query_of = partial(grouped, by=given["by"], value=given.get("value"), how=given.get("how"))
-        data = self._read(given["table"], given, fits=query_of)
-        return self._asked(query_of(data), {"rows": data}, self._rows.most_rows)
+        data = self._data(given["table"], given, fits=query_of)
+        return self._asked(query_of(data), {"rows": data}, self.rows.most_rows)
 
-    def _rehearse(self, given: Arguments) -> Json:
+    def rehearse(self, given: Arguments) -> Json:
+        """Tells what is wrong with a call, without making it."""
         inputs: dict[str, Any] = given["inputs"]
         try:
             return self._problem(given["tool"], inputs)
@@ -273,7 +255,7 @@ class _Reader:
             return flaw_of_values(*self._prepared(inputs))
         if tool == "export":
             check_ending(inputs["path"])
-        data = self._read(inputs["table"], inputs)
+        data = self._data(inputs["table"], inputs)
         if tool == "top":
             column_of(inputs["column"], data)
         if tool == "group":
@@ -281,7 +263,7 @@ class _Reader:
         return ""
 
 
-def _rounded_decimals(found: Found, tables: Mapping[str, Data]) -> None:
+def _rounded_decimals(found: Data, tables: Mapping[str, Data]) -> None:
     """Rounds results of arithmetic on decimal columns to decimals."""
     if all(is_decimal(value) for row in found.rows for value in row):
         return
@@ -303,9 +285,8 @@ def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
         found |= {"min": min(present), "max": max(present)}
     if present and kind in ("integer", "number"):
         found["mean"] = exact_mean(cast("list[float]", present))
-    top = [[_short(value), count] for value, count in counts.most_common(_TOP)]
-    return found | {"top": cast("Json", [{"value": v, "count": n} for v, n in top])}
-
-
-def _short(value: Any) -> Any:
-    return value[:80] if isinstance(value, str) else value
+    top: list[Json] = [
+        {"value": value[:80] if isinstance(value, str) else value, "count": count}
+        for value, count in counts.most_common(_TOP)
+    ]
+    return found | {"top": top}

@@ -1,26 +1,24 @@
-"""Finds the tables of a folder by what people call them, and reads them."""
+"""Finds the tables of a folder and their columns by what people call them, and reads them."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Final, Self
 
 from plansmith.errors import ToolFailed
-from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
 from plansmith.tools.toolset import Arguments, Job
 from plansmith_desk.folder import Folder, NoSuchFile
-from plansmith_desk.sql.rows import RowLimits
+from plansmith_desk.sql.rows import Data, RowLimits
 from plansmith_desk.tables.database import ENDINGS as DATABASES
 from plansmith_desk.tables.database import DatabaseCopy
-from plansmith_desk.tables.read import Data, TableLimits, read_table
+from plansmith_desk.tables.read import TableLimits, read_table
 
 FILES: Final = (".csv", ".tsv", ".json", ".jsonl")
 _MOST_FILES: Final = 500
@@ -28,15 +26,12 @@ _MOST_DATABASES: Final = 20
 _MOST_BYTES: Final = 50_000_000  # of databases that are opened only to see what they have
 _MOST_NAMED: Final = 12
 _ROWS_SHOWN: Final = 2
-_LOOSE: Final = re.compile(r"[\s_.-]+")
+Fits = Callable[[Data], object]  # fails with `ToolFailed` if a table is not meant
 
 
 def loose(name: str) -> str:
     """Returns a name without letter case, spaces, underscores and hyphens."""
-    return _LOOSE.sub("", name.casefold())
-
-
-Fits = Callable[[Data], object]  # fails with `ToolFailed` if a table is not meant
+    return re.sub(r"[\s_.-]+", "", name.casefold())
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +45,30 @@ class Place:
     def __str__(self) -> str:
         return f"{self.path}/{self.table}" if self.table else self.path
 
-    @property
-    def called(self) -> tuple[frozenset[str], ...]:
+    def called(self) -> list[set[str]]:
         """What it can be called, the surest names first."""
-        whole, last = str(self).casefold(), self.path.casefold().rpartition("/")[2]
-        stem, table = last.rpartition(".")[0], self.table.casefold()
-        file = {self.path.casefold()}, {last}, {stem}, {loose(stem), loose(last)}
+        path, table = self.path.casefold(), self.table.casefold()
+        last = path.rpartition("/")[2]
+        stem = last.rpartition(".")[0]
+        file = [{path}, {last}, {stem}, {loose(stem), loose(last)}]
         if not table:
-            return tuple(map(frozenset, file))
+            return file
         both = {table, f"{stem}.{table}", f"{stem}/{table}", f"{last}.{table}"}
-        inner = {whole}, {f"{last}/{table}"}, both, {loose(each) for each in both}
-        pairs = zip(inner, file, strict=True)
-        return tuple(frozenset(names | (more if self.alone else set())) for names, more in pairs)
+        inner = [{f"{path}/{table}"}, {f"{last}/{table}"}, both, {loose(each) for each in both}]
+        if not self.alone:
+            return inner
+        return [names | more for names, more in zip(inner, file, strict=True)]
 
-    @property
-    def word(self) -> str:
-        """The one word that people use for it."""
-        return self.table or self.path.rpartition("/")[2].rpartition(".")[0]
+
+def _fitting(name: str, places: Iterable[Place]) -> list[Place]:
+    """Returns the tables that a name can mean: those that bear it most exactly."""
+    wanted = name.strip().removeprefix("./").casefold()
+    called = [(place, place.called()) for place in places]
+    for stage, form in enumerate((wanted, wanted, wanted, loose(wanted))):
+        fitting = [place for place, names in called if form in names[stage]]
+        if fitting:
+            return fitting
+    return []
 
 
 class TableUnclear(Exception):
@@ -75,27 +77,21 @@ class TableUnclear(Exception):
     def __init__(self, name: str, tables: Sequence[Data]) -> None:
         super().__init__(name)
         self.name = name
-        self.tables = tables
-
-    def to_json(self) -> Json:
-        """Returns what a person needs to choose: the columns and the first rows of each."""
-        return {
-            "name": self.name,
-            "options": [each.source for each in self.tables],
-            "listed": "\n".join(_beginning(each) for each in self.tables),
-        }
+        self.options = [each.source for each in tables]
+        self.listed = "\n".join(map(_beginning, tables))
 
 
 def _beginning(data: Data) -> str:
     rows = [data.names, *data.rows[:_ROWS_SHOWN]]
-    lines = [
-        f"  {clip(', '.join('' if cell is None else str(cell) for cell in row))}" for row in rows
-    ]
-    return "\n".join([f"{data.source}:", *lines])
+    cells = [", ".join("" if cell is None else str(cell) for cell in row) for row in rows]
+    return "\n".join([f"{data.source}:", *(f"  {clip(line)}" for line in cells)])
 
 
 class Catalogue:
-    """The tables of one folder; SQLite files are copied at most once. Close it after use."""
+    """The tables of one folder; SQLite files are copied at most once. Close it after use.
+
+    Where several tables have a name, `meant` says which one a person chose, and `request` may.
+    """
 
     def __init__(
         self,
@@ -107,15 +103,19 @@ class Catalogue:
         request: str = "",
         meant: Mapping[str, str] | None = None,
     ) -> None:
+        self.limits = limits
+        self.rows = rows
+        self.job = job
+        self._folder = folder
         self._request = request.casefold()
         self._meant = meant or {}
-        self._folder = folder
-        self._limits = limits
-        self._rows = rows
-        self._job = job
         self._stack = ExitStack()
         self._copies: dict[str, DatabaseCopy] = {}
         self._skipped: list[str] = []
+        sizes = {path: state.st_size for path, state in folder.walk(".")}
+        self._files = sorted(each for each in sizes if each.lower().endswith(FILES))[:_MOST_FILES]
+        databases = sorted(each for each in sizes if each.lower().endswith(DATABASES))
+        self._databases = {path: sizes[path] for path in databases[:_MOST_DATABASES]}
 
     def __enter__(self) -> Self:
         return self
@@ -124,46 +124,72 @@ class Catalogue:
         self._stack.close()
 
     @cached_property
-    def places(self) -> list[Place]:
+    def _places(self) -> list[Place]:
         """All tables, files first; not those of databases that are broken or too large to try."""
-        files, databases = files_of(self._folder)
-        found = [Place(path) for path in files]
+        found = [Place(path) for path in self._files]
         left = _MOST_BYTES
-        for path, size in databases.items():
+        for path, size in self._databases.items():
             if size > left:
                 self._skipped.append(path)
                 continue
             left -= size
             try:
-                tables = self._copy(path).tables()
+                found += self._inside(path)
             except ToolFailed:
                 continue  # asked for by its name, it says why
-            found += [Place(path, table, alone=len(tables) == 1) for table in tables]
         return found
+
+    def _inside(self, path: str) -> list[Place]:
+        tables = self._copy(path).tables()
+        return [Place(path, table, alone=len(tables) == 1) for table in tables]
+
+    def _copy(self, path: str) -> DatabaseCopy:
+        if path not in self._copies:
+            made = DatabaseCopy(self._folder, path, limits=self.rows, job=self.job)
+            self._copies[path] = self._stack.enter_context(made)
+        return self._copies[path]
 
     def table(self, name: str, given: Arguments, fits: Fits = lambda _: None) -> Data:
         """Reads the table of a name; a file of any extension counts if it is named exactly.
 
         Of several the one counts whose file the request names, else the one that `fits`.
         """
-        places = fitting_places(name, self.places)
+        places = _fitting(name, self._places) or self._begun_by(name) or [Place(name)]
         if len(places) > 1:
             return self._one_of(name, places, given, fits)
-        place = places[0] if places else self._inside(name)
-        if place is not None:
-            return self.read(place, given)
         try:
-            return self.read(Place(name), given)
+            return self._read(places[0], given)
         except NoSuchFile:
             raise self.unknown(name) from None
 
+    def _begun_by(self, name: str) -> list[Place]:
+        """Returns a table of the SQLite file that a name begins with; refuses one it has not."""
+        wanted = f"{name.removeprefix('./')}/".casefold()
+        paths = [each for each in self._databases if wanted.startswith(f"{each}/".casefold())]
+        if not paths:
+            return []
+        path = paths[0]
+        places = self._inside(path)
+        fitting = _fitting(name, places)
+        if fitting:
+            return fitting[:1]
+        listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables"
+        if name.casefold() == path.casefold():
+            raise ToolFailed(
+                f"{path} has {len(places)} tables", hint=Sentence("name one: {names}", names=listed)
+            )
+        raise ToolFailed(
+            Sentence("there is no table {name}", name=clip(name, 60)),
+            hint=Sentence("there are {names}", names=listed),
+        )
+
     def _one_of(self, name: str, places: list[Place], given: Arguments, fits: Fits) -> Data:
         said = [place for place in places if str(place) == self._meant.get(name)]
-        said = said or [place for place in places if _is_named(place, self._request)]
+        said = said or [place for place in places if self._is_requested(place)]
         failed: ToolFailed | None = None
         fitting: list[Data] = []
         for place in said if len(said) == 1 else places[:_MOST_NAMED]:
-            data = self.read(place, given)
+            data = self._read(place, given)
             try:
                 fits(data)
             except ToolFailed as error:
@@ -178,15 +204,19 @@ class Catalogue:
         fitting[0].notes.append(str(chosen))
         return fitting[0]
 
-    def read(self, place: Place, given: Arguments) -> Data:
-        """Reads one table."""
+    def _is_requested(self, place: Place) -> bool:
+        """Whether the request names the file of a table."""
+        file = re.escape(place.path.casefold().rpartition("/")[2])
+        return re.search(rf"(?<![\w.-]){file}(?![\w-])", self._request) is not None
+
+    def _read(self, place: Place, given: Arguments) -> Data:
         if place.table:
-            found = self._copy(place.path).read(place.table, limits=self._limits)
+            found = self._copy(place.path).read(place.table, limits=self.limits)
         else:
             found = read_table(
-                self._folder.read(place.path, most=self._limits.bytes_each),
+                self._folder.read(place.path, most=self.limits.bytes_each),
                 place.path,
-                limits=self._limits,
+                limits=self.limits,
                 encoding=given.get("encoding"),
                 header=given.get("header", True),
             )
@@ -195,101 +225,15 @@ class Catalogue:
 
     def unknown(self, name: str) -> ToolFailed:
         """Returns the error for a table that is not there; it lists those that are."""
-        places = self.places
-        more = f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
-        more += (
-            f"; name tables of {', '.join(self._skipped)} with the file" if self._skipped else ""
-        )
-        listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables here"
+        listed = ", ".join(map(str, self._places[:_MOST_NAMED])) or "no tables here"
+        left = len(self._places) - _MOST_NAMED
+        more = f" and {left} more" if left > 0 else ""
+        if self._skipped:
+            more += f"; name tables of {', '.join(self._skipped)} with the file"
         return ToolFailed(
             Sentence("there is no table {name}", name=clip(name, 60)),
             hint=f"there are {listed}{more}",
         )
-
-    def _inside(self, name: str) -> Place | None:
-        """Returns a table of the SQLite file that a name begins with; refuses one it has not."""
-        path = next((each for each in files_of(self._folder)[1] if _begins(name, each)), None)
-        if path is None:
-            return None
-        tables = self._copy(path).tables()
-        places = [Place(path, table, alone=len(tables) == 1) for table in tables]
-        fitting = fitting_places(name, places)
-        if fitting:
-            return fitting[0]
-        listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables"
-        if name.casefold() == path.casefold():
-            raise ToolFailed(
-                f"{path} has {len(tables)} tables", hint=Sentence("name one: {names}", names=listed)
-            )
-        raise ToolFailed(
-            Sentence("there is no table {name}", name=clip(name, 60)),
-            hint=Sentence("there are {names}", names=listed),
-        )
-
-    def _copy(self, path: str) -> DatabaseCopy:
-        if path not in self._copies:
-            made = DatabaseCopy(self._folder, path, limits=self._rows, job=self._job)
-            self._copies[path] = self._stack.enter_context(made)
-        return self._copies[path]
-
-
-def _is_named(place: Place, request: str) -> bool:
-    """Whether a request names the file of a table."""
-    file = place.path.casefold().rpartition("/")[2]
-    return re.search(rf"(?<![\w.-]){re.escape(file)}(?![\w-])", request) is not None
-
-
-def _begins(name: str, path: str) -> bool:
-    return f"{name.removeprefix('./')}/".casefold().startswith(f"{path}/".casefold())
-
-
-def files_of(folder: Folder) -> tuple[list[str], dict[str, int]]:
-    """Returns the paths of files with one table each, and SQLite files with sizes."""
-    sizes = {path: state.st_size for path, state in folder.walk(".")}
-    files = sorted(islice((each for each in sizes if each.lower().endswith(FILES)), _MOST_FILES))
-    databases = sorted(each for each in sizes if each.lower().endswith(DATABASES))
-    return files, {path: sizes[path] for path in databases[:_MOST_DATABASES]}
-
-
-def fitting_places(name: str, places: Iterable[Place]) -> list[Place]:
-    """Returns the tables that a name can mean: those that bear it most exactly."""
-    wanted = name.strip().removeprefix("./").casefold()
-    forms = (wanted, wanted, wanted, loose(wanted))
-    called = [(place, place.called) for place in places]
-    for stage, form in enumerate(forms):
-        fitting = [place for place, names in called if form in names[stage]]
-        if fitting:
-            return fitting
-    return []
-
-
-# A text comes first, so that what it says is never taken for a part of the query.
-_SOURCE: Final = re.compile(
-    r"""'(?:[^']|'')*'|\b(from|join)(\s+)("[^"]+"|'[^']+'|`[^`]+`|\[[^\]]+\]|[\w./-]*\w)""",
-    re.IGNORECASE,
-)
-
-
-def named_places(
-    query: str, places: Sequence[Place], *, known: Container[str] = ()
-) -> tuple[str, dict[str, Place]]:
-    """Replaces the tables in a query by quoted names; returns query and tables by name.
-
-    Names in `known` are already tables; a name that several tables have is left as it is.
-    """
-    found: dict[str, Place] = {}
-
-    def put(match: re.Match[str]) -> str:
-        if match[1] is None:
-            return match[0]
-        name = match[3].strip("\"'`[]")
-        fitting = [] if name in known else fitting_places(name, places)
-        if len(fitting) != 1:
-            return match[0]
-        found[name] = fitting[0]
-        return f'{match[1]}{match[2]}"{name}"'
-
-    return _SOURCE.sub(put, query), found
 
 
 def column_of(name: str, data: Data) -> str:

@@ -15,8 +15,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job
 from plansmith_desk.folder import FileTooLarge, Folder, NoSuchFile
 from plansmith_desk.sql.guard import converting_errors, guard
-from plansmith_desk.sql.rows import RowLimits, plain_value
-from plansmith_desk.tables.read import Data, TableLimits, check_size, typed
+from plansmith_desk.sql.rows import Data, RowLimits, plain_value
+from plansmith_desk.tables.read import TableLimits, check_size, typed
 
 ENDINGS: Final = (".db", ".sqlite", ".sqlite3", ".db3")
 _MOST_BYTES: Final = 200_000_000
@@ -47,6 +47,7 @@ class DatabaseCopy:
         self._folder = folder
         self._path = path
         self._limits = limits
+        self._brief = replace(limits, seconds=_LOOK_S)
         self._job = job
         self._stack = ExitStack()
 
@@ -61,7 +62,7 @@ class DatabaseCopy:
             try:
                 self._database.execute("PRAGMA query_only = ON")
                 self._database.execute("PRAGMA trusted_schema = OFF")
-                guard(self._database, self._job, replace(self._limits, seconds=_LOOK_S))
+                guard(self._database, self._job, self._brief)
                 # Opens the log too: from here on the names of the copies are not needed.
                 self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()
             except sqlite3.Error:
@@ -73,7 +74,7 @@ class DatabaseCopy:
         self._stack.close()
 
     def _bytes(self) -> tuple[bytes, bytes]:
-        log, journal = (self._beside(ending) for ending in ("-wal", "-journal"))
+        log, journal = self._beside("-wal"), self._beside("-journal")
         if journal.startswith(_JOURNAL):
             hint = Sentence("close the program that changes it, or open it there once")
             raise ToolBusy(Sentence("{name} has an unfinished change", name=self._path), hint=hint)
@@ -101,9 +102,8 @@ class DatabaseCopy:
 
     def tables(self) -> list[str]:
         """Returns the names of its tables and views."""
-        brief = replace(self._limits, seconds=_LOOK_S)
-        with converting_errors(brief):
-            guard(self._database, self._job, brief)
+        with converting_errors(self._brief):
+            guard(self._database, self._job, self._brief)
             return [str(row[0]) for row in self._database.execute(_TABLES)]
 
     def read(self, table: str, *, limits: TableLimits) -> Data:

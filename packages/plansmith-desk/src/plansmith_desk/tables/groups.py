@@ -6,11 +6,10 @@ from typing import Any, Final
 
 from plansmith.errors import ToolFailed
 from plansmith.plan.sentence import Sentence
-from plansmith_desk.sql.rows import Found
+from plansmith_desk.sql.rows import Data
 from plansmith_desk.tables.catalogue import column_of, meant_columns, no_column
 from plansmith_desk.tables.database import quoted
-from plansmith_desk.tables.memory import in_several_cases
-from plansmith_desk.tables.read import Data
+from plansmith_desk.tables.query import in_several_cases
 
 _FUNCTIONS: Final = {"sum": "sum", "average": "avg", "count": "count", "min": "min", "max": "max"}
 _NUMBERS: Final = ("integer", "number", "boolean", "null")
@@ -36,7 +35,7 @@ _PARTS: Final = {
 }
 
 
-def top_rows(data: Data, column: str, count: int, *, lowest: bool) -> Found:
+def top_rows(data: Data, column: str, count: int, *, lowest: bool) -> Data:
     """Returns the rows with the greatest or lowest values; notes missing values and ties."""
     place = data.names.index(column)
     there = [row for row in data.rows if row[place] is not None]
@@ -49,7 +48,7 @@ def top_rows(data: Data, column: str, count: int, *, lowest: bool) -> Found:
         value = there[count][place]
         same = sum(row[place] == value for row in there[count:])
         notes.append(f"left out: {_rows(same)} with the same {column} as the last one, {value}")
-    return Found(data.columns, [*there[:count]], notes=[*notes, *data.notes])
+    return Data(data.columns, there[:count], [*notes, *data.notes])
 
 
 def _rows(count: int) -> str:

@@ -7,19 +7,20 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
+from itertools import islice
 from typing import Any, Final, cast
 
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import written_number
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
+from plansmith_desk.sql.rows import Data as Data  # noqa: PLC0414 - others import it here
 from plansmith_desk.sql.rows import distinct
-from plansmith_desk.tables.numbers import is_number, is_whole, marked_numbers, number_of
 
-_BOOLEAN: Final = re.compile(r"true|false", re.IGNORECASE)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?"
@@ -36,6 +37,7 @@ ENCODINGS: Final = (
 )
 _DELIMITERS: Final = ",;\t|"
 _SAMPLE: Final = 20_000
+_parsed: Final = partial(json.loads, parse_float=written_number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +51,12 @@ class TableLimits:
     letters_each: int = 100_000
 
 
-@dataclass(slots=True)
-class Data:
-    """A table in memory: columns with types, rows of plain values, and where it came from."""
-
-    columns: list[tuple[str, str]]
-    rows: list[list[Any]]
-    notes: list[str] = field(default_factory=list[str])
-    source: str = ""
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return [name for name, _ in self.columns]
-
-
 def read_table(
     data: bytes, name: str, *, limits: TableLimits, encoding: str | None, header: bool
 ) -> Data:
     """Reads the table of a file: JSON and JSON lines by extension, anything else as CSV."""
     notes: list[str] = []
-    text = decoded(data, name, encoding, notes)
+    text = _decoded(data, name, encoding, notes)
     if name.lower().endswith((".json", ".jsonl", ".ndjson")):
         found = from_values(_json(text, name), name, limits=limits)
     else:
@@ -78,12 +65,11 @@ def read_table(
     return found
 
 
-def decoded(data: bytes, name: str, encoding: str | None, notes: list[str]) -> str:
+def _decoded(data: bytes, name: str, encoding: str | None, notes: list[str]) -> str:
     """Decodes a file: by its byte order mark, as UTF-8, or as Windows-1252 with a note."""
     marked = next((known for mark, known in _BOMS if data.startswith(mark)), None)
-    chosen = encoding or marked or "utf-8"
     try:
-        return data.decode(chosen)
+        return data.decode(encoding or marked or "utf-8")
     except UnicodeDecodeError:
         if encoding is not None:
             raise ToolFailed(
@@ -101,78 +87,79 @@ def decoded(data: bytes, name: str, encoding: str | None, notes: list[str]) -> s
 
 def _json(text: str, name: str) -> Any:
     try:
-        if not name.lower().endswith(".json"):
-            return [_parsed(line) for line in text.splitlines() if line.strip()]
-        return _parsed(text)
+        if name.lower().endswith(".json"):
+            return _parsed(text)
+        return [_parsed(line) for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:
         raise ToolFailed(
             Sentence("{name} is not JSON: {error}", name=name, error=clip(str(error)))
         ) from None
 
 
-_parsed: Final = partial(json.loads, parse_float=written_number)
-
-
 def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
     """Makes a table of a JSON value: a list of objects, an object with one such list, or a row."""
     if isinstance(value, dict):
         table = cast("dict[str, object]", value)
-        lists = [each for each in table.values() if _is_list_of_rows(each)]
-        return from_values(lists[0] if len(lists) == 1 else [table], name, limits=limits)
+        lists = [each for each in table.values() if _is_list_of(dict, each)]
+        value = lists[0] if len(lists) == 1 else [table]
     if not isinstance(value, list):
         raise ToolFailed(
             Sentence("{name} is not a list of rows", name=name),
             hint=Sentence("give a list of objects"),
         )
-    listed: list[Any] = [*cast("list[object]", value)]
-    if listed and all(isinstance(each, list) for each in listed):
-        width = max(len(each) for each in listed)
+    listed: list[Any] = value
+    if listed and _is_list_of(list, listed):
+        width = max(map(len, listed))
         check_size(width, len(listed), limits)
         rows = [[*each, *[None] * (width - len(each))] for each in listed]
         return typed([f"column_{place + 1}" for place in range(width)], rows, limits)
     strange = next((each for each in listed if not isinstance(each, dict)), None)
     if strange is not None:
-        hint = Sentence("every row has to be an object of columns")
+        shown = clip(json.dumps(strange), 40)
         raise ToolFailed(
-            Sentence(
-                "{name} has a row that is {row}", name=name, row=clip(json.dumps(strange), 40)
-            ),
-            hint=hint,
+            Sentence("{name} has a row that is {row}", name=name, row=shown),
+            hint=Sentence("every row has to be an object of columns"),
         )
     names = list(dict.fromkeys(str(key) for each in listed for key in each))
     check_size(len(names), len(listed), limits)
     return typed(names, [[each.get(key) for key in names] for each in listed], limits)
 
 
-def _is_list_of_rows(value: object) -> bool:
+def _is_list_of(kind: type, value: object) -> bool:
     return isinstance(value, list) and all(
-        isinstance(each, dict) for each in cast("list[object]", value)
+        isinstance(each, kind) for each in cast("list[object]", value)
     )
 
 
 def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
     delimiter = delimiter_of(text[:_SAMPLE])
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    rows: list[list[Any]] = []
     try:
-        for row in reader:
-            if row:
-                rows.append([*row])
-            if len(rows) > limits.rows + 1:
-                raise _too_large(limits)
+        rows: list[list[Any]] = [*islice(filter(None, reader), limits.rows + 2)]
     except csv.Error as error:
         hint = Sentence("a quote may be missing before that line")
         raise ToolFailed(f"{name}, line {reader.line_num}: {error}", hint=hint) from None
+    if len(rows) > limits.rows + 1:
+        raise _too_large(limits)
     if not rows:
         raise ToolFailed(
             Sentence("{name} is empty", name=name),
             hint=Sentence("give a file with a header and rows"),
         )
-    notes: list[str] = []
     head = [str(each) for each in rows.pop(0)] if header else []
-    check_size(max([len(head), *map(len, rows)]), len(rows), limits)
-    names, rows = _padded(head, rows, notes)
-    found = typed(names, rows, limits, texts=True, comma=delimiter == ";")
+    width = max([len(head), *map(len, rows)])
+    check_size(width, len(rows), limits)
+    notes: list[str] = []
+    if head and width > len(head):
+        many = sum(len(row) > len(head) for row in rows)
+        notes.append(f"{many} rows have more cells than the header: see the columns column_…")
+    if short := sum(len(row) < (len(head) or width) for row in rows):
+        notes.append(f"{short} rows have fewer cells than the header: what is missing is empty")
+    names = distinct([*head, *[""] * (width - len(head))])
+    if head and names[: len(head)] != [each.strip() for each in head]:
+        notes.append("columns without a name or with the same one were renamed")
+    filled = [[*row, *[""] * (width - len(row))] for row in rows]
+    found = typed(names, filled, limits, texts=True, comma=delimiter == ";")
     found.notes[:0] = notes
     return found
 
@@ -191,23 +178,6 @@ def delimiter_of(sample: str) -> str:
     return max(_DELIMITERS, key=score)
 
 
-def _padded(
-    head: list[str], rows: list[list[Any]], notes: list[str]
-) -> tuple[list[str], list[list[Any]]]:
-    """Makes all rows equally wide; surplus cells get columns of their own."""
-    width = max([len(head), *map(len, rows)])
-    if head and width > len(head):
-        many = sum(len(row) > len(head) for row in rows)
-        notes.append(f"{many} rows have more cells than the header: see the columns column_…")
-    short = sum(len(row) < (len(head) or width) for row in rows)
-    if short:
-        notes.append(f"{short} rows have fewer cells than the header: what is missing is empty")
-    names = distinct([*head, *[""] * (width - len(head))])
-    if head and names[: len(head)] != [each.strip() for each in head]:
-        notes.append("columns without a name or with the same one were renamed")
-    return names, [[*row, *[""] * (width - len(row))] for row in rows]
-
-
 def typed(
     names: Sequence[str],
     rows: list[list[Any]],
@@ -224,31 +194,20 @@ def typed(
         raise ToolFailed(
             Sentence("the table has no columns"), hint=Sentence("give rows with columns")
         )
-    columns: list[tuple[str, str]] = []
-    notes: list[str] = []
+    found = Data([], rows)
     for place, name in enumerate(names):
-        if not texts:
-            # As in a CSV file: whoever asks for empty cells finds all of them as NULL.
-            for row in rows:
-                row[place] = None if _is_blank(row[place]) else row[place]
-        kind, convert = _kind_of_texts(rows, place) if texts else _kind_of_values(rows, place)
-        marked = (
-            marked_numbers(_cells(rows, place), comma=comma) if texts and kind == "text" else None
-        )
-        if marked is not None:
-            kind, convert = marked.kind, marked.convert
-            notes.append(f"{clip(name, 40)}: {marked.note}")
-        for row in rows:
-            row[place] = convert(row[place])
-            if isinstance(row[place], str) and len(row[place]) > limits.letters_each:
-                most = f"{limits.letters_each:,} letters"
-                raise ToolFailed(
-                    Sentence(
-                        "a cell of '{name}' is longer than {most}", name=clip(name, 40), most=most
-                    )
-                )
-        columns.append((name, kind))
-    return Data(columns, rows, notes)
+        cells = [row[place] for row in rows]
+        kind, values, note = _from_texts(cells, comma=comma) if texts else _from_json(cells)
+        if any(isinstance(each, str) and len(each) > limits.letters_each for each in values):
+            most = f"{limits.letters_each:,} letters"
+            raise ToolFailed(
+                Sentence("a cell of '{name}' is longer than {most}", name=clip(name, 40), most=most)
+            )
+        for row, value in zip(rows, values, strict=True):
+            row[place] = value
+        found.columns.append((name, kind))
+        found.notes += [f"{clip(name, 40)}: {note}"] if note else []
+    return found
 
 
 def check_size(columns: int, rows: int, limits: TableLimits) -> None:
@@ -269,60 +228,33 @@ def _too_large(limits: TableLimits) -> ToolFailed:
     )
 
 
-Convert = Callable[[Any], Any]
+# The type of a column, its values, and a note on what was guessed.
+_Column = tuple[str, list[Any], str]
 
 
-_FORMS: Final[tuple[tuple[str, Callable[[str], object], Convert], ...]] = (
-    ("integer", is_whole, int),
-    ("number", is_number, number_of),
-    ("boolean", _BOOLEAN.fullmatch, lambda text: text.lower() == "true"),
-    ("date", _DATE.fullmatch, str),
-    ("datetime", _TIME.fullmatch, str),
-)
-
-
-def _kind_of_texts(rows: list[list[Any]], place: int) -> tuple[str, Convert]:
-    """Returns the type of a column: text unless all cells fit; empty cells are null."""
-    for kind, form, convert in _FORMS:
-        if all(form(cell) for cell in _cells(rows, place)):
-            empty = not any(_cells(rows, place))
-            return ("null" if empty else kind), _unless_empty(convert)
-    return "text", lambda cell: cell if cell.strip() else None
-
-
-def _is_blank(value: Any) -> bool:
-    return isinstance(value, str) and not value.strip()
-
-
-def _cells(rows: list[list[Any]], place: int) -> Iterator[str]:
-    return (cell for row in rows if (cell := row[place].strip()))
-
-
-def _unless_empty(convert: Convert) -> Convert:
-    return lambda cell: convert(cell.strip()) if cell.strip() else None
-
-
-def _kind_of_values(rows: list[list[Any]], place: int) -> tuple[str, Convert]:
-    kinds = {_name(row[place]) for row in rows if row[place] is not None}
+def _from_json(cells: list[Any]) -> _Column:
+    # As in a CSV file: whoever asks for empty cells finds all of them as NULL.
+    values = [None if isinstance(each, str) and not each.strip() else each for each in cells]
+    kinds = {_kind(each) for each in values if each is not None}
     if not kinds:
-        return "null", lambda value: value
-    if kinds <= {"integer", "number"}:
-        return ("integer" if kinds == {"integer"} else "number"), lambda value: value
+        return "null", values, ""
     if kinds == {"text"}:
-        return _kind_of_dates(rows, place), lambda value: value
-    if len(kinds) == 1 and "json" not in kinds:
-        return kinds.pop(), lambda value: value
-    kind = "json" if kinds == {"json"} else "text"
-    return kind, lambda value: value if value is None or isinstance(value, str) else _dumped(value)
+        texts = [each for each in values if each is not None]
+        forms = ("date", _DATE), ("datetime", _TIME)
+        kind = next((kind for kind, form in forms if all(map(form.fullmatch, texts))), "text")
+        return kind, values, ""
+    if kinds <= {"integer", "number"}:
+        return ("integer" if kinds == {"integer"} else "number"), values, ""
+    if kinds == {"boolean"}:
+        return "boolean", values, ""
+    written = [
+        each if each is None or isinstance(each, str) else json.dumps(each, ensure_ascii=False)
+        for each in values
+    ]
+    return ("json" if kinds == {"json"} else "text"), written, ""
 
 
-def _kind_of_dates(rows: list[list[Any]], place: int) -> str:
-    texts = [row[place] for row in rows if row[place] is not None]
-    forms = ("date", _DATE), ("datetime", _TIME)
-    return next((kind for kind, form in forms if all(map(form.fullmatch, texts))), "text")
-
-
-def _name(value: Any) -> str:
+def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
@@ -332,5 +264,104 @@ def _name(value: Any) -> str:
     return "text" if isinstance(value, str) else "json"
 
 
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _from_texts(cells: list[str], *, comma: bool) -> _Column:
+    """Reads a column of a file: text unless all cells fit a type; empty cells are null."""
+    plain = [cell.strip() for cell in cells]
+    present = list(dict.fromkeys(filter(None, plain)))
+    if not present:
+        return "null", [None] * len(cells), ""
+    for kind, fits, convert in _FORMS:
+        if all(map(fits, present)):
+            return kind, [convert(cell) if cell else None for cell in plain], ""
+    marked = _marked_numbers(present, comma=comma)
+    if marked is not None:
+        kind, values, note = marked
+        return kind, [values.get(cell) for cell in plain], note
+    return "text", [cell if cell.strip() else None for cell in cells], ""
+
+
+# Numbers as files write them: plain, with thousands, a currency or percent, or as missing.
+_INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
+_NUMBER: Final = re.compile(r"[+-]?(?:(?:0|[1-9]\d{0,300})(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?")
+_JSON: Final = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_SURE_DIGITS: Final = 15
+_MISSING: Final = frozenset(
+    {
+        *("n/a", "na", "#n/a", "nan", "null", "none"),
+        *("-", "--", "\u2013", "\u2014", "无", "缺失", "暂无"),
+    }
+)
+_UNIT: Final = r"[$€£¥￥%]|元|usd|eur|gbp|cny|rmb"
+_MARKED: Final = (
+    r"(?P<sign>[+-]?)(?P<front>(?:{unit})?)\s?(?P<figures>{figures})\s?(?P<back>(?:{unit})?)"
+)
+
+
+def _form(figures: str) -> re.Pattern[str]:
+    return re.compile(_MARKED.format(unit=_UNIT, figures=figures), re.IGNORECASE)
+
+
+_POINT: Final = _form(r"(?:\d{1,3}(?:,\d{3})+|0|[1-9]\d*)(?:\.\d+)?")
+# Where a semicolon separates the cells, a comma is that of decimals.
+_COMMA: Final = _form(r"(?:\d{1,3}(?:\.\d{3})+|0|[1-9]\d*)(?:,\d+)?")
+
+
+def _is_whole(text: str) -> bool:
+    return _INTEGER.fullmatch(text) is not None
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a plain number that loses no digit."""
+    if _NUMBER.fullmatch(text) is None:
+        return False
+    return len(text) <= _SURE_DIGITS or Decimal(repr(float(text))) == Decimal(text)
+
+
+def _number(text: str) -> float:
+    """Returns the number that a text is, with its digits."""
+    return written_number(text) if _JSON.fullmatch(text) else float(text)
+
+
+_FORMS: Final[tuple[tuple[str, Callable[[str], object], Callable[[str], Any]], ...]] = (
+    ("integer", _is_whole, int),
+    ("number", is_number, _number),
+    ("boolean", re.compile("true|false", re.IGNORECASE).fullmatch, lambda t: t.lower() == "true"),
+    ("date", _DATE.fullmatch, str),
+    ("datetime", _TIME.fullmatch, str),
+)
+
+
+def _marked_numbers(
+    cells: Sequence[str], *, comma: bool
+) -> tuple[str, dict[str, float], str] | None:
+    """Returns type, values by cell and a note of a column of numbers with marks, if it is such."""
+    missing = [cell for cell in cells if cell.casefold() in _MISSING]
+    numbers = [cell for cell in cells if cell.casefold() not in _MISSING]
+    texts = _without_marks(numbers, comma=comma)
+    if not numbers or texts is None or not all(map(is_number, texts)):
+        return None
+    whole = all(map(_is_whole, texts))
+    convert = int if whole else _number
+    values = {cell: convert(text) for cell, text in zip(numbers, texts, strict=True)}
+    shown = next((cell for cell in numbers if cell not in texts), "")
+    notes = [f"{shown} is read as {values[shown]}"] if shown else []
+    notes += [f"{' and '.join(map(repr, missing))} is read as missing"] if missing else []
+    return "integer" if whole else "number", values, ", ".join(notes)
+
+
+def _without_marks(cells: Sequence[str], *, comma: bool) -> list[str] | None:
+    """Returns numbers without marks; None if one is no number, or their units differ."""
+    if all(map(is_number, cells)):
+        return list(cells)
+    form = _COMMA if comma else _POINT
+    found = [match for cell in cells if (match := form.fullmatch(cell)) is not None]
+    units = {(match["front"] or match["back"]).casefold() for match in found}
+    if len(found) < len(cells) or len(units) > 1:
+        return None
+    figures = [match["sign"] + match["figures"] for match in found]
+    if not comma:
+        return [text.replace(",", "") for text in figures]
+    marked = [text for text in figures if "," in text or "." in text]
+    if marked and all(re.fullmatch(r"[+-]?\d{1,3}[.,]\d{3}", text) for text in marked):
+        return None  # every mark has three digits after it: nobody knows what it means
+    return [text.replace(".", "").replace(",", ".") for text in figures]

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from plansmith.text import clip
+from plansmith_desk.sql.rows import Data
 from plansmith_desk.tables.catalogue import loose
-from plansmith_desk.tables.memory import bare, in_several_cases
-from plansmith_desk.tables.numbers import is_number
-from plansmith_desk.tables.read import Data
+from plansmith_desk.tables.query import bare, in_several_cases
+from plansmith_desk.tables.read import is_number
 
 _NAME: Final = r"""(?:(?<!")"(?:[^"]|"")++"|`[^`]+`|\[[^\[\]]+\]|(?<!\w)[^\W\d]\w*+)"""
 _TEXT: Final = r"'(?:[^']|'')*'"
@@ -36,27 +36,31 @@ _MORE: Final = 12  # what a file says goes to a planner: a name, never a sentenc
 
 def flaw_of_values(query: str, tables: Mapping[str, Data]) -> str:
     """Returns what is surely wrong with a value that a query names; empty if nothing is."""
-    found = [_flaw_of_sum(owner, place, name) for name, owner, place in _sums(query, tables)]
+    for added in [*_ADDED.finditer(query)][:_MOST_COMPARED]:
+        owner = _owner(added["column"], query, tables)
+        flaw = _flaw_of_sum(*owner, added["function"].lower()) if owner else ""
+        if flaw:
+            return flaw
     for column, sign, value in [*_compared(query)][:_MOST_COMPARED]:
         owner = _owner(column, query, tables)
-        found += [_flaw(*owner, sign, value)] if owner else []
-    return next(filter(None, found), "")
+        flaw = _flaw(*owner, sign, value) if owner else ""
+        if flaw:
+            return flaw
+    return ""
 
 
 def _owner(column: str, query: str, tables: Mapping[str, Data]) -> tuple[Data, int] | None:
     """Returns the one table that has a column, and its place there."""
-    owners = [data for data in tables.values() if column in _folded(data)]
+    name = bare(column).casefold()
+    found = [
+        (data, place)
+        for data in tables.values()
+        for place, each in enumerate(data.names)
+        if each.casefold() == name
+    ]
     # A column of several tables, or of none: an alias, whose values nobody knows yet.
-    if len(owners) != 1 or _is_alias(column, query):
-        return None
-    return owners[0], _folded(owners[0]).index(column)
-
-
-def _sums(query: str, tables: Mapping[str, Data]) -> Iterator[tuple[str, Data, int]]:
-    for found in [*_ADDED.finditer(query)][:_MOST_COMPARED]:
-        owner = _owner(bare(found["column"]).casefold(), query, tables)
-        if owner:
-            yield found["function"].lower(), *owner
+    is_alias = re.search(rf"\bas\s+[\"`\[]?{re.escape(name)}\b", query, re.IGNORECASE)
+    return found[0] if len(found) == 1 and not is_alias else None
 
 
 def _flaw_of_sum(data: Data, place: int, function: str) -> str:
@@ -80,15 +84,7 @@ def _compared(query: str) -> Iterator[tuple[str, str, str]]:
         listed = found["value"] or found["values"]
         sign = found["sign"] or "="
         for text in re.findall(_TEXT, listed):
-            yield bare(found["column"]).casefold(), sign, text[1:-1].replace("''", "'")
-
-
-def _folded(data: Data) -> list[str]:
-    return [name.casefold() for name in data.names]
-
-
-def _is_alias(column: str, query: str) -> bool:
-    return bool(re.search(rf"\bas\s+[\"`\[]?{re.escape(column)}\b", query, re.IGNORECASE))
+            yield found["column"], sign, text[1:-1].replace("''", "'")
 
 
 def _flaw(data: Data, place: int, sign: str, value: str) -> str:

@@ -15,7 +15,6 @@ from typing import Final
 from urllib.parse import urljoin
 
 from plansmith.errors import ToolBusy, ToolFailed
-from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json, flaws
 from plansmith.plan.sentence import Sentence
 from plansmith.retry_after import retry_after
@@ -27,13 +26,13 @@ from plansmith.tools.toolset import (
     BuiltIn,
     Job,
     ToolSet,
-    fields,
     items,
     noted,
     string,
     watched,
     whole,
 )
+from plansmith_desk.tool_specs import YES, record, spec
 from plansmith_desk.web.address import Address, Hosts, address_of
 from plansmith_desk.web.page import Page, page_of, text_of, unpacked
 
@@ -43,34 +42,28 @@ _AGAIN: Final = (408, 425, 429, 500, 502, 503, 504)
 _PIECE: Final = 65_536
 _MOST_LINKS: Final = 100
 
-SPEC: Final = ToolSpec(
-    name="web.fetch",
-    description="Fetch a page or a file of text from the web by its address: HTML as readable "
-    "text with headings, lists and links, JSON as data. Only hosts that are allowed.",
-    input_schema=fields(
-        {
-            "url": string("Address, beginning with http:// or https://.", minLength=1),
-            "letters": whole("Most letters of the text given.", 1, 200_000),
-        },
-        "url",
+SPEC: Final = spec(
+    "web.fetch",
+    "Fetch a page or a file of text from the web by its address: HTML as readable text with "
+    "headings, lists and links, JSON as data. Only hosts that are allowed.",
+    record(
+        {"url": string("Address, beginning with http:// or https://.", minLength=1)},
+        letters=whole("Most letters of the text given.", 1, 200_000),
     ),
-    output_schema=fields(
+    record(
         {
             "url": string("Where it was found in the end."),
             "status": {"type": "integer"},
             "type": TEXT,
-            "title": TEXT,
             "text": TEXT,
-            "data": {"description": "The value, where it is JSON."},
-            "links": items(fields({"text": TEXT, "url": TEXT}, "text", "url")),
-            "complete": {"type": "boolean", "description": "Whether the text is all of it."},
-            "notes": NOTES,
+            "complete": {**YES, "description": "Whether the text is all of it."},
         },
-        *("url", "status", "type", "text", "complete"),
+        title=TEXT,
+        data={"description": "The value, where it is JSON."},
+        links=items(record({"text": TEXT, "url": TEXT})),
+        notes=NOTES,
     ),
-    effect=Effect.READ,
     open_world=True,
-    idempotent=True,
     timeout_s=45,
 )
 
@@ -191,7 +184,7 @@ class FetchTools(ToolSet):
             raise ToolFailed(f"{answer.address.url} is {kind}", hint=hint)
         is_page = kind in _PAGES
         charset = answer.headers.get_content_charset() or ""
-        text, _, notes = text_of(answer.body, charset, html=is_page)
+        text, notes = text_of(answer.body, charset, html=is_page)
         page = page_of(text, answer.address.url, seconds=5.0) if is_page else Page(text=text)
         complete = answer.complete and page.complete and len(page.text) <= letters
         if not answer.complete:

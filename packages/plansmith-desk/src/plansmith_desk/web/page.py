@@ -34,42 +34,29 @@ def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[byte
                 encoding=encoding[:40],
             )
         )
-    if encoding in ("", "identity"):
-        return _joined(pieces, most)
-    machine = zlib.decompressobj(wbits=47)  # finds out by itself whether it is gzip or zlib
+    # It finds out by itself whether it is gzip or zlib.
+    machine = None if encoding in ("", "identity") else zlib.decompressobj(wbits=47)
     found = bytearray()
     try:
         for piece in pieces:
-            found += machine.decompress(piece, most + 1 - len(found))
+            found += machine.decompress(piece, most + 1 - len(found)) if machine else piece
             if len(found) > most:
                 return bytes(found[:most]), False
     except zlib.error as error:
         raise ToolFailed(
             Sentence("the answer cannot be decompressed: {error}", error=error)
         ) from None
-    if not machine.eof:
+    if machine and not machine.eof:
         raise ToolBusy(Sentence("the compressed answer is incomplete"))
     return bytes(found), True
 
 
-def _joined(pieces: Iterator[bytes], most: int) -> tuple[bytes, bool]:
-    found = bytearray()
-    for piece in pieces:
-        found += piece
-        if len(found) > most:
-            return bytes(found[:most]), False
-    return bytes(found), True
-
-
-def text_of(body: bytes, charset: str, *, html: bool) -> tuple[str, str, list[str]]:
-    """Decodes a body; returns the text, its charset, and notes on guesses."""
+def text_of(body: bytes, charset: str, *, html: bool) -> tuple[str, list[str]]:
+    """Decodes a body; returns the text, and notes on guesses."""
     notes: list[str] = []
     marked = next((name for mark, name in _BOMS if body.startswith(mark)), "")
-    charsets = [marked, charset]
-    if html:
-        meta = _META.search(body[:4096])
-        charsets.append(meta[1].decode("ascii", "replace") if meta else "")
-    for name in filter(None, charsets):
+    meta = _META.search(body[:4096]) if html else None
+    for name in filter(None, (marked, charset, meta[1].decode("ascii", "replace") if meta else "")):
         known = _codec(name)
         if known is None:
             notes.append(f"the charset {name[:40]!r} is not known")
@@ -78,12 +65,12 @@ def text_of(body: bytes, charset: str, *, html: bool) -> tuple[str, str, list[st
         bad = text.count("\N{REPLACEMENT CHARACTER}")
         if bad:
             notes.append(f"{bad} characters are not in {known} and were replaced")
-        return text, known, notes
+        return text, notes
     try:
-        return body.decode("utf-8"), "utf-8", notes
+        return body.decode("utf-8"), notes
     except UnicodeDecodeError:
         notes.append("no charset was given and it is not UTF-8: read as windows-1252")
-        return body.decode("windows-1252", "replace"), "windows-1252", notes
+        return body.decode("windows-1252", "replace"), notes
 
 
 def _codec(name: str) -> str | None:

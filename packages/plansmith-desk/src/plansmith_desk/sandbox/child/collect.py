@@ -6,7 +6,7 @@ import base64
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -14,95 +14,71 @@ _MOST_ENTRIES: Final = 20_000
 _MOST_NOTES: Final = 20
 
 
-@dataclass(slots=True)
-class Collected:
-    """The kept files (names to contents in base64), and notes on the others."""
-
-    files: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
-    notes: list[str] = field(default_factory=list[str])
-    left_out: int = 0
-
-    def leave(self, name: str, why: str) -> None:
-        """Notes that a file is not kept."""
-        if len(self.notes) < _MOST_NOTES:
-            self.notes.append(f"{name} is not kept: {why}")
-        else:
-            self.left_out += 1
-
-
 def collect(
     work: Path, given: Mapping[str, bytes], *, most_files: int, most_bytes: int
-) -> Collected:
-    """Collects new and changed files of a folder that nobody writes to; skips hidden ones."""
-    collected = Collected()
+) -> tuple[list[dict[str, str]], list[str]]:
+    """Returns new and changed files of a folder that nobody writes to, and notes on the others.
+
+    Contents are in base64; hidden files are skipped.
+    """
+    files: list[dict[str, str]] = []
+    notes: list[str] = []
     left = most_bytes
-    for name in _names(work, collected):
+    names = _names(work, notes)
+    for name in islice(names, _MOST_ENTRIES):
         try:
             name.encode()
+            content = _content(work / name, left)
         except UnicodeEncodeError:
-            collected.leave(ascii(name), "its name is not UTF-8")
+            notes.append(f"{name!a} is not kept: its name is not UTF-8")
             continue
-        content = _content(work / name, name, left, collected)
-        if content is None or given.get(name) == content:
+        except OSError as error:
+            notes.append(f"{name} is not kept: it cannot be read: {error.strerror}")
             continue
-        if len(collected.files) >= most_files:
-            collected.leave(name, f"{most_files} files are kept at most")
-            continue
-        left -= len(content)
-        collected.files.append({"path": name, "base64": base64.b64encode(content).decode()})
-    if collected.left_out:
-        collected.notes.append(f"{collected.left_out} more files are not kept")
-    return collected
+        if isinstance(content, str):
+            notes.append(f"{name} is not kept: {content}")
+        elif given.get(name) != content and len(files) >= most_files:
+            notes.append(f"{name} is not kept: {most_files} files are kept at most")
+        elif given.get(name) != content:
+            left -= len(content)
+            files.append({"path": name, "base64": base64.b64encode(content).decode()})
+    more = len(notes) - _MOST_NOTES
+    notes[_MOST_NOTES:] = [f"{more} more files are not kept"] if more > 0 else []
+    if next(names, None) is not None:
+        notes.append(f"only the first {_MOST_ENTRIES} entries were looked at")
+    return files, notes
 
 
-def _names(work: Path, collected: Collected) -> Iterator[str]:
-    """Returns the names of everything but folders, in order."""
-    open_ones = [""]
-    seen = 0
-    while open_ones:
-        folder = open_ones.pop()
-        for entry in _entries(work / folder, folder, collected):
-            seen += 1
-            if seen > _MOST_ENTRIES:
-                collected.notes.append(f"only the first {_MOST_ENTRIES} entries were looked at")
-                return
-            name = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.is_dir(follow_symlinks=False):
-                open_ones.append(name)
-            else:
-                yield name
+def _names(work: Path, notes: list[str]) -> Iterator[str]:
+    """Yields the names of everything but folders."""
+
+    def shut(error: OSError) -> None:
+        name = ascii(os.path.relpath(error.filename, work))
+        notes.append(f"{name} is not kept: the folder cannot be read: {error.strerror}")
+
+    work.chmod(0o700)
+    for place, folders, others in os.walk(work, onerror=shut):
+        links = [each for each in folders if Path(place, each).is_symlink()]
+        folders[:] = [each for each in folders if not each.startswith(".") and each not in links]
+        for each in folders:
+            Path(place, each).chmod(0o700)
+        for each in sorted([*others, *links]):
+            if not each.startswith("."):
+                yield os.path.relpath(os.path.join(place, each), work)  # noqa: PTH118
 
 
-def _entries(path: Path, name: str, collected: Collected) -> list[os.DirEntry[str]]:
-    try:
-        path.chmod(0o700)
-        with os.scandir(path) as entries:
-            shown = [entry for entry in entries if not entry.name.startswith(".")]
-    except OSError as error:
-        collected.leave(ascii(name), f"the folder cannot be read: {error.strerror}")
-        return []
-    return sorted(shown, key=lambda entry: entry.name)
-
-
-def _content(path: Path, name: str, left: int, collected: Collected) -> bytes | None:
-    try:
-        if stat.S_ISLNK(path.lstat().st_mode):
-            collected.leave(name, "it is a link")
-            return None
-        path.chmod(0o600)
-        # Not blocking: a pipe in the place of a file must not hold us.
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        collected.leave(name, f"it cannot be read: {error.strerror}")
-        return None
-    with os.fdopen(handle, "rb") as file:
-        about = os.fstat(handle)
+def _content(path: Path, left: int) -> bytes | str:
+    """Returns the content of a file, or why it is not kept."""
+    if path.is_symlink():
+        return "it is a link"
+    path.chmod(0o600)
+    # Not blocking: a pipe in the place of a file must not hold us.
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+        about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode):
-            collected.leave(name, "it is not a regular file")
-        elif about.st_nlink > 1:
-            collected.leave(name, "it is a link")
-        elif about.st_size > left:
-            collected.leave(name, f"its {about.st_size:,} bytes do not fit into {left:,} bytes")
-        else:
-            return file.read(left)
-    return None
+            return "it is not a regular file"
+        if about.st_nlink > 1:
+            return "it is a link"
+        if about.st_size > left:
+            return f"its {about.st_size:,} bytes do not fit into {left:,} bytes"
+        return file.read(left)

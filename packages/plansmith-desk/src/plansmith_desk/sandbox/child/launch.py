@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import resource
 import selectors
@@ -15,7 +16,6 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -46,15 +46,8 @@ from plansmith_desk.sandbox.child.walls import (
 _TICK_S: Final = 0.05
 _CHUNK: Final = 65536
 _SYSTEM: Final = (
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/etc/alternatives",
-    "/etc/ld.so.cache",
-    "/etc/localtime",
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
+    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"),
 )
 
 
@@ -132,20 +125,16 @@ def _guarded(job: Job, group: Group) -> dict[str, Any]:
     watch = _Watch(job, walls, group)
     ending = watch.run()
     seconds = time.monotonic() - began
-    kept = collect(
-        job.work,
-        job.files,
-        most_files=job.limits["kept_files"],
-        most_bytes=job.limits["kept_bytes"],
-    )
+    most = {"most_files": job.limits["kept_files"], "most_bytes": job.limits["kept_bytes"]}
+    files, notes = collect(job.work, job.files, **most)
     left = [] if watch.cleared else ["a process of the code could not be ended"]
     return {
         **ending,
         "seconds": round(seconds, 3),
-        "stdout": watch.out.text(),
-        "stderr": watch.err.text(),
-        "files": kept.files,
-        "notes": [*left, *kept.notes],
+        "stdout": watch.said["out"].text(),
+        "stderr": watch.said["err"].text(),
+        "files": files,
+        "notes": [*left, *notes],
         "missing": list(walls.missing),
         "standing": _walls_in_place(walls, group),
     }
@@ -203,55 +192,50 @@ class _Watch:
         self._group = group
         self._limits = job.limits
         most = job.limits["output_bytes"]
-        self.out, self.err = Output(most), Output(most)
-        self._status = b""
+        self.said = {"out": Output(most), "err": Output(most), "status": Output(_CHUNK)}
         self._stopped = ""
         self.cleared = False
 
     def run(self) -> dict[str, Any]:
         """Runs the code until it ends or a limit ends it."""
-        pipes = [os.pipe() for _ in range(3)]
-        child = os.fork()
-        if child == 0:
-            _init(self._job, self._walls, self._group, [write for _, write in pipes])
-        for _, write in pipes:
-            os.close(write)
+        pipes = {name: os.pipe() for name in self.said}
+        if os.fork() == 0:
+            _init(self._job, self._walls, self._group, [write for _, write in pipes.values()])
         deadline = time.monotonic() + self._limits["wall_s"]
         with selectors.DefaultSelector() as selector:
-            for (read, _), name in zip(pipes, ("out", "err", "status"), strict=True):
+            for name, (read, write) in pipes.items():
+                os.close(write)
                 os.set_blocking(read, False)
                 selector.register(read, selectors.EVENT_READ, name)
             selector.register(0, selectors.EVENT_READ, "line")
             while not self._is_over(selector):
                 self._stopped = self._stopped or self._exceeded_limit(deadline)
-            self.cleared = processes.end_all(os.getpid())
-            self._drain([read for read, _ in pipes[:2]])
+        self.cleared = processes.end_all(os.getpid())
+        for name in ("out", "err"):
+            while self._read(pipes[name][0], name):
+                pass
         return self._exit_status()
 
     def _is_over(self, selector: selectors.BaseSelector) -> bool:
         if self._stopped:
             return True
         for key, _ in selector.select(_TICK_S):
-            if self._read_pipe(key.fd, key.data) is False:
+            if self._read(key.fd, key.data) == b"":
                 if key.data in ("status", "line"):
                     self._stopped = "the caller has gone" if key.data == "line" else ""
                     return True
                 selector.unregister(key.fd)
         return False
 
-    def _read_pipe(self, handle: int, name: str) -> bool:
-        """Reads what a pipe holds; returns False at its end."""
+    def _read(self, handle: int, name: str) -> bytes | None:
+        """Reads what a pipe holds: nothing at its end, None if there is no more yet."""
         try:
             data = os.read(handle, _CHUNK)
         except BlockingIOError:
-            return True
-        if name == "out":
-            self.out.add(data)
-        elif name == "err":
-            self.err.add(data)
-        elif name == "status":
-            self._status += data
-        return bool(data)
+            return None
+        if name in self.said:
+            self.said[name].add(data)
+        return data
 
     def _exceeded_limit(self, deadline: float) -> str:
         """Returns the limit that is exceeded, or an empty text."""
@@ -264,28 +248,16 @@ class _Watch:
         most = self._limits["memory_bytes"]
         # The kernel may have been quicker, and have ended only the process that asked last.
         if processes.memory_of(alive, most) > most or self._group.ran_out_of_memory():
-            return self._too_much_memory()
+            return f"its processes took more than {most:,} bytes of memory together"
         return ""
 
-    def _too_much_memory(self) -> str:
-        most = self._limits["memory_bytes"]
-        return f"its processes took more than {most:,} bytes of memory together"
-
-    def _drain(self, handles: list[int]) -> None:
-        """Reads what is left in the pipes after the processes have ended."""
-        for handle, output in zip(handles, (self.out, self.err), strict=True):
-            with suppress(BlockingIOError):
-                while data := os.read(handle, _CHUNK):
-                    output.add(data)
-
     def _exit_status(self) -> dict[str, Any]:
-        if self._stopped:
-            return {"stopped": self._stopped}
         if self._group.ran_out_of_memory():
-            return {"stopped": self._too_much_memory()}
-        if not self._status:
-            return {"stopped": "it ended the process that watched it"}
-        ended: dict[str, Any] = json.loads(self._status)
+            self._stopped = self._stopped or self._exceeded_limit(math.inf)
+        status = self.said["status"].text()
+        if self._stopped or not status:
+            return {"stopped": self._stopped or "it ended the process that watched it"}
+        ended: dict[str, Any] = json.loads(status)
         if ended.get("signal") == signal.SIGXCPU:
             return {"stopped": f"it took more than {self._limits['cpu_s']:g} s of processor time"}
         return ended

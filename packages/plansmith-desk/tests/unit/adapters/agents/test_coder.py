@@ -16,7 +16,7 @@ from plansmith.plan.data import Json
 from plansmith.ports import Call
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_desk.agents.coder import Coder, coder
-from plansmith_desk.agents.local.limits import LocalLimits
+from plansmith_desk.agents.local import LocalLimits
 from plansmith_desk.sandbox.sandbox import Sandbox, SandboxLimits
 
 LIMITS = SandboxLimits(wall_s=20.0)

@@ -29,9 +29,8 @@ from plansmith.testing import Answer, RecordedModel, RecordingModel, ScriptedMod
 from plansmith.testing.modelserver import ModelServer, Request
 from plansmith.testing.modelserver import Reply as Serve
 from plansmith.tools.functions import FunctionTools, tool
-from plansmith_desk.agents.local import LocalAgent
-from plansmith_desk.agents.local.limits import LocalLimits
-from plansmith_desk.agents.local.toolbox import Choice, Evidence
+from plansmith_desk.agents.local import LocalAgent, LocalLimits
+from plansmith_desk.agents.toolbox import Choice, Evidence
 from plansmith_desk.files.tools import FileTools
 from plansmith_planner.models.provider import ProviderModel
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,8 +35,8 @@ INSERT INTO orders VALUES (1, 1, 'paid', 12.5, x'00ff'), (2, 2, 'open', NULL, NU
 """
 
 
-def gathered(path: Path, query: str, *, token_limit: int, **how: Any) -> list[ContextBlock]:
-    return schema_blocks(read_schema(path, **how), query, token_limit=token_limit)
+def gathered(path: Path, query: str, *, token_limit: int) -> list[ContextBlock]:
+    return schema_blocks(read_schema(path), query, token_limit=token_limit)
 
 
 @pytest.fixture
@@ -72,13 +71,8 @@ def test_the_tables_that_fit_come_first_with_what_they_point_at(shop: Path) -> N
 
 
 def test_chinese_names_are_found(shop: Path) -> None:
-    blocks = gathered(shop, "员工的姓名", samples=0, token_limit=300)
+    blocks = gathered(shop, "员工的姓名", token_limit=300)
     assert blocks[0].text == "table 员工\n- 编号 INTEGER\n- 姓名 TEXT"
-
-
-def test_samples_can_be_switched_off(shop: Path) -> None:
-    blocks = gathered(shop, "customers", samples=0, token_limit=5000)
-    assert "Anna" not in "".join(block.text for block in blocks)
 
 
 @pytest.mark.parametrize("tokens", [0, 10, 40, 120, 500])
@@ -117,22 +111,20 @@ def test_an_empty_database_has_nothing_to_tell(tmp_path: Path) -> None:
     assert gathered(tmp_path / "empty.db", "x", token_limit=100) == []
 
 
-def test_a_table_that_cannot_be_read_is_told_and_left_out(tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "odd.db"
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE good (x TEXT)")
         database.execute("INSERT INTO good VALUES (CAST(x'ff41' AS TEXT))")
         database.execute("CREATE VIEW broken AS SELECT * FROM gone")
         database.commit()
-    told: list[str] = []
-    blocks = gathered(path, "good", tell=told.append, token_limit=200)
+    blocks = gathered(path, "good", token_limit=200)
     assert [block.text for block in blocks] == ['table good\n- x TEXT; such as "\ufffdA"']
-    assert "broken" in told[0]
 
 
 def test_tables_of_any_database_become_blocks() -> None:
-    target = Table("b", (Column("id", "uuid", primary=True, comment="key\nof b"),), comment="B's")
-    source = Table("a", (Column("b_id", required=True),), (ForeignKey(("b_id",), "B", ("id",)),))
+    target = Table("b", [Column("id", "uuid", primary=True, comment="key\nof b")], comment="B's")
+    source = Table("a", [Column("b_id", required=True)], [ForeignKey(["b_id"], "B", ["id"])])
     blocks = schema_blocks([target, source], "b_id of a", token_limit=200, source="postgres")
     assert [block.text for block in blocks] == [
         "table a\n- b_id not null\na(b_id) -> B(id)",
@@ -148,4 +140,4 @@ def test_long_samples_are_cut(tmp_path: Path) -> None:
         database.execute("INSERT INTO t VALUES (?)", ("y" * 1000,))
         database.commit()
     [table] = read_schema(path)
-    assert table.columns[0].samples == ("y" * 40 + "…",)
+    assert table.columns[0].samples == ["y" * 40 + "…"]

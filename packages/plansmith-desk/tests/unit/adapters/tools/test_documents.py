@@ -16,8 +16,7 @@ import pytest
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
-from plansmith_desk.documents import DocumentTools
-from plansmith_desk.documents.selection import DocumentLimits
+from plansmith_desk.documents import DocumentLimits, DocumentTools
 from plansmith_desk.documents.text import paper_head
 from plansmith_desk.files.tools import FileToolLimits, FileTools
 

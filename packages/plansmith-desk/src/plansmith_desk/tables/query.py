@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sqlite3
+import statistics
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -13,15 +13,14 @@ from typing import Any, Final
 from plansmith.plan.data import WrittenNumber, written_number
 from plansmith.tools.toolset import Job
 from plansmith_desk.sql.guard import converting_errors, exact_aggregates, exact_mean, guard
-from plansmith_desk.sql.rows import Found, RowLimits
+from plansmith_desk.sql.rows import Data, RowLimits
 from plansmith_desk.tables.catalogue import loose, meant_columns, no_column
 from plansmith_desk.tables.database import quoted
-from plansmith_desk.tables.read import Data
 
 _AFFINITY: Final = {"integer": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
 
 
-class _Numbers:
+class _Median:
     """Collects the numbers of a group; ignores texts."""
 
     def __init__(self) -> None:
@@ -31,25 +30,17 @@ class _Numbers:
         if isinstance(value, int | float):
             self._values.append(value)
 
-
-class _Median(_Numbers):
     def finalize(self) -> Any:
         ordered = sorted(self._values)
         middle = len(ordered) // 2
-        if not ordered:
-            return None
         if len(ordered) % 2:
             return ordered[middle]
-        return exact_mean(ordered[middle - 1 : middle + 1])
+        return exact_mean(ordered[middle - 1 : middle + 1]) if ordered else None
 
 
-class _Stdev(_Numbers):
+class _Stdev(_Median):
     def finalize(self) -> Any:
-        count = len(self._values)
-        if count < 2:
-            return None
-        mean = math.fsum(self._values) / count
-        return math.sqrt(math.fsum((each - mean) ** 2 for each in self._values) / (count - 1))
+        return statistics.stdev(map(float, self._values)) if len(self._values) > 1 else None
 
 
 # What other databases have and SQLite has not; parts of a date by their place in its text.
@@ -117,7 +108,7 @@ def in_several_cases(data: Data, place: int) -> bool:
 
 # As SQLite's own NOCASE does: the letters of ASCII alone.
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-_MOST_MENDS: Final = 20
+_MOST_MENDS: Final = 40
 _WORD: Final = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\[\]]*\]|[^\W\d]\w*""", re.DOTALL
 )
@@ -128,6 +119,11 @@ _EMPTY: Final = re.compile(
     rf"(trim\s*\(\s*{_COLUMN}\s*\)|{_COLUMN})\s*(?:==?|\bIS(\s+NOT)?)\s*''(?!')|'(?:[^']|'')*'",
     re.IGNORECASE,
 )
+# The path of a file that a query reads from; texts and comparisons are stepped over.
+_SOURCE: Final = re.compile(
+    r"""'(?:[^']|'')*'|"[^"]*"|\bdistinct\s+from\b|\b((?:from|join)\s+)([\w./-]*[./-][\w./-]*\w)""",
+    re.IGNORECASE,
+)
 Load = Callable[[str], Data]
 
 
@@ -136,7 +132,7 @@ def prepared(query: str, tables: dict[str, Data], load: Load, job: Job, limits: 
 
     It is only prepared: no row is read. What cannot be mended is refused with the names there are.
     """
-    query = _with_empty_cells(query)
+    query = _with_empty_cells(_with_quoted_paths(query))
     for _ in range(_MOST_MENDS):
         try:
             _explain(query, tables, job, limits)
@@ -148,6 +144,10 @@ def prepared(query: str, tables: dict[str, Data], load: Load, job: Job, limits: 
             break
         query = meant
     return query
+
+
+def _with_quoted_paths(query: str) -> str:
+    return _SOURCE.sub(lambda found: f'{found[1]}"{found[2]}"' if found[1] else found[0], query)
 
 
 def _with_empty_cells(query: str) -> str:
@@ -184,13 +184,18 @@ def _explain(query: str, tables: Mapping[str, Data], job: Job, limits: RowLimits
 def _mended(query: str, missing: _Missing, tables: dict[str, Data], load: Load) -> str:
     if missing.kind == "table":
         tables[missing.name] = load(missing.name)
-        return query if missing.name.isidentifier() else _with_quoted(query, missing.name)
+        if missing.name.isidentifier():
+            return query
+        pattern = rf"{re.escape(missing.name)}(?![\w.])"
+        return _replaced(query, pattern, quoted(missing.name))
     prefix, _, name = missing.name.rpartition(".")
     meant = meant_columns(name, tables.values())
     if prefix and name in meant:
         # The column is there, and its table has another name in the query: sales.x of "sales.csv".
+        pattern = rf"{re.escape(prefix)}\s*\.(?=\s*[\"\w])"
         same = [each for each in tables if prefix.casefold() in _stems(each)]
-        if len(same) == 1 and (changed := _with_prefix(query, prefix, same[0])) != query:
+        instead = f"{quoted(same[0])}." if len(same) == 1 else ""
+        if instead and (changed := _replaced(query, pattern, instead)) != query:
             return changed
     changed = _renamed(query, name, meant[0]) if len(meant) == 1 else query
     if changed == query:
@@ -201,14 +206,6 @@ def _mended(query: str, missing: _Missing, tables: dict[str, Data], load: Load) 
 def _stems(name: str) -> tuple[str, str]:
     last = name.casefold().rpartition("/")[2]
     return last, last.rpartition(".")[0]
-
-
-def _with_prefix(query: str, prefix: str, table: str) -> str:
-    return _replaced(query, rf"{re.escape(prefix)}\s*\.(?=\s*[\"\w])", f"{quoted(table)}.")
-
-
-def _with_quoted(query: str, name: str) -> str:
-    return _replaced(query, rf"{re.escape(name)}(?![\w.])", quoted(name))
 
 
 def _replaced(query: str, pattern: str, instead: str) -> str:
@@ -251,7 +248,7 @@ def bare(word: str) -> str:
     return word[1:-1] if word[:1] in "`[" else word
 
 
-def keep_digits(found: Found, tables: Iterable[Data]) -> None:
+def keep_digits(found: Data, tables: Iterable[Data]) -> None:
     """Writes a number as its table does: SQLite has 55.0 where a file has 55.00.
 
     A sum has as many decimals as all numbers of the tables, if those have equally many.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -25,35 +26,27 @@ from plansmith.plan.data import Json, content_hash, json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Call, Reply, ToolSource
 from plansmith.text import clip
-from plansmith_desk.agents.local.limits import Circles, LocalLimits
 from plansmith_planner.context.fence import fence
 
-_SPACE: Final = re.compile(r"\s+")
 _GAP: Final = re.compile(r"(?<!\s)\s*+(?:…|\.\.\.|\[…\]|\[\.\.\.\])\s*")
 _QUOTES: Final = str.maketrans("“”„«»‘’‚`", '"""""\'\'\'\'')
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _IN_NAMES: Final = r"[\w/.\-~%?&=]"
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """One call: the names it can be cited by and its text, both normalized for comparison."""
-
-    names: str
-    text: str
+_TIMEOUT_S: Final = 120.0
+_ASKED: Final = "plansmith agent asked"
 
 
 class Evidence:
     """The results of all calls of one task, against which citations are checked."""
 
     def __init__(self) -> None:
-        self._seen: list[_Seen] = []
+        # Of each call the texts it can be cited by, and its result, normalized for comparison.
+        self._seen: list[tuple[str, str]] = []
 
     def add(self, arguments: Mapping[str, Json], result: Json) -> None:
         """Records a call that returned a result."""
         text = "\n".join(_texts(result))
-        names = "\n".join((*_texts(dict(arguments)), text))
-        self._seen.append(_Seen(names, _plain(text)))
+        self._seen.append(("\n".join((*_texts(dict(arguments)), text)), _plain(text)))
 
     def check(
         self, citations: Sequence[Mapping[str, str]]
@@ -75,28 +68,23 @@ class Evidence:
         name = cited.get("url") or cited.get("path")
         if not name:
             return "it names no url and no path"
-        named = [seen for seen in self._seen if _names(seen.names, name)]
-        if not named:
+        # Exactly this name, and not a longer one.
+        short = re.escape(name.split("#", 1)[0].rstrip("/") or name)
+        whole = re.compile(rf"(?<!{_IN_NAMES}){short}/?[.?]?(?!{_IN_NAMES})")
+        results = [result for names, result in self._seen if whole.search(names)]
+        if not results:
             return "no tool returned it"
-        parts = [part for part in _GAP.split(_plain(cited.get("quote", ""))) if part.strip('" ')]
-        if not any(all(part.strip('" ') in seen.text for part in parts) for seen in named):
+        parts = [part.strip('" ') for part in _GAP.split(_plain(cited.get("quote", "")))]
+        if not any(all(part in result for part in parts) for result in results):
             return "its quote is not in the result of the tool"
         return ""
-
-
-def _names(text: str, name: str) -> bool:
-    """Whether a text contains exactly this name, and not a longer one."""
-    short = name.split("#", 1)[0].rstrip("/") or name
-    found = rf"(?<!{_IN_NAMES}){re.escape(short)}/?[.?]?(?!{_IN_NAMES})"
-    return re.search(found, text) is not None
 
 
 def _plain(text: str) -> str:
     """Normalizes a text for comparison: case, spaces and quotation marks."""
     # Letter by letter, so that a part of a text compares like the same part of the whole.
     common = _NOT_ASCII.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
-    folded = common.translate(_QUOTES).casefold()
-    return _SPACE.sub(" ", folded).strip()
+    return re.sub(r"\s+", " ", common.translate(_QUOTES).casefold()).strip()
 
 
 def _texts(value: Json) -> Iterator[str]:
@@ -112,10 +100,6 @@ def _texts(value: Json) -> Iterator[str]:
             yield node if isinstance(node, str) else str(node)
 
 
-DEFAULT_TIMEOUT_S: Final = 120.0
-_ASKED: Final = "plansmith agent asked"
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Selects the tools that an agent may use, by name, by pattern, or because they search."""
@@ -129,102 +113,128 @@ class Choice:
         return named or (self.searching and spec.search)
 
 
+ALL: Final = Choice(("*",))
+
+
+class Stop(ToolFailed):
+    """Raised by a tool when the whole task has failed, not only this call."""
+
+
+class Unsure(OutcomeUnknown):
+    """A call that changes something failed, and whether it took effect is unknown."""
+
+
 class Toolbox:
     """The tools for one task. A call that changes something is never repeated."""
 
-    def __init__(self, agent: str, *, effect: Effect, limits: LocalLimits, call: Call) -> None:
+    def __init__(
+        self, agent: str, *, effect: Effect, repeats: int, result_chars: int, call: Call
+    ) -> None:
         self._agent = agent
         self._effect = effect
-        self._limits = limits
+        self._repeats = repeats
+        self._result_chars = result_chars
         self._call = call
-        self._circles = Circles(agent, limits.repeats)
-        self._tools: dict[str, tuple[ToolSpec, ToolSource]] = {}
-        self._refused: set[str] = set()
-        self._reply, self._done = _from_reply(call.reply)
-        self.answers = _earlier_answers(call.reply)
+        self._sources: dict[str, ToolSource] = {}
+        self._made: Counter[str] = Counter()
+        self.specs: dict[str, ToolSpec] = {}
+        self.set_aside: set[str] = set()
         self.evidence = Evidence()
+        # What a person answered in this task, and what was changed before they were asked.
+        self.answers: list[tuple[str, Json]] = []
+        self._done: dict[str, dict[str, Json]] = {}
+        self._reply: dict[str, Reply] = {}
+        if call.reply is not None and isinstance(call.reply.state, dict):
+            self._take_up(call.reply.answer, cast("dict[str, Any]", call.reply.state))
+
+    def _take_up(self, answer: Json, state: dict[str, Any]) -> None:
+        """Takes up the task where a question ended it."""
+        self.answers = [(str(asked), known) for asked, known in state.get("answers", [])]
+        self.answers.append((str(state.get("question", "")), answer))
+        if state.get("kind") == _ASKED:
+            self._done = {_key(each["tool"], each["arguments"]): each for each in state["done"]}
+            asking = _key(state["tool"], state["arguments"])
+            self._reply = {asking: Reply(answer, state["state"])}
 
     async def add_source(self, source: ToolSource, choice: Choice) -> None:
         """Adds the selected tools of a source; sets aside those beyond the agent's effect."""
-        for spec in await source.tools():
-            if not choice.takes(spec):
-                continue
-            if spec.name in self._tools or spec.name in self._refused:
-                hint = Sentence("rename one of them")
+        for spec in filter(choice.takes, await source.tools()):
+            if spec.name in self.specs or spec.name in self.set_aside:
                 raise Misconfigured(
-                    Sentence("two tools are called '{name}'", name=spec.name), hint=hint
+                    Sentence("two tools are called '{name}'", name=spec.name),
+                    hint=Sentence("rename one of them"),
                 )
             if spec.effect.rank > self._effect.rank:
-                self._refused.add(spec.name)
+                self.set_aside.add(spec.name)
             else:
-                self._tools[spec.name] = (spec, source)
-
-    @property
-    def specs(self) -> Sequence[ToolSpec]:
-        """Returns the tools that may be called."""
-        return [spec for spec, _ in self._tools.values()]
+                self.specs[spec.name], self._sources[spec.name] = spec, source
 
     @property
     def changes(self) -> list[str]:
-        """Returns descriptions of the calls that changed something."""
+        """The tools whose calls changed something."""
         return [str(each["tool"]) for each in self._done.values()]
-
-    @property
-    def set_aside(self) -> Sequence[str]:
-        """Returns the tools whose effect is beyond what the agent may do."""
-        return sorted(self._refused)
 
     async def use(self, name: str, arguments: dict[str, Json]) -> str:
         """Calls a tool; returns its result, or its failure, as fenced data."""
-        spec, source = self._tools[name]
-        flaw = _flaw(spec, arguments)
-        if flaw:
-            return self._fenced(name, arguments, f"the arguments do not fit: {flaw}", failed=True)
-        self._call.progress(f"{name} {_short(arguments)}")
+        spec = self.specs[name]
+        with suppress(BadSchema):  # what cannot be understood is left to the tool
+            flaw = next(iter(validator(spec.input_schema).iter_errors(arguments)), None)
+            if flaw is not None:
+                why = f"the arguments do not fit: {flaw.message}"
+                return self._fenced(name, arguments, why, failed=True)
+        shown = ", ".join(f"{key}={value}" for key, value in arguments.items())
+        self._call.progress(f"{name} {clip(' '.join(shown.split()), 120)}")
         try:
-            result = await self._call_tool(spec, source, arguments)
+            result = await self._call_tool(spec, arguments)
         except InputNeeded as need:
             raise self._question(need, name, arguments) from need
         except (Stop, Unsure):
             raise
-        except OutcomeUnknown as lost:
-            return self._failed_call(spec, arguments, str(lost))
-        except PlansmithError as error:
-            return self._fenced(name, arguments, str(error), failed=True)
-        except TimeoutError:
-            return self._failed_call(spec, arguments, "it took too long")
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is its failure
-            return self._failed_call(spec, arguments, f"{type(error).__name__}: {error}")
+            return self._failed(spec, arguments, error)
         self.evidence.add(arguments, result)
         return self._fenced(name, arguments, result)
 
-    def _failed_call(self, spec: ToolSpec, arguments: dict[str, Json], why: str) -> str:
-        """Ends the task after a call that may have taken effect, unless it is safe to repeat."""
-        if spec.effect is not Effect.READ and not spec.idempotent:
+    def _failed(self, spec: ToolSpec, arguments: dict[str, Json], error: Exception) -> str:
+        """Ends the task if the call may have taken effect, unless it is safe to repeat."""
+        told = isinstance(error, PlansmithError)
+        why = str(error) if told else f"{type(error).__name__}: {error}"
+        if isinstance(error, TimeoutError):
+            why = "it took too long"
+        certain = told and not isinstance(error, OutcomeUnknown)
+        if not certain and spec.effect is not Effect.READ and not spec.idempotent:
             raise Unsure(f"it is unknown whether {spec.name} took effect: {why}")
         return self._fenced(spec.name, arguments, why, failed=True)
 
-    async def _call_tool(
-        self, spec: ToolSpec, source: ToolSource, arguments: dict[str, Json]
-    ) -> Json:
-        key = content_hash([spec.name, arguments])
+    async def _call_tool(self, spec: ToolSpec, arguments: dict[str, Json]) -> Json:
+        key = _key(spec.name, arguments)
         if key in self._done and not spec.idempotent:
             return self._done[key]["result"]
-        reply, inner = self._reply.get(key), f"{self._call.key}/{key[:16]}"
-        async with asyncio.timeout(spec.timeout_s or DEFAULT_TIMEOUT_S):
-            call = replace(self._call, key=inner, reply=reply)
-            result = await source.call(spec.name, arguments, call)
+        call = replace(self._call, key=f"{self._call.key}/{key[:16]}", reply=self._reply.get(key))
+        async with asyncio.timeout(spec.timeout_s or _TIMEOUT_S):
+            result = await self._sources[spec.name].call(spec.name, arguments, call)
         # An answer is for one question: the same one, asked again, is put to the person again.
         self._reply.pop(key, None)
         if spec.effect is not Effect.READ:
-            made: dict[str, Json] = {"tool": spec.name, "arguments": arguments, "result": result}
-            self._done[key] = made
+            self._done[key] = {"tool": spec.name, "arguments": arguments, "result": result}
         return result
 
     def _fenced(self, name: str, arguments: Json, result: Json, *, failed: bool = False) -> str:
-        self._circles.note(name, arguments, result)
+        key = content_hash([name, arguments, result])
+        self._made[key] += 1
+        if self._made[key] >= self._repeats:
+            raise ToolFailed(
+                Sentence(
+                    "{name} repeats itself: it called {tool} {count} times with "
+                    "the same arguments and got the same result",
+                    name=self._agent,
+                    tool=name,
+                    count=self._repeats,
+                ),
+                hint=Sentence("describe the task more precisely, or give the agent another tool"),
+            )
         text = result if isinstance(result, str) else json_text(result)
-        shown = cut_with_note(text, self._limits.result_chars)
+        shown = cut_with_note(text, self._result_chars)
         return fence(f"{name} failed" if failed else f"result of {name}", shown)
 
     def _question(self, need: InputNeeded, name: str, arguments: Json) -> InputNeeded:
@@ -249,47 +259,11 @@ class Toolbox:
         )
 
 
-class Stop(ToolFailed):
-    """Raised by a tool when the whole task has failed, not only this call."""
-
-
-class Unsure(OutcomeUnknown):
-    """A call that changes something failed, and whether it took effect is unknown."""
-
-
-def _from_reply(reply: Reply | None) -> tuple[dict[str, Reply], dict[str, dict[str, Json]]]:
-    """Returns the answer for the call that asked, and the changes made before it."""
-    if reply is None or not isinstance(reply.state, dict) or reply.state.get("kind") != _ASKED:
-        return {}, {}
-    asked = cast("dict[str, Any]", reply.state)
-    done = {content_hash([each["tool"], each["arguments"]]): each for each in asked["done"]}
-    key = content_hash([asked["tool"], asked["arguments"]])
-    return {key: Reply(reply.answer, asked["state"])}, done
-
-
-def _earlier_answers(reply: Reply | None) -> list[tuple[str, Json]]:
-    """Returns what the person was asked in this task and answered, the newest last."""
-    if reply is None or not isinstance(reply.state, dict):
-        return []
-    state = cast("dict[str, Any]", reply.state)
-    known = [(str(asked), answer) for asked, answer in state.get("answers", [])]
-    return [*known, (str(state.get("question", "")), reply.answer)]
-
-
-def _flaw(spec: ToolSpec, arguments: dict[str, Json]) -> str:
-    # A schema that cannot be understood is left to the tool.
-    with suppress(BadSchema):
-        first = next(iter(validator(spec.input_schema).iter_errors(arguments)), None)
-        return "" if first is None else first.message
-    return ""
+def _key(tool: str, arguments: Json) -> str:
+    return content_hash([tool, arguments])
 
 
 def cut_with_note(text: str, most: int) -> str:
     """Cuts a text for a model, and says how much is left out."""
     left = len(text) - most
     return text if left <= 0 else f"{text[:most]}\n[… {left:,} more characters left out …]"
-
-
-def _short(arguments: Mapping[str, Json]) -> str:
-    text = ", ".join(f"{name}={value}" for name, value in arguments.items())
-    return clip(" ".join(text.split()), 120)

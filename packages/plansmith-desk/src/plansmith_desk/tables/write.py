@@ -12,7 +12,7 @@ from plansmith.errors import ToolFailed
 from plansmith.plan.data import json_text
 from plansmith.plan.sentence import Sentence
 from plansmith.text import is_formula
-from plansmith_desk.tables.numbers import is_number
+from plansmith_desk.tables.read import is_number
 
 _RETURN: Final = re.compile(r"\r\n?")
 _ENDINGS: Final = (".csv", ".tsv", ".json", ".md")
@@ -63,23 +63,15 @@ def _safe(value: Any) -> Any:
 
 
 def _markdown(names: Sequence[str], rows: Rows) -> str:
-    numeric = [
-        bool(rows) and all(_is_numeric(row[place]) for row in rows) for place in range(len(names))
-    ]
-    lines = [
-        _line([_cell(name) for name in names]),
-        _line(["---:" if right else "---" for right in numeric]),
-        *(_line([_cell(value) for value in row]) for row in rows),
-    ]
-    return "\n".join(lines) + "\n"
+    def is_numeric(place: int) -> bool:
+        cells = [row[place] for row in rows]
+        return bool(rows) and all(
+            type(each) is not bool and isinstance(each, int | float | None) for each in cells
+        )
 
-
-def _is_numeric(value: Any) -> bool:
-    return isinstance(value, int | float | None) and not isinstance(value, bool)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    marks = ["---:" if is_numeric(place) else "---" for place in range(len(names))]
+    lines = [map(_cell, names), marks, *(map(_cell, row) for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _cell(value: Any) -> str:
