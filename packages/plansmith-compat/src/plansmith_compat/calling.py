@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.events import Event
-from plansmith.ports import ContextBlock, PlanStore
+from plansmith.ports import ArgumentsDelta, ContextBlock, Delta, PlanStore, TextDelta
+from plansmith_planner.models.wrappers import closing
 
 _T = TypeVar("_T")
 Tell = Callable[[dict[str, Any]], None]
@@ -78,6 +79,18 @@ def told_by(work: Callable[[Tell], Coroutine[Any, Any, None]]) -> Iterator[dict[
         if isinstance(event, BaseException):
             raise event
         yield event
+
+
+async def heard(stream: AsyncIterator[Delta]) -> tuple[str, dict[str, str]]:
+    """Reads a model's whole answer: its text, and the arguments of its calls by tool."""
+    text, calls = "", dict[str, str]()
+    async with closing(stream):
+        async for delta in stream:
+            if isinstance(delta, TextDelta):
+                text += delta.text
+            elif isinstance(delta, ArgumentsDelta):
+                calls[delta.tool] = calls.get(delta.tool, "") + delta.text
+    return text, calls
 
 
 async def events_during(

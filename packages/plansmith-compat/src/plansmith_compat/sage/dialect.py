@@ -100,8 +100,10 @@ def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[st
         return None
     kind = raw.get("type") or ("reply" if "text" in raw else "tool")
     if "type" not in raw:
-        guess = "step {place} does not say its type; it is read as '{kind}'"
-        notes.say(Sentence(guess, place=place, kind=kind), path=path)
+        told = Sentence(
+            "step {place} does not say its type; it is read as '{kind}'", place=place, kind=kind
+        )
+        notes.say(told, path=path)
     held = ("type", "text") if kind == "reply" else ("type", "name", "arguments")
     for field in (each for each in raw if each not in held and raw[each] is not None):
         left_out(field, raw[field], notes, place_id(place))
