@@ -12,7 +12,8 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith_compat.deerflow.dialect import Manner, is_work, read_research, write_research
 from plansmith_compat.deerflow.dialect import recognises as is_research
 from plansmith_compat.deerflow.dialect import schema as research_schema
-from plansmith_planner.parse.habits import Notes, snake, with_notes
+from plansmith_compat.reading import names_of
+from plansmith_planner.parse.habits import Notes, with_notes
 
 MANNER: Final = Manner("Spring AI Alibaba's deepresearch", in_turn=False)
 _MARKS: Final = frozenset({"hasEnoughContext", "executionRes", "executionStatus"})
@@ -33,11 +34,10 @@ def recognises(value: Json) -> bool:
     """Whether a value is such a plan and not DeerFlow's, which has the same fields."""
     if not is_research(value):
         return False
-    head = value if isinstance(value, dict) else {"steps": value}
-    steps = head.get("steps")
-    inner = [each for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
-    names = {name for each in [head, *inner] for name in each}
-    return bool(names & _MARKS) or "execution_status" in {snake(name) for name in names}
+    steps = value.get("steps") if isinstance(value, dict) else value
+    parts: list[Json] = [value, *(steps if isinstance(steps, list) else ())]
+    found = [each for each in parts if isinstance(each, dict)]
+    return any(each.keys() & _MARKS or "execution_status" in names_of(each) for each in found)
 
 
 def read(value: Json) -> Reading:
