@@ -39,7 +39,7 @@ from plansmith_compat.deerflow import (
     sanitize_tool_response,
     validate_and_fix_plan,
 )
-from plansmith_compat.deerflow.messages import AIMessage, HumanMessage, get_message_content
+from plansmith_compat.deerflow.llms import AIMessage, HumanMessage, get_message_content
 
 Script = Callable[..., ScriptedModel]
 END = "__end__"

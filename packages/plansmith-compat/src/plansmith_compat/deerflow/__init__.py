@@ -2,14 +2,14 @@
 
 from plansmith_compat.deerflow.configuration import TURNS, Configuration, get_recursion_limit
 from plansmith_compat.deerflow.flow import TARGETS, DeerFlow, ResearchState, research_team
-from plansmith_compat.deerflow.llms import apply_prompt_template, get_llm_by_type
-from plansmith_compat.deerflow.messages import (
+from plansmith_compat.deerflow.llms import (
     AIMessage,
     Command,
     GraphInterrupt,
     HumanMessage,
+    apply_prompt_template,
+    get_llm_by_type,
     interrupt,
-    needs_clarification,
 )
 from plansmith_compat.deerflow.models import (
     Feedback,
@@ -34,6 +34,7 @@ from plansmith_compat.deerflow.nodes import (
     background_investigation_node,
     coordinator_node,
     human_feedback_node,
+    needs_clarification,
     planner_node,
     reporter_node,
     research_team_node,

@@ -13,7 +13,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.steps import AgentStep
 from plansmith_compat.deerflow.dialect import RESEARCHER, is_work, read, write
-from plansmith_compat.deerflow.messages import text_of_blocks
+from plansmith_compat.deerflow.llms import text_of_blocks
 from plansmith_planner.parse.read import read_json
 
 logger: Final = logging.getLogger("plansmith")
