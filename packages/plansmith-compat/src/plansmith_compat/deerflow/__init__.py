@@ -1,6 +1,6 @@
 """DeerFlow's interface: its plan, its routers, and research as durable runs."""
 
-from plansmith_compat.deerflow.configuration import TURNS, Configuration, get_recursion_limit
+from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.deerflow.flow import TARGETS, DeerFlow, ResearchState, research_team
 from plansmith_compat.deerflow.llms import (
     AIMessage,
@@ -42,7 +42,6 @@ from plansmith_compat.deerflow.nodes import (
 from plansmith_compat.deerflow.plan_fixes import (
     extract_plan_content,
     repair_json_output,
-    sanitize_args,
     sanitize_tool_response,
     validate_and_fix_plan,
 )
@@ -50,7 +49,6 @@ from plansmith_compat.deerflow.workflow import run_agent_workflow_async
 
 __all__ = [
     "TARGETS",
-    "TURNS",
     "AIMessage",
     "Command",
     "Configuration",
@@ -74,7 +72,6 @@ __all__ = [
     "coordinator_node",
     "extract_plan_content",
     "get_llm_by_type",
-    "get_recursion_limit",
     "human_feedback_node",
     "interrupt",
     "needs_clarification",
@@ -90,7 +87,6 @@ __all__ = [
     "route_plan",
     "route_team",
     "run_agent_workflow_async",
-    "sanitize_args",
     "sanitize_tool_response",
     "validate_and_fix_plan",
 ]

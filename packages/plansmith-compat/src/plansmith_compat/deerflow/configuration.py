@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from typing import Any, Final, Self
@@ -12,7 +11,6 @@ from pydantic import Field
 from plansmith.plan.data import Flag, Record, Whole
 
 TURNS: Final = 40
-_log: Final = logging.getLogger("plansmith")
 
 
 class Configuration(Record):
@@ -68,13 +66,3 @@ def _value(name: str, given: Mapping[str, Any]) -> Any:
     if not told or name in ("resources", "mcp_settings", "interrupt_before_tools"):
         return given.get(name)
     return int(told) if told.isdecimal() else {"true": True, "false": False}.get(told.lower(), told)
-
-
-def get_recursion_limit(default: int = 25) -> int:
-    """Returns AGENT_RECURSION_LIMIT from the environment, if it is a positive number."""
-    told = os.environ.get("AGENT_RECURSION_LIMIT", "").strip()
-    if told.isdecimal() and int(told) > 0:
-        return int(told)
-    if told:
-        _log.warning("AGENT_RECURSION_LIMIT is %r, no positive number: %d is used", told, default)
-    return default

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.resources import files
 from typing import Final, cast
 
-from plansmith.formats.dialect import Dialect, Reading, in_order
+from plansmith.formats.dialect import Dialect, in_order
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepState, StepStatus
@@ -40,14 +41,13 @@ def recognises(value: Json) -> bool:
     return any(each.keys() & _MARKS or "execution_status" in names_of(each) for each in found)
 
 
-def read(value: Json) -> Reading:
-    """Reads a plan; researchers work in parallel, processing steps get their results."""
-    return read_research(value, MANNER)
+# Researchers work in parallel, processing steps get their results.
+read: Final = partial(read_research, MANNER)
 
 
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     """Writes the plan in this format, with status and result of each step."""
-    value = write_research(plan, run, MANNER, notes)
+    value = write_research(MANNER, plan, run, notes)
     held = [step for step in in_order(plan) if is_work(step)]
     for step, written in zip(held, cast("list[dict[str, Json]]", value["steps"]), strict=True):
         state = run.steps.get(step.id, StepState()) if run else StepState()
@@ -57,18 +57,13 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     return value
 
 
-def schema() -> dict[str, Json]:
-    """Returns the JSON Schema of a plan in this format."""
-    return research_schema() | {"title": "deepresearch plan"}
-
-
 DIALECT: Final = Dialect(
     "deepresearch",
     MANNER.title,
     recognises,
     read,
     with_notes(write),
-    schema,
+    lambda: research_schema() | {"title": "deepresearch plan"},
     files("plansmith_compat.spring") / "prompts" / "deepresearch.md",
     turn=None,
 )
