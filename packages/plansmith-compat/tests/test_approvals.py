@@ -11,7 +11,7 @@ from plansmith import AgentSpec, Effect, Plansmith
 from plansmith.errors import StaleDecision, ToolFailed
 from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_compat.deerflow import DeerFlow
-from plansmith_compat.sage.registry import RegistryTools
+from plansmith_compat.sage.operators import RegistryTools
 from plansmith_compat.spring import DataAgent
 from plansmith_compat.spring.dialects.nl2sql import SQL
 from plansmith_planner.settings import PlannerSettings

@@ -24,7 +24,7 @@ from plansmith.ports import (
 from plansmith.testing import Answer, FakeClock, RecordedModel, RecordingModel, ScriptedModel
 from plansmith.testing.contracts import ChatModelContract
 from plansmith.testing.modelserver import ModelServer, Reply
-from plansmith_compat.openmanus.llm import CountingModel
+from plansmith_compat.openmanus import LLM
 from plansmith_planner.model_calls import Transcript, read_answer
 from plansmith_planner.models.choose import AutoModel, Choice
 from plansmith_planner.models.fact_checked import FactCheckedModel
@@ -163,7 +163,7 @@ async def test_every_wrapper_passes_the_prompt_on_as_it_is(tmp_path: Path) -> No
         AutoModel(chosen, lambda _: inner),
         RecordingModel(inner, tmp_path / "calls.jsonl"),
         Transcript().of(inner),
-        CountingModel(inner),
+        LLM(model=inner),
     ]
     prompt = Prompt(HELLO, tools=[ToolSpec(name="t")], max_tokens=7, brief=TriageBrief("hello"))
     for wrapper in wrappers:

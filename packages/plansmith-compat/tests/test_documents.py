@@ -18,17 +18,9 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.ports import Call
 from plansmith.testing import Answer, ScriptedModel
-from plansmith_compat.deerflow import Configuration, DeerFlow, Goto, Plan, route_plan
-from plansmith_compat.openmanus import FlowFactory, FlowType, PlanningTool
-from plansmith_compat.sage import LLMPlanner, MCPRegistry
-from plansmith_compat.spring import (
-    DataAgent,
-    HumanFeedbackNode,
-    JManus,
-    PlanExecutorNode,
-    PlannerNode,
-    keys,
-)
+from plansmith_compat.deerflow import DeerFlow, Goto, route_plan
+from plansmith_compat.sage import LLMPlanner
+from plansmith_compat.spring import HumanFeedbackNode, JManus, PlanExecutorNode, PlannerNode, keys
 from plansmith_compat.valuecell import (
     ExecutionPlan,
     PlanService,
@@ -118,24 +110,6 @@ def test_sage_the_four_tests_its_page_suggests_pass() -> None:
     assert planned(STEPS) == [STEPS[0], STEPS[2]]
 
 
-def test_sage_a_registry_describes_itself_to_the_planner() -> None:
-    class Calculator:
-        name = "calculator"
-        description = "Do arithmetic"
-        input_schema = ARXIV["calculator"]["input_schema"]
-
-        def call(self, arguments: dict[str, Any]) -> Any:
-            return {"output": arguments["expr"]}
-
-    registry = MCPRegistry()
-    registry.register(Calculator())
-    steps = [STEPS[1], STEPS[2]]
-    planner = LLMPlanner(OpenAIGenerator(json.dumps(steps)))
-    assert planner.execute({"profile_prompt": PROFILE, "query": QUERY, "registry": registry}) == (
-        steps
-    )
-
-
 # ValueCell: the examples its planner is given
 
 
@@ -180,112 +154,44 @@ async def test_valuecell_a_request_to_a_named_agent_passes_through(
     assert (task.pattern, plan.guidance_message) == (TaskPattern.ONCE, None)
 
 
+HOURLY = "Check Tesla stock price for significant changes"
+DAILY = "Monitor Apple's quarterly earnings"
+
+
+@pytest.mark.parametrize(
+    ("turns", "task"),
+    [
+        (
+            [
+                (DAILY, asks("Once, or again and again? If so, how often?", "no schedule")),
+                ("Recurring, check daily at 9 AM", asks("Please confirm: daily at 09:00", "")),
+                ("Yes, confirmed", recurring("Apple earnings", DAILY, daily_time="09:00")),
+            ],
+            (DAILY, ScheduleConfig(daily_time="09:00")),
+        ),
+        (
+            [
+                (f"{HOURLY} every hour", asks("Please confirm: every 60 minutes", "confirm")),
+                ("Yes, proceed, go ahead", recurring("Tesla", HOURLY, interval_minutes=60)),
+            ],
+            (HOURLY, ScheduleConfig(interval_minutes=60)),
+        ),
+    ],
+    ids=["daily", "hourly"],
+)
 async def test_valuecell_recurring_intent_is_clarified_confirmed_and_then_set(
-    scripted: Script,
+    scripted: Script, turns: list[tuple[str, dict[str, Any]]], task: tuple[str, ScheduleConfig]
 ) -> None:
-    intake = Desk(
-        scripted(
-            asks("Once, or again and again? If so, how often?", "no schedule"),
-            Answer(asks("Please confirm: daily at 09:00", "confirm"), expects="how often"),
-            Answer(
-                recurring(
-                    "Apple earnings monitor",
-                    "Monitor Apple's quarterly earnings",
-                    daily_time="09:00",
-                ),
-                expects="daily at 09:00",
-            ),
-        )
-    )
-    first = await intake.ask("Monitor Apple's quarterly earnings")
-    assert (first.tasks, "how often" in (first.guidance_message or "")) == ([], True)
-    second = await intake.ask("Recurring, check daily at 9 AM")
-    assert second.guidance_message == "Please confirm: daily at 09:00"
-    third = await intake.ask("Yes, confirmed")
-    [task] = third.tasks
-    assert (task.title, task.query) == (
-        "Apple earnings monitor",
-        "Monitor Apple's quarterly earnings",
-    )
-    assert task.schedule_config == ScheduleConfig(daily_time="09:00")
-
-
-async def test_valuecell_an_hourly_check_is_confirmed_and_its_query_is_for_once(
-    scripted: Script,
-) -> None:
-    query = "Check Tesla stock price for significant changes"
-    intake = Desk(
-        scripted(
-            asks("Please confirm: every 60 minutes", "confirm"),
-            recurring("Tesla price check", query, interval_minutes=60),
-        )
-    )
-    asked = "Check Tesla stock price every hour and alert me if there's significant change"
-    assert (await intake.ask(asked)).tasks == []
-    [task] = (await intake.ask("Yes, proceed, go ahead")).tasks
-    assert (task.query, task.pattern) == (query, TaskPattern.RECURRING)
-    assert task.schedule_config == ScheduleConfig(interval_minutes=60)
-
-
-async def test_valuecell_what_is_not_to_be_done_is_guidance(scripted: Script) -> None:
-    intake = Desk(scripted(asks("I cannot help with that.", "illegal")))
-    plan = await intake.ask("Help me hack into someone's account")
-    assert (plan.tasks, plan.guidance_message) == ([], "I cannot help with that.")
-
-
-# OpenManus: how its flow is run, and its planning tool
-
-
-class Manus:
-    """An agent as its programs hand them to a flow."""
-
-    def __init__(self, name: str, description: str) -> None:
-        self.name, self.description = name, description
-        self.prompts: list[str] = []
-
-    async def run(self, request: str) -> str:
-        self.prompts.append(request)
-        return f"{self.name} is done"
-
-
-async def test_openmanus_a_flow_runs_its_agents_by_the_tags_of_the_steps(scripted: Script) -> None:
-    agents = {
-        "manus": Manus("Manus", "solves tasks with many tools"),
-        "data_analysis": Manus("DataAnalysis", "analyses data and draws charts"),
-    }
-    call = {
-        "command": "create",
-        "plan_id": "plan_1",
-        "title": "Sales report",
-        "steps": ["[MANUS] Collect the data", "[DATA_ANALYSIS] Draw the chart"],
-    }
-    model = scripted(Answer(call, tool="planning"), "The report is there.")
-    flow = FlowFactory.create_flow(flow_type=FlowType.PLANNING, agents=agents, model=model)
-    result = await flow.execute("Make a sales report")
-    assert result == (
-        "Manus is done\nDataAnalysis is done\nPlan completed:\n\nThe report is there."
-    )
-    offered = model.prompts[0][1].text
-    assert all(agent.description in offered for agent in agents.values())
-    assert [len(agent.prompts) for agent in agents.values()] == [1, 1]
-
-
-async def test_openmanus_a_plan_is_created_marked_and_shown() -> None:
-    tool = PlanningTool()
-    steps = ["Research the market", "Write the draft", "Review it"]
-    made = await tool.execute(command="create", plan_id="launch", title="Launch", steps=steps)
-    assert str(made).startswith("Plan created successfully with ID: launch\n\nPlan: Launch (ID:")
-    await tool.execute(command="mark_step", step_index=0, step_status="completed")
-    shown = await tool.execute(
-        command="mark_step", step_index=1, step_status="in_progress", step_notes="half done"
-    )
-    assert shown.error is None
-    assert shown.output.endswith(
-        "Progress: 1/3 steps completed (33.3%)\n"
-        "Status: 1 completed, 1 in progress, 0 blocked, 1 not started\n\n"
-        "Steps:\n0. [✓] Research the market\n1. [→] Write the draft\n   Notes: half done\n"
-        "2. [ ] Review it\n"
-    )
+    before = ["", *(answer.get("guidance_message", "") for _, answer in turns)]
+    answers = [Answer(each, expects=seen) for (_, each), seen in zip(turns, before, strict=False)]
+    desk = Desk(scripted(*answers))
+    *first, last = [await desk.ask(words) for words, _ in turns]
+    assert [(each.tasks, each.guidance_message) for each in first] == [
+        ([], answer["guidance_message"]) for _, answer in turns[:-1]
+    ]
+    [made] = last.tasks
+    assert (made.query, made.schedule_config) == task
+    assert made.pattern is TaskPattern.RECURRING
 
 
 # DeerFlow and deer-go: the example of the planner's prompt, the README, the page on the planner
@@ -322,11 +228,9 @@ TRENDS = research(
 HAND_OVER = {"decision": "plan", "reason": "", "query": "research it", "answer": ""}
 
 
-def deerflow(model: ScriptedModel, **configuration: Any) -> tuple[DeerFlow, list[Worker]]:
+def deerflow(model: ScriptedModel) -> tuple[DeerFlow, list[Worker]]:
     team = [Worker("researcher"), Worker("coder")]
-    made = Configuration(**configuration)
-    limits = Limits(early_start=False)
-    return DeerFlow(model=model, agents=team, configuration=made, limits=limits), team
+    return DeerFlow(model=model, agents=team, limits=Limits(early_start=False)), team
 
 
 async def test_deerflow_the_plan_of_its_prompt_is_reviewed_and_run(scripted: Script) -> None:
@@ -338,23 +242,6 @@ async def test_deerflow_the_plan_of_its_prompt_is_reviewed_and_run(scripted: Scr
     assert "The market grows." in state.final_report
 
 
-async def test_deerflow_the_feedback_of_its_readme_edits_the_plan(scripted: Script) -> None:
-    first = research(step("Basics"), title="Quantum computing")
-    second = research(step("Basics"), step("Quantum algorithms"), title="Quantum computing")
-    flow, _ = deerflow(scripted(HAND_OVER, first, Answer(second, expects="quantum algorithms")))
-    state = await flow.start("What is quantum computing?")
-    words = "[EDIT PLAN] Include more about quantum algorithms"
-    state = await flow.feedback(state.run_id, words)
-    assert state.plan is not None
-    assert [each.title for each in state.plan.steps] == ["Basics", "Quantum algorithms"]
-    assert state.goto is Goto.HUMAN_FEEDBACK
-
-
-async def test_deerflow_a_plan_that_is_accepted_beforehand_needs_nobody(scripted: Script) -> None:
-    flow, _ = deerflow(scripted(HAND_OVER, MARKET, "Done."), auto_accepted_plan=True)
-    assert (await flow.start("the AI market")).goto is Goto.END
-
-
 async def test_deerflow_the_plan_of_the_page_has_enough_context_and_open_steps(
     scripted: Script,
 ) -> None:
@@ -363,14 +250,6 @@ async def test_deerflow_the_plan_of_the_page_has_enough_context_and_open_steps(
     flow, team = deerflow(scripted(HAND_OVER, TRENDS, "Done."))
     state = await flow.start("What are the latest AI trends in 2025?")
     assert (state.goto, [len(each.tasks) for each in team]) == (Goto.END, [2, 1])
-
-
-def test_deerflow_the_other_two_scenes_of_the_page() -> None:
-    unclear = research(title="a project")
-    assert route_plan(unclear, max_plan_iterations=3).goto is Goto.HUMAN_FEEDBACK
-    known = Plan.model_validate(research(step("Basics", execution_res="found")))
-    later = route_plan("not JSON", 1, 3, known)
-    assert (later.goto, later.plan) == (Goto.REPORTER, known)
 
 
 # Spring AI Alibaba: the pages on the planner node, review and plan templates
@@ -407,14 +286,6 @@ async def test_spring_the_plan_of_its_page_goes_through_the_nodes(scripted: Scri
         state |= await PlanExecutorNode().apply(state)
         nodes.append(state[keys.PLAN_NEXT_NODE])
     assert nodes == ["SQL_GENERATE_NODE", "REPORT_GENERATOR_NODE", "REPORT_GENERATOR_NODE"]
-
-
-async def test_spring_a_question_runs_to_its_report(scripted: Script) -> None:
-    workers = [Worker("sql_writer"), Worker("coder")]
-    smith = Plansmith(model=scripted(SALES, "广东第一"), agents=workers, settings=NO_TRIAGE)
-    state = await DataAgent(smith).ask("各省销售额排名")
-    assert workers[0].tasks == ["按省份汇总销售额，降序，取前 10"]
-    assert "广东第一" in state[keys.RESULT]
 
 
 STOCK: dict[str, Any] = {

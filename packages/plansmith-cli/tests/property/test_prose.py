@@ -21,7 +21,7 @@ from plansmith_compat.deerflow import DeerFlow, Goto, parse_plan, run_agent_work
 from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.openmanus import PlanningFlow
 from plansmith_compat.sage import AgentRuntime, LLMPlanner
-from plansmith_compat.sage.drafting import coerce_json_array
+from plansmith_compat.sage.planner import coerce_json_array
 from plansmith_compat.spring import keys
 from plansmith_compat.spring.deepresearch import InformationNode
 from plansmith_compat.spring.jmanus import JManus

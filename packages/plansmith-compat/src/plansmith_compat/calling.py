@@ -1,4 +1,4 @@
-"""Calls between our code, which is async, and programs whose code may be so or not."""
+"""What the five share: calls to programs that may be async or not, context, events of a run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import contextvars
 import inspect
 import queue
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from plansmith.errors import Misconfigured
+from plansmith.plan.events import Event
+from plansmith.ports import ArgumentsDelta, ContextBlock, Delta, PlanStore, TextDelta
+from plansmith_planner.models.wrappers import closing
 
 _T = TypeVar("_T")
 Tell = Callable[[dict[str, Any]], None]
@@ -75,3 +79,45 @@ def told_by(work: Callable[[Tell], Coroutine[Any, Any, None]]) -> Iterator[dict[
         if isinstance(event, BaseException):
             raise event
         yield event
+
+
+async def heard(stream: AsyncIterator[Delta]) -> tuple[str, dict[str, str]]:
+    """Reads a model's whole answer: its text, and the arguments of its calls by tool."""
+    text, calls = "", dict[str, str]()
+    async with closing(stream):
+        async for delta in stream:
+            if isinstance(delta, TextDelta):
+                text += delta.text
+            elif isinstance(delta, ArgumentsDelta):
+                calls[delta.tool] = calls.get(delta.tool, "") + delta.text
+    return text, calls
+
+
+async def events_during(
+    work: asyncio.Future[Any], store: PlanStore, run_id: str, after: int = 0
+) -> AsyncIterator[Event]:
+    """Yields the events of a run, from the first after a number, until the work on it ends."""
+    while True:
+        ended = work.done()
+        for event in await store.events(run_id, after=after):
+            after = event.number
+            yield event
+        if ended:
+            return
+        news = asyncio.ensure_future(store.wait(run_id, after=after))
+        either: set[asyncio.Future[Any]] = {work, news}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        news.cancel()
+        await asyncio.gather(news, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a program knows already, as context for the planner: data, never instructions."""
+
+    blocks: Callable[[], Any]  # returns blocks, at once or when awaited
+
+    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
+        del query, token_limit
+        found: Sequence[ContextBlock] = await awaited(self.blocks())
+        return found

@@ -27,7 +27,6 @@ from plansmith_compat.deerflow import (
     continue_to_running_research_team,
     coordinator_node,
     extract_plan_content,
-    get_recursion_limit,
     human_feedback_node,
     interrupt,
     needs_clarification,
@@ -35,11 +34,10 @@ from plansmith_compat.deerflow import (
     repair_json_output,
     reporter_node,
     research_team_node,
-    sanitize_args,
     sanitize_tool_response,
     validate_and_fix_plan,
 )
-from plansmith_compat.deerflow.messages import AIMessage, HumanMessage, get_message_content
+from plansmith_compat.deerflow.llms import AIMessage, HumanMessage, get_message_content
 
 Script = Callable[..., ScriptedModel]
 END = "__end__"
@@ -324,7 +322,6 @@ def test_a_tools_text_is_cleaned_and_cut() -> None:
     assert sanitize_tool_response('{"a": [1]} and more') == '{"a": [1]}'
     assert sanitize_tool_response(" te\x00xt\n{1} ") == "text\n{1}"
     assert sanitize_tool_response("a" * 20, max_length=10) == "a" * 10 + "..."
-    assert (sanitize_args("{[a]}"), sanitize_args(None)) == ("&#123;&#91;a&#93;&#125;", "")
 
 
 def test_the_plan_is_taken_out_of_a_message() -> None:
@@ -416,6 +413,3 @@ def test_the_configuration_is_read_from_a_graph_and_the_environment(
     made = Configuration.from_runnable_config({"configurable": given_})
     assert (made.max_step_num, made.enforce_web_search) == (9, True)
     assert Configuration.from_runnable_config().resources == []
-    for told, limit in (("7", 7), ("-5", 25), ("0", 25), ("many", 25), ("", 25)):
-        monkeypatch.setenv("AGENT_RECURSION_LIMIT", told)
-        assert get_recursion_limit() == limit

@@ -15,7 +15,7 @@ from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
 from plansmith.ports import Message, Prompt, Usage
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_compat.openmanus import (
-    CountingModel,
+    LLM,
     FlowFactory,
     FlowType,
     PlanningFlow,
@@ -446,7 +446,7 @@ async def test_ids_are_unique_and_a_callers_own_is_kept(scripted: Script) -> Non
 
 async def test_tokens_are_counted_and_a_limit_is_checked_before_the_call(scripted: Script) -> None:
     call = Answer("hello", usage=Usage(input_tokens=70, output_tokens=5))
-    model = CountingModel(scripted(call, Answer("again")), max_input_tokens=200)
+    model = LLM(model=scripted(call, Answer("again")), max_input_tokens=200)
     prompt = Prompt([Message("user", "say hello")])
     await read_answer(model.stream(prompt))
     assert (model.total_input_tokens, model.total_completion_tokens) == (70, 5)

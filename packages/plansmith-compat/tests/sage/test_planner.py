@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from plansmith import Plan, RunStatus
-from plansmith.errors import ToolFailed
-from plansmith.testing import ScriptedModel
-from plansmith_compat.sage import AgentRuntime, LLMPlanner, Profile, ToolRegistry
+from plansmith import Plan
+from plansmith_compat.sage import LLMPlanner, Profile
 from plansmith_compat.sage.dialect import DIALECT
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -48,12 +46,6 @@ def test_a_plan_is_a_list_of_tool_calls_and_replies() -> None:
     assert plan(GOOD) == GOOD
 
 
-def test_any_model_of_ours_plans_too() -> None:
-    assert LLMPlanner(ScriptedModel(GOOD)).plan("You help.", "weather in Oslo", TOOLS) == GOOD
-    with pytest.raises(TypeError, match="generator"):
-        LLMPlanner(object())  # type: ignore[arg-type]
-
-
 async def test_it_also_plans_inside_a_running_loop() -> None:
     assert plan(GOOD) == GOOD
     assert await LLMPlanner(Generator(GOOD)).aplan("You help.", "Oslo", TOOLS) == GOOD
@@ -61,10 +53,10 @@ async def test_it_also_plans_inside_a_running_loop() -> None:
 
 @pytest.mark.parametrize("answer", ["", "[]", "null", '{"steps": []}', [UNKNOWN]])
 def test_the_list_is_never_empty(answer: Any) -> None:
-    steps = plan(answer)
-    assert len(steps) == 1
-    assert steps[0]["type"] == "reply"
-    assert steps[0]["text"]
+    [step] = plan(answer)
+    assert step["type"] == "reply"
+    assert step["text"]
+    assert answer != [UNKNOWN] or step["text"] == "（计划不可用）"
 
 
 def test_the_defaults_are_six_steps_one_repair_and_six_tools() -> None:
@@ -141,10 +133,6 @@ def test_what_cannot_be_read_twice_becomes_a_reply_with_the_first_2000_character
     assert len(generator.asked) == 1
 
 
-def test_when_nothing_valid_is_left_the_reply_says_so() -> None:
-    assert plan([UNKNOWN]) == [{"type": "reply", "text": "（计划不可用）"}]
-
-
 @pytest.mark.parametrize(
     "bad",
     [
@@ -154,6 +142,7 @@ def test_when_nothing_valid_is_left_the_reply_says_so() -> None:
         UNKNOWN,
         {"type": "tool", "name": "weather", "arguments": ["Oslo"]},
         {"type": "telepathy"},
+        *(None, 3, []),
     ],
 )
 def test_a_step_that_cannot_be_used_is_dropped_and_told(bad: Any) -> None:
@@ -163,19 +152,11 @@ def test_a_step_that_cannot_be_used_is_dropped_and_told(bad: Any) -> None:
 
 
 def test_a_missing_argument_is_asked_of_the_user() -> None:
-    steps = plan([{"type": "tool", "name": "weather", "arguments": {}}, REPLY])
-    assert [step["type"] for step in steps] == ["reply"]
-    assert "city" in steps[0]["text"]
-
-
-def test_a_failing_generator_is_no_exception() -> None:
-    class Down:
-        def execute(self, data: Any) -> Any:
-            raise ConnectionError("no route to the model")
-
-    planner = LLMPlanner(Down())
-    assert planner.plan("p", "q", TOOLS) == [{"type": "reply", "text": "（计划不可用）"}]
-    assert any("no route" in each.message for each in planner.problems)
+    [asked] = plan([{"type": "tool", "name": "weather", "arguments": {}}, REPLY])
+    assert asked["type"] == "reply"
+    assert "weather" in asked["text"]
+    assert "city" in asked["text"]
+    assert "s1" not in asked["text"]
 
 
 def test_the_prompt_holds_rules_profile_query_and_tools_and_the_query_follows() -> None:
@@ -185,6 +166,8 @@ def test_the_prompt_holds_rules_profile_query_and_tools_and_the_query_follows() 
     assert query == "weather in Oslo"
     assert [system["role"], user["role"]] == ["system", "user"]
     assert user["content"] == "weather in Oslo"
+    rule = "Always call at least one tool before replying when tools are provided"
+    assert rule in system["content"]
     parts = ('"type": "tool"', "Send an e-mail", "You help sailors.", "weather in Oslo")
     places = [system["content"].index(part) for part in parts]
     assert places == sorted(places)
@@ -200,105 +183,6 @@ def test_a_profile_has_its_fields_and_defaults() -> None:
         "language": "zh",
         "tone": "concise",
     }
-
-
-def test_a_profile_is_merged_and_rendered() -> None:
-    base = Profile(name="Nora", role="coder", goals=["tidy code"], backstory="once a sailor")
-    other = base.merged(role="pilot", tone=None)
-    assert (base.role, other.role, other.tone) == ("coder", "pilot", "concise")
-    text = other.render_system_prompt()
-    for part in ("Nora", "pilot", "tidy code", "once a sailor", "zh", "concise"):
-        assert part in text
-    assert "detailed" in base.execute({"tone": "detailed"})
-    assert Profile.from_dict(other.to_dict()) == other
-
-
-def test_a_plan_is_held_to_the_constraints_of_the_profile() -> None:
-    profile = Profile(language="en", hard_constraints=["never use mail"])
-    planner = LLMPlanner(Generator([{"type": "tool", "name": "mail", "arguments": {}}]))
-    assert planner.plan(profile, "mail Nora", TOOLS)[0]["type"] == "reply"
-    assert "PS502" in {each.code for each in planner.problems}
-
-
-class Weather:
-    name = "weather"
-    description = "The weather in a city"
-    input_schema = CITY
-
-    def __init__(self, *results: Any) -> None:
-        self.results = list(results)
-
-    def call(self, arguments: dict[str, Any]) -> Any:
-        result = self.results.pop(0)
-        if isinstance(result, Exception):
-            raise result
-        return {"city": arguments["city"], "degrees": result}
-
-
-def registry(*results: Any) -> ToolRegistry:
-    made = ToolRegistry()
-    made.register(Weather(*results))
-    return made
-
-
-def test_a_registry_registers_describes_and_calls() -> None:
-    tools = registry(7, 8)
-    described = {"description": "The weather in a city", "input_schema": CITY}
-    assert tools.describe() == tools.execute() == {"weather": described}
-    assert tools.call("weather", {"city": "Oslo"}) == {"city": "Oslo", "degrees": 7}
-    assert tools.execute({"name": "weather", "arguments": {"city": "Rome"}})["degrees"] == 8
-    with pytest.raises(KeyError, match="weather"):
-        tools.call("tides", {})
-    with pytest.raises(TypeError, match="name"):
-        tools.register(object())
-
-
-def test_the_runtime_gives_one_observation_a_step_and_the_composed_reply() -> None:
-    generator = Generator(GOOD, "It is 7 degrees in Oslo.")
-    runtime = AgentRuntime(Profile(language="en"), LLMPlanner(generator), registry(7))
-    assert runtime.execute("weather in Oslo") == "It is 7 degrees in Oslo."
-    assert '"degrees": 7' in json.dumps(generator.asked[1]).replace("\\", "")
-    [seen] = runtime.observations
-    assert seen.pop("latency_ms") >= 0
-    result = {"city": "Oslo", "degrees": 7}
-    arguments = {"city": "Oslo"}
-    assert seen == {
-        "step": 0,
-        "tool": "weather",
-        "ok": True,
-        "result": result,
-        "arguments": arguments,
-    }
-
-
-def test_the_runtime_sums_up_where_there_is_no_reply() -> None:
-    runtime = AgentRuntime(Profile(), LLMPlanner(Generator([CALL])), registry(7))
-    assert "degrees" in runtime.execute({"query": "Oslo", "profile_overrides": {"tone": "brief"}})
-    with pytest.raises(ValueError, match="query"):
-        runtime.execute({"query": " "})
-
-
-def test_the_runtime_tells_a_failed_step_and_no_answer_is_made_up() -> None:
-    # What raises anything else may have changed something: that is asked, and not called failed.
-    for error, status in ((ToolFailed("boom"), "failed"), (ValueError("boom"), "asking")):
-        generator = Generator(GOOD, "never said")
-        runtime = AgentRuntime(Profile(), LLMPlanner(generator), registry(error))
-        answer = runtime.execute("weather in Oslo")
-        assert (runtime.observations[0]["ok"], len(generator.asked)) == (False, 1)
-        assert "boom" in runtime.observations[0]["error"]
-        assert "never said" not in answer
-        assert runtime.run is not None
-        assert runtime.run.status.value == status
-
-
-def test_a_person_may_decide_before_the_runtime_runs_anything() -> None:
-    runtime = AgentRuntime(
-        Profile(), LLMPlanner(Generator(GOOD)), registry(), review=lambda run: False
-    )
-    runtime.execute("weather in Oslo")
-    assert runtime.observations == []
-    assert runtime.run is not None
-    assert runtime.run.status is RunStatus.CANCELLED
 
 
 def test_thoughts_are_streamed_before_the_plan() -> None:

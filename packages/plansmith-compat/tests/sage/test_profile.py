@@ -46,7 +46,8 @@ def test_a_profile_is_a_dataclass_and_a_subclass_stays_one() -> None:
     class Pilot(BaseProfile):
         ship: str = "Fram"
 
-    pilot = Pilot(name="Nora").merged(tone="detailed", ship="Gjøa")
+    pilot = Pilot(name="Nora").merged(tone="detailed", ship="Gjøa", role=None)
+    assert pilot.role == "general assistant"
     assert (type(pilot), pilot.ship, pilot.tone) == (Pilot, "Gjøa", "detailed")
     assert asdict(replace(pilot, ship="Maud"))["ship"] == "Maud"
     assert "Tone: detailed" in pilot.execute()
@@ -56,11 +57,12 @@ def test_a_profile_is_a_dataclass_and_a_subclass_stays_one() -> None:
 
 def test_the_constraints_of_a_profile_hold_also_when_only_its_text_is_given() -> None:
     profile = BaseProfile(language="en", hard_constraints=["never use mail"])
-    text = profile.render_system_prompt()
-    assert "- never use mail" in text
-    planner = LLMPlanner(Generator([{"type": "tool", "name": "mail", "arguments": {}}, REPLY]))
-    assert planner.plan(text, "mail Nora", TOOLS) == [{"type": "reply", "text": "（计划不可用）"}]
-    assert "PS502" in {each.code for each in planner.problems}
+    assert "- never use mail" in profile.render_system_prompt()
+    for given in (profile, profile.render_system_prompt()):
+        planner = LLMPlanner(Generator([{"type": "tool", "name": "mail", "arguments": {}}, REPLY]))
+        steps = planner.plan(given, "mail Nora", TOOLS)
+        assert steps == [{"type": "reply", "text": "（计划不可用）"}]
+        assert "PS502" in {each.code for each in planner.problems}
 
 
 @pytest.mark.parametrize(
@@ -110,9 +112,13 @@ def test_a_registry_says_what_is_wrong_with_a_call(
         registry.execute(data)
 
 
-def test_a_registry_hands_the_arguments_on_as_they_are() -> None:
+def test_a_registry_registers_describes_and_calls() -> None:
     registry = MCPRegistry()
     registry.register(Echo())
-    assert registry.call("echo", 123) == {"echo": 123}
+    assert registry.describe() == {"echo": {"description": "", "input_schema": CITY}}
+    assert registry.execute() == registry.execute({"op": "describe", "more": 1})
+    assert registry.call("echo", 123) == {"echo": 123}  # the tool judges its arguments
     assert registry.execute({"op": "call", "name": "echo"}) == {"echo": {}}
-    assert "echo" in registry.execute({"op": "describe", "more": 1})
+    assert registry.execute({"name": "echo", "arguments": {"a": 1}}) == {"echo": {"a": 1}}
+    with pytest.raises(TypeError, match="name"):
+        registry.register(object())

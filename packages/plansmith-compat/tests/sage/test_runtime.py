@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from tests import forked
-from tests.sage.test_planner import CALL, CITY, GOOD, REPLY, TOOLS, UNKNOWN, Generator
+from tests.sage.test_planner import CALL, CITY, GOOD, REPLY, UNKNOWN, Generator
 
 from plansmith.errors import Refused, ToolFailed
 from plansmith.testing import ModelServer, Reply, ScriptedModel
@@ -54,12 +54,21 @@ def runtime(*answers: Any, tool: Any = None, **options: Any) -> AgentRuntime:
 
 
 def test_a_step_gives_reply_observations_and_plan() -> None:
-    result = runtime(GOOD, "It is 7 degrees.").step("weather in Oslo")
+    made = runtime(GOOD, "It is 7 degrees.")
+    result = made.step("weather in Oslo")
     assert isinstance(result, dict)
     assert {*result.keys()} == {"reply", "observations", "plan"}
     assert (result["reply"], result["plan"]) == ("It is 7 degrees.", GOOD)
-    assert result["observations"][0]["result"] == {"city": "Oslo", "degrees": 7}
     assert (result.status, result.error) == ("done", "")
+    [seen] = result["observations"]
+    assert made.observations == [seen]
+    assert seen.pop("latency_ms") >= 0
+    came = {"result": {"city": "Oslo", "degrees": 7}, "arguments": {"city": "Oslo"}}
+    assert seen == {"step": 0, "tool": "weather", "ok": True, **came}
+    worded = made.planner.generator.asked[1]  # type: ignore[attr-defined]
+    assert '"degrees": 7' in json.dumps(worded).replace("\\", "")
+    with pytest.raises(ValueError, match="query"):
+        made.execute({"query": " "})
 
 
 def test_the_result_of_a_step_can_be_used_as_a_text() -> None:
@@ -152,6 +161,7 @@ def test_a_planner_of_another_make_is_used_through_plan_alone() -> None:
     assert (result["reply"], tool.calls) == (REPLY["text"], [{"city": "Oslo"}])
     assert planner.plan.call_args.kwargs["user_query"] == "weather in Oslo"
     assert "**BaseAgent**" in planner.plan.call_args.kwargs["profile_system_prompt"]
+    assert planner.plan.call_args.kwargs["tools"]["weather"]["input_schema"] == CITY
 
 
 def test_the_runtime_uses_an_overridden_plan() -> None:
@@ -206,7 +216,9 @@ def test_a_model_that_is_not_there_is_told_in_the_reply() -> None:
         def execute(self, data: Any) -> Any:
             raise ConnectionError("no route to the model")
 
-    result = AgentRuntime(EN, LLMPlanner(Down()), registry(Weather())).step("weather in Oslo")
+    planner = LLMPlanner(Down())
+    result = AgentRuntime(EN, planner, registry(Weather())).step("weather in Oslo")
+    assert any("no route" in each.message for each in planner.problems)
     assert "no route to the model" in result["reply"]
     assert result["reply"].startswith("（计划不可用）")
     assert (result.status, result["observations"]) == ("failed", [])
@@ -347,7 +359,10 @@ def test_a_plan_is_thought_over_after_each_step_where_that_is_asked_for() -> Non
 
 def test_new_plans_after_a_failure_are_off_unless_asked_for() -> None:
     made = runtime(GOOD, "never said", tool=Weather(ToolFailed("no station")))
-    assert made.step("weather in Oslo").status == "failed"
+    result = made.step("weather in Oslo")
+    assert (result.status, result["observations"][0]["ok"]) == ("failed", False)
+    assert "no station" in result["observations"][0]["error"]
+    assert "never said" not in result["reply"]
     with pytest.raises(TypeError, match="LLMPlanner"):
         AgentRuntime(EN, Mock(spec=["plan"]), registry(), replans=1)
 
@@ -405,14 +420,6 @@ def test_a_tool_may_return_any_python_value() -> None:
     result = runtime([CALL], tool=Odd()).step("weather in Oslo")
     assert json.dumps(result["observations"][0]["result"])
     assert result["observations"][0]["result"]["pair"] == [1, 2]
-
-
-def test_every_tool_is_described_for_a_planner_of_another_make() -> None:
-    planner = Mock(spec=["plan"])
-    planner.plan.return_value = [REPLY]
-    AgentRuntime(EN, planner, registry(Weather())).step("hello")
-    assert planner.plan.call_args.kwargs["tools"]["weather"]["input_schema"] == CITY
-    assert TOOLS["weather"]["input_schema"] == CITY
 
 
 def test_the_program_of_the_page_runs_in_an_empty_folder(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ from plansmith_compat.valuecell import (
     agentcard_to_prompt,
     calculate_next_execution_delay,
 )
-from plansmith_compat.valuecell.conversations import is_confirmed, short_title
+from plansmith_compat.valuecell.conversations import is_confirmed
+from plansmith_compat.valuecell.planner import short_title
 from plansmith_connect.a2a.agent import connect
 from plansmith_planner.settings import PlannerSettings
 

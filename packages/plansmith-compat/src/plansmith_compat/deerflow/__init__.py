@@ -1,15 +1,15 @@
 """DeerFlow's interface: its plan, its routers, and research as durable runs."""
 
-from plansmith_compat.deerflow.configuration import TURNS, Configuration, get_recursion_limit
+from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.deerflow.flow import TARGETS, DeerFlow, ResearchState, research_team
-from plansmith_compat.deerflow.llms import apply_prompt_template, get_llm_by_type
-from plansmith_compat.deerflow.messages import (
+from plansmith_compat.deerflow.llms import (
     AIMessage,
     Command,
     GraphInterrupt,
     HumanMessage,
+    apply_prompt_template,
+    get_llm_by_type,
     interrupt,
-    needs_clarification,
 )
 from plansmith_compat.deerflow.models import (
     Feedback,
@@ -34,6 +34,7 @@ from plansmith_compat.deerflow.nodes import (
     background_investigation_node,
     coordinator_node,
     human_feedback_node,
+    needs_clarification,
     planner_node,
     reporter_node,
     research_team_node,
@@ -41,7 +42,6 @@ from plansmith_compat.deerflow.nodes import (
 from plansmith_compat.deerflow.plan_fixes import (
     extract_plan_content,
     repair_json_output,
-    sanitize_args,
     sanitize_tool_response,
     validate_and_fix_plan,
 )
@@ -49,7 +49,6 @@ from plansmith_compat.deerflow.workflow import run_agent_workflow_async
 
 __all__ = [
     "TARGETS",
-    "TURNS",
     "AIMessage",
     "Command",
     "Configuration",
@@ -73,7 +72,6 @@ __all__ = [
     "coordinator_node",
     "extract_plan_content",
     "get_llm_by_type",
-    "get_recursion_limit",
     "human_feedback_node",
     "interrupt",
     "needs_clarification",
@@ -89,7 +87,6 @@ __all__ = [
     "route_plan",
     "route_team",
     "run_agent_workflow_async",
-    "sanitize_args",
     "sanitize_tool_response",
     "validate_and_fix_plan",
 ]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 from pydantic import Field
 
 from plansmith.plan.data import Flag, Record, Whole
 
 TURNS: Final = 40
-RECURSION_LIMIT: Final = 25
-_log: Final = logging.getLogger("plansmith")
 
 
 class Configuration(Record):
@@ -50,16 +47,17 @@ class Configuration(Record):
 
         What is None, empty or zero counts as not given, and so do names that are no options.
         """
-        found: Mapping[str, Any] = {}
-        if config and "configurable" in config:
-            found = cast("Mapping[str, Any]", config["configurable"])
+        found = configured(config)
         values = {name: _value(name, found) for name in cls.model_fields}
-        given = {
-            name: each
-            for name, each in values.items()
-            if each is False or each not in (None, "", 0)
-        }
+        unset = (None, "", 0)
+        given = {name: each for name, each in values.items() if each is False or each not in unset}
         return cls.model_validate(given)
+
+
+def configured(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Returns what stands under `configurable` in a graph's config."""
+    found: Mapping[str, Any] = (config or {}).get("configurable") or {}
+    return found
 
 
 def _value(name: str, given: Mapping[str, Any]) -> Any:
@@ -68,14 +66,3 @@ def _value(name: str, given: Mapping[str, Any]) -> Any:
     if not told or name in ("resources", "mcp_settings", "interrupt_before_tools"):
         return given.get(name)
     return int(told) if told.isdecimal() else {"true": True, "false": False}.get(told.lower(), told)
-
-
-def get_recursion_limit(default: int = RECURSION_LIMIT) -> int:
-    """Returns AGENT_RECURSION_LIMIT from the environment, if it is a positive number."""
-    told = os.environ.get("AGENT_RECURSION_LIMIT", "").strip()
-    if not told:
-        return default
-    if told.isdecimal() and int(told) > 0:
-        return int(told)
-    _log.warning("AGENT_RECURSION_LIMIT is %r, no positive number: %d is used", told, default)
-    return default

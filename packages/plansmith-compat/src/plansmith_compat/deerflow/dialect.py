@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from typing import Final
 
 from plansmith.formats.dialect import (
     Dialect,
     Reading,
-    Writing,
     closed,
     id_losses,
     in_order,
+    place_id,
     plan_schema,
 )
 from plansmith.plan.data import Json
@@ -22,8 +23,8 @@ from plansmith.plan.refs import escape_text
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
+from plansmith_compat.reading import names_of, not_a_step
 from plansmith_planner.parse.habits import (
-    Ids,
     Notes,
     export_text,
     inputs_loss,
@@ -34,9 +35,9 @@ from plansmith_planner.parse.habits import (
     raw_text,
     result_inputs,
     result_text,
-    snake,
     step_losses,
     text_of,
+    with_notes,
 )
 
 REPORT: Final = "report"
@@ -77,7 +78,6 @@ class Manner:
     analyst: str = CODER
 
     def agents(self) -> Mapping[str, str]:
-        """Returns who does the steps of each type."""
         return {"research": RESEARCHER, "processing": CODER, "analysis": self.analyst}
 
 
@@ -86,28 +86,15 @@ DEERFLOW: Final = Manner("DeerFlow", in_turn=True, analyst=ANALYST)
 
 def recognises(value: Json) -> bool:
     """Whether a value looks like DeerFlow's format."""
-    if isinstance(value, list):
-        return _are_steps(value)
-    if not isinstance(value, dict):
-        return False
-    if "has_enough_context" in {snake(name) for name in value}:
+    if "has_enough_context" in names_of(value):
         return True
-    steps = value.get("steps")
-    return isinstance(steps, list) and _are_steps(steps)
-
-
-def _are_steps(values: Sequence[Json]) -> bool:
-    """Whether one of them has DeerFlow's fields, and none is a step of our own language."""
-    names = [{snake(name) for name in each} for each in values if isinstance(each, dict)]
+    steps = value.get("steps") if isinstance(value, dict) else value
+    # One of them has DeerFlow's fields, and none is a step of our own language.
+    names = [names_of(each) for each in steps] if isinstance(steps, list) else []
     return any(each & _STEP_MARKS for each in names) and not any(each & _OURS for each in names)
 
 
-def read(value: Json) -> Reading:
-    """Reads a plan, or a bare list of its steps."""
-    return read_research(value, DEERFLOW)
-
-
-def read_research(value: Json, manner: Manner) -> Reading:
+def read_research(manner: Manner, value: Json) -> Reading:
     """Reads a research plan; results that a step needs become its inputs."""
     notes = Notes()
     head: dict[str, Json] | None = {"steps": value} if recognises(value) else None
@@ -147,7 +134,7 @@ def report_instruction(about: str, names: Sequence[str]) -> str:
 
 
 def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str, Json]]:
-    ids, steps = Ids(), list[dict[str, Json]]()
+    steps: list[dict[str, Json]] = []
     for place, each in enumerate(given, start=1):
         if isinstance(each, str) and each.strip():
             notes.say(
@@ -156,42 +143,28 @@ def _steps(given: Sequence[Json], manner: Manner, notes: Notes) -> list[dict[str
             each = {"description": each}  # noqa: PLW2901 - the same step, written out
         if not isinstance(each, dict):
             hint = Sentence("write each step as an object with a title and a description")
-            notes.drop(
-                Sentence(
-                    "entry {place} is not a step: {text}", place=place, text=repr(str(each)[:80])
-                ),
-                hint=hint,
-            )
+            not_a_step(each, place, notes, hint)
             continue
-        name = ids.make(f"s{place}", place)
+        name = place_id(place)
         fields = notes.fields(each, _STEP_FIELDS, aliases=_ALIASES, step=name)
         title, words = raw_text(fields.get("title")), raw_text(fields.get("description"))
         if not (title or words):
-            notes.drop(
-                Sentence("step {place} does not say what to do", place=place),
-                hint=Sentence("give its description"),
-            )
+            message = Sentence("step {place} does not say what to do", place=place)
+            notes.drop(message, hint=Sentence("give its description"))
             continue
         if fields.get("execution_res") is not None:
             notes.say(Sentence("its result belongs to a run: it is left out"), step=name)
-        step: dict[str, Json] = {
-            "id": name,
-            "title": title,
-            "agent": _agent(fields, name, manner, notes),
-            "task": escape_text(words or title),
-        }
-        earlier = _earlier(steps, str(step["agent"]), manner)
-        if earlier:
-            step["inputs"] = result_inputs(earlier)
+        agent, task = _agent(fields, name, manner, notes), escape_text(words or title)
+        step: dict[str, Json] = {"id": name, "title": title, "agent": agent, "task": task}
+        if inputs := _inputs(agent, [str(step["id"]) for step in steps], manner):
+            step["inputs"] = inputs
         steps.append(step)
     return steps
 
 
-def _earlier(steps: Sequence[Mapping[str, Json]], agent: str, manner: Manner) -> list[str]:
-    """Returns the steps whose results a step of this agent gets."""
-    if not manner.in_turn and agent == RESEARCHER:
-        return []
-    return [str(step["id"]) for step in steps]
+def _inputs(agent: str, before: Sequence[str], manner: Manner) -> dict[str, Json]:
+    """Returns the results that a step of this agent gets by its place."""
+    return result_inputs(before) if manner.in_turn or agent != RESEARCHER else {}
 
 
 def _agent(fields: Mapping[str, Json], step: str, manner: Manner, notes: Notes) -> str:
@@ -201,32 +174,23 @@ def _agent(fields: Mapping[str, Json], step: str, manner: Manner, notes: Notes) 
     search = notes.flag(fields.get("need_web_search"), "need_web_search", step=step)
     if kind not in agents:
         guess = "research" if search else "processing"
-        message = Sentence("there is no step type: it is read as '{known}'", known=guess)
+        told = Sentence("there is no step type: it is read as '{known}'", known=guess)
         if kind:
-            message = Sentence(
-                "the step type '{type}' is read as '{known}'", type=kind, known=guess
-            )
-        notes.say(message, step=step, path=("step_type",))
+            told = Sentence("the step type '{type}' is read as '{known}'", type=kind, known=guess)
+        notes.say(told, step=step, path=("step_type",))
         return agents[guess]
     if kind == "analysis" and manner.analyst == CODER:
-        notes.say(
-            Sentence("a step of analysis is done by the coder"), step=step, path=("step_type",)
-        )
+        told = Sentence("a step of analysis is done by the coder")
+        notes.say(told, step=step, path=("step_type",))
     if search is not None and search is not (kind == "research"):
-        message = Sentence(
+        told = Sentence(
             "need_web_search is {search}, and the type '{kind}' decides", search=search, kind=kind
         )
-        notes.say(message, step=step, path=("need_web_search",))
+        notes.say(told, step=step, path=("need_web_search",))
     return agents[kind]
 
 
-def write(plan: Plan, run: Run | None = None) -> Writing:
-    """Returns the plan in DeerFlow's format; with a run, with the results of finished steps."""
-    notes = Notes()
-    return Writing(write_research(plan, run, DEERFLOW, notes), tuple(notes.problems))
-
-
-def write_research(plan: Plan, run: Run | None, manner: Manner, notes: Notes) -> dict[str, Json]:
+def write_research(manner: Manner, plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     """Writes the research and processing steps; the final report is implied."""
     held = ("goal", "locale", "thought", "enough_context")
     losses(plan, held, title=manner.title, notes=notes)
@@ -241,10 +205,8 @@ def write_research(plan: Plan, run: Run | None, manner: Manner, notes: Notes) ->
         elif not _is_report(step, plan, names):
             no_such_step(step, title=manner.title, notes=notes)
     if not any(_is_report(step, plan, names) for step in ordered):
-        notes.lose(
-            Sentence("{title} ends every plan with a report of its own", title=manner.title),
-            path=("steps",),
-        )
+        told = Sentence("{title} ends every plan with a report of its own", title=manner.title)
+        notes.lose(told, path=("steps",))
     return {
         "locale": plan.locale,
         "has_enough_context": plan.enough_context,
@@ -268,17 +230,14 @@ def _is_report(step: AnyStep, plan: Plan, names: Sequence[str]) -> bool:
 def _written(
     step: AgentStep, before: Sequence[str], run: Run | None, manner: Manner, notes: Notes
 ) -> Json:
-    implied = result_inputs(before) if manner.in_turn or step.agent != RESEARCHER else {}
-    inputs_loss(step, step.inputs, implied, notes)
+    inputs_loss(step, step.inputs, _inputs(step.agent, before, manner), notes)
     step_losses(step, ("title", "agent", "task", "inputs"), title=manner.title, notes=notes)
     state = run.steps.get(step.id) if run else None
     if state is not None and state.status is StepStatus.FAILED:
-        notes.lose(
-            Sentence(
-                "{title} has no place for its error: {error}", title=manner.title, error=state.error
-            ),
-            step=step.id,
+        told = Sentence(
+            "{title} has no place for its error: {error}", title=manner.title, error=state.error
         )
+        notes.lose(told, step=step.id)
     return {
         "need_web_search": step.agent == RESEARCHER,
         "title": step.title,
@@ -286,6 +245,11 @@ def _written(
         "step_type": _TYPES[step.agent],
         "execution_res": result_text(run, step.id),
     }
+
+
+# Reads a bare list of steps too; with a run, writes the results of finished steps.
+read: Final = partial(read_research, DEERFLOW)
+write: Final = with_notes(partial(write_research, DEERFLOW))
 
 
 def schema() -> dict[str, Json]:

@@ -33,6 +33,7 @@ from plansmith.plan.steps import ReplyStep
 from plansmith.ports import Agent, Call, ChatModel, ContextBlock, Message, PlanStore, ToolSource
 from plansmith.runs.options import Options
 from plansmith.runs.replan import Rounds
+from plansmith_compat.calling import Known
 from plansmith_compat.deerflow.configuration import TURNS, Configuration
 from plansmith_compat.deerflow.dialect import ANALYST, CODER, is_work, report_instruction
 from plansmith_compat.deerflow.models import (
@@ -85,49 +86,6 @@ def not_enough_context(plan: CorePlan) -> Sequence[str]:
     return [Sentence("review.no_context")] if way_on(plan) is Way.REVIEW else []
 
 
-def _next_round(before: CorePlan, after: CorePlan) -> CorePlan:
-    """Gives the steps of a further plan new ids; its report covers all plans.
-
-    In DeerFlow's format ids are positions, so the steps of two plans would have the same ids.
-    """
-    fresh = Ids()
-    for place, name in enumerate(before.by_id):
-        fresh.make(name, place)
-    names = {step.id: fresh.make(step.id, 0) for step in after.steps}
-    renamed = rename_steps(after, names)
-    work = [step.id for step in (*before.steps, *renamed.steps) if is_work(step)]
-    instruction = report_instruction(after.goal or after.thought, work)
-    steps = [
-        step.replace(instruction=instruction) if isinstance(step, ReplyStep) else step
-        for step in renamed.steps
-    ]
-    return renamed.replace(steps=tuple(steps))
-
-
-@dataclass(frozen=True, slots=True)
-class ResearchRules:
-    """Tells the planner how many plans there may be, who does what, and if it has to search."""
-
-    configuration: Configuration
-
-    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """Returns one block on the plans and one on the steps."""
-        del query, token_limit
-        most = self.configuration.max_plan_iterations
-        limit = f"max_plan_iterations is {most}: "
-        once = "this is the only plan, and the report follows it"
-        more = "when all steps of a plan have run, another one may go on from what they found"
-        types = 'step_type "analysis" is for an analyst, who reasons on what was found without code'
-        if self.configuration.enforces_search:
-            types += "; at least one step of every plan is research with a web search"
-        if not self.configuration.enable_web_search:
-            types += "; there is no web search"
-        return [
-            ContextBlock("plan iterations", limit + (once if most == 1 else more)),
-            ContextBlock("step types", types),
-        ]
-
-
 @dataclass(frozen=True, slots=True)
 class StandIn:
     """An agent that works under another name, for a member that the team does not have."""
@@ -136,7 +94,6 @@ class StandIn:
     agent: Agent
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """Has the task done by the agent."""
         return await self.agent.work(task, inputs, call)
 
 
@@ -176,7 +133,7 @@ class DeerFlow:
         given["limits"] = given.get("limits", Limits()).replace(max_iterations=most)
         if not self.configuration.auto_accepted_plan:
             given["ask_also"] = not_enough_context
-        given["context"] = [*given.get("context", ()), ResearchRules(self.configuration)]
+        given["context"] = [*given.get("context", ()), Known(self._rules)]
         self._found: list[str] = []
         self._shown: dict[str, str] = {}  # the plan of each run that a state showed last
         self.smith = Plansmith(
@@ -207,9 +164,36 @@ class DeerFlow:
             await planned(self.smith, request, thread_id=thread_id, by=by, **given)
         )
 
+    def _rules(self) -> list[ContextBlock]:
+        """Returns how many plans there may be, who does what, and whether to search."""
+        most = self.configuration.max_plan_iterations
+        rounds = "this is the only plan, and the report follows it"
+        if most > 1:
+            rounds = "when all steps of a plan have run, another one may go on from what they found"
+        types = 'step_type "analysis" is for an analyst, who reasons on what was found without code'
+        if self.configuration.enforces_search:
+            types += "; at least one step of every plan is research with a web search"
+        if not self.configuration.enable_web_search:
+            types += "; there is no web search"
+        limit = f"max_plan_iterations is {most}: {rounds}"
+        return [ContextBlock("plan iterations", limit), ContextBlock("step types", types)]
+
     def _next_round(self, before: CorePlan, after: CorePlan) -> CorePlan:
-        """Returns a further plan, with a search if every plan has to have one."""
-        return _next_round(before, self._searching(after))
+        """Returns a further plan: with new ids for its steps, and a report on all plans.
+
+        In DeerFlow's format ids are positions, so the steps of two plans would have the same ids.
+        """
+        after, fresh = self._searching(after), Ids()
+        for place, name in enumerate(before.by_id):
+            fresh.make(name, place)
+        renamed = rename_steps(after, {step.id: fresh.make(step.id, 0) for step in after.steps})
+        work = [step.id for step in (*before.steps, *renamed.steps) if is_work(step)]
+        instruction = report_instruction(after.goal or after.thought, work)
+        steps = [
+            step.replace(instruction=instruction) if isinstance(step, ReplyStep) else step
+            for step in renamed.steps
+        ]
+        return renamed.replace(steps=tuple(steps))
 
     def _searching(self, plan: CorePlan) -> CorePlan:
         return with_search(plan) if self.configuration.enforces_search else plan

@@ -1,32 +1,146 @@
-"""The models of DeerFlow's nodes, called as its code calls them, over any model of Plansmith."""
+"""Messages and models of DeerFlow's nodes, as its code calls them, over any model of Plansmith."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, Final, Generic, Literal, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, cast
 
 from pydantic import BaseModel
 
 from plansmith.errors import UnreadableText
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
-from plansmith.ports import ArgumentsDelta, ChatModel, Message, Prompt, TextDelta
-from plansmith_compat.calling import in_own_loop
-from plansmith_compat.deerflow.configuration import Configuration
-from plansmith_compat.deerflow.messages import AIMessage, get_message_content, role_of, spoken
+from plansmith.ports import ChatModel, Message, Prompt
+from plansmith_compat.calling import heard, in_own_loop
+from plansmith_compat.deerflow.configuration import Configuration, configured
+from plansmith_planner.context.fence import fence
 from plansmith_planner.make import model_of
 from plansmith_planner.parse.read import read_json
 
 _M = TypeVar("_M", bound=BaseModel)
+END: Final = "__end__"
 _NODES: Final = ("coordinator", "planner", "researcher", "coder", "analyst", "reporter")
 AGENT_LLM_MAP: Final[dict[str, str]] = dict.fromkeys(_NODES, "basic")
+_SPEAKERS: Final = frozenset({"coordinator", "planner"})
+_MEMBERS: Final = frozenset(
+    {"researcher", "coder", "analyst", "reporter", "background_investigator", "observation"}
+)
 _ROLES: Final[Mapping[str, Literal["system", "user", "assistant"]]] = {
     "system": "system",
     "assistant": "assistant",
 }
+
+
+class GraphMessage(dict[str, Any]):
+    """A message as an object and as a dict, so that a graph of langgraph takes it too."""
+
+    role: ClassVar[str] = "user"
+
+    def __init__(
+        self, content: str, name: str = "", tool_calls: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        super().__init__(role=self.role, content=content)
+        if name:
+            self["name"] = name
+        self.tool_calls = list(tool_calls)
+
+    @property
+    def content(self) -> str:
+        """What is said."""
+        return str(self["content"])
+
+    @property
+    def name(self) -> str:
+        """Who says it; empty for the person or the model itself."""
+        return str(self.get("name", ""))
+
+
+class HumanMessage(GraphMessage):
+    """What a person says, or a node says to a model."""
+
+
+class AIMessage(GraphMessage):
+    """What a model says, and the tools it calls."""
+
+    role: ClassVar[str] = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The next node, and what changes in the state."""
+
+    goto: str = ""
+    update: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class GraphInterrupt(Exception):
+    """A node waits for a person: call it again with `interrupt_feedback` in the state."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(str(value))
+        self.value = value
+
+
+def command(goto: str, update: Mapping[str, Any]) -> Any:
+    """Makes a command; langgraph's own in a program that has loaded langgraph."""
+    kind: Any = getattr(sys.modules.get("langgraph.types"), "Command", Command)
+    return kind(goto=goto, update=dict(update))
+
+
+def interrupt(value: object) -> Any:
+    """Waits for a person: langgraph's own interrupt in such a graph, else an exception."""
+    loaded: Any = sys.modules.get("langgraph.types")
+    if loaded is None:
+        raise GraphInterrupt(value)
+    return loaded.interrupt(value)
+
+
+def get_message_content(message: object) -> str:
+    """Returns the text of a message, an object or a dict, with the text of all its blocks."""
+    content = _field(message, "content")
+    return str(text_of_blocks(content) or content or "")
+
+
+def text_of_blocks(content: object) -> str:
+    """Returns the text of a content that is a list of blocks; empty if it is anything else."""
+    blocks = cast("Sequence[Any]", content) if isinstance(content, list) else ()
+    texts = [each if isinstance(each, str) else str(_field(each, "text") or "") for each in blocks]
+    return "".join(texts)
+
+
+def is_user_message(message: object) -> bool:
+    """Whether a person wrote a message; what a node says in a person's role is not theirs."""
+    return _name(message) not in _SPEAKERS | _MEMBERS and _role(message) in ("user", "human")
+
+
+def spoken(messages: Sequence[object]) -> list[dict[str, str]]:
+    """Returns messages for a model; what the team found is fenced as data."""
+    found: list[dict[str, str]] = []
+    for message in messages:
+        text, named = get_message_content(message), _name(message)
+        role = "user" if is_user_message(message) else "assistant"
+        if role == "assistant" and (named in _MEMBERS or _role(message) == "tool") and text:
+            role, text = "user", fence(named or "tool", text)
+        found += [{"role": role, "content": text}] if text else []
+    return found
+
+
+def _field(message: object, name: str) -> object:
+    if isinstance(message, dict):
+        return cast("dict[str, object]", message).get(name)
+    return cast("object", getattr(message, name, None))
+
+
+def _name(message: object) -> str:
+    return str(_field(message, "name") or "").lower()
+
+
+def _role(message: object) -> str:
+    """Returns the role of a message: `user`, `system`, …, or langchain's `human`, `ai`, `tool`."""
+    return str(_field(message, "role") or _field(message, "type") or "").lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +176,6 @@ class Llm:
         return Structured(replace(self, schema=kind.model_json_schema()), kind)
 
     def bind_tools(self, tools: Sequence[Handoff]) -> Llm:
-        """Returns the model with tools that it may call."""
         return replace(self, tools=tuple(tools))
 
     def invoke(self, messages: str | Sequence[Any]) -> AIMessage:
@@ -76,43 +189,34 @@ class Llm:
     async def ainvoke(self, messages: str | Sequence[Any]) -> AIMessage:
         """Returns the model's whole answer, with the tools that it calls."""
         tools = [tool.spec() for tool in self.tools]
-        prompt = Prompt(_messages(messages), schema=self.schema, tools=tools)
-        said: list[str] = []
-        calls: dict[str, str] = {}
-        async with aclosing(cast("Any", self.model.stream(prompt))) as deltas:
-            async for delta in deltas:
-                if isinstance(delta, TextDelta):
-                    said.append(delta.text)
-                elif isinstance(delta, ArgumentsDelta):
-                    calls[delta.tool] = calls.get(delta.tool, "") + delta.text
-        made = [{"name": name, "args": _arguments(text)} for name, text in calls.items()]
-        return AIMessage("".join(said), tool_calls=made)
+        prompt = Prompt(_prompt(messages), schema=self.schema, tools=tools)
+        text, calls = await heard(self.model.stream(prompt))
+        made = [{"name": name, "args": _arguments(given)} for name, given in calls.items()]
+        return AIMessage(text, tool_calls=made)
 
 
 @dataclass(frozen=True, slots=True)
 class Structured(Generic[_M]):
-    """A model that answers with an object of one class."""
+    """A model that answers with an object of one class, or raises."""
 
     llm: Llm
     kind: type[_M]
 
     def invoke(self, messages: str | Sequence[Any]) -> _M:
-        """Returns the answer as an object, or raises if it is none."""
         return in_own_loop(self.ainvoke(messages))
 
     async def ainvoke(self, messages: str | Sequence[Any]) -> _M:
-        """Returns the answer as an object, or raises if it is none."""
         answer = await self.llm.ainvoke(messages)
         return self.kind.model_validate(read_json(answer.content))
 
 
-def _messages(given: str | Sequence[Any]) -> list[Message]:
+def _prompt(given: str | Sequence[Any]) -> list[Message]:
     """Returns a text, or messages as dicts or objects, for a model."""
     if isinstance(given, str):
         return [Message("user", given)]
     found: list[Message] = []
     for each in given:
-        if role_of(each) == "system":
+        if _role(each) == "system":
             found.append(Message("system", get_message_content(each)))
         else:
             said = spoken([each])
@@ -136,14 +240,6 @@ def get_llm_by_type(kind: str, config: Mapping[str, Any] | None = None) -> Llm:
     given = configured(config)
     kinds = cast("Mapping[str, ChatModel | str]", given.get("models") or {})
     return Llm(model_of(kinds.get(kind) or given.get("model")))
-
-
-def configured(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Returns what stands under `configurable` in a graph's config."""
-    found: Mapping[str, Any] = {}
-    if config and "configurable" in config:
-        found = config["configurable"]
-    return found
 
 
 def apply_prompt_template(

@@ -36,7 +36,6 @@ class Table(BaseModel):
     """A record whose fields can be read as those of a table too: `plan["steps"][0]["title"]`."""
 
     def __getitem__(self, name: str) -> Any:
-        """Returns a field by its name."""
         if name not in type(self).model_fields:
             raise KeyError(name)
         return getattr(self, name)
@@ -299,8 +298,9 @@ class Quality(NamedTuple):
 def quality(plan: Plan) -> Quality:
     """Judges one plan; each fault is a note that names its step."""
     language = [*_language(plan)]
-    types = [note for place, step in _numbered(plan) for note in _types(place, step)]
-    executable = [note for place, step in _numbered(plan) for note in _executable(place, step)]
+    flaws = [_flaws(place, step) for place, step in enumerate(plan.steps, start=1)]
+    types = [note for note, _ in flaws if note]
+    executable = [note for _, note in flaws if note]
     if not plan.steps and not plan.has_enough_context:
         executable.append("there are no steps, and the context is not enough")
     notes = (*language, *types, *executable)
@@ -318,34 +318,27 @@ def shares(plans: Iterable[Plan]) -> dict[str, Json]:
     }
 
 
-def _numbered(plan: Plan) -> Iterable[tuple[int, Step]]:
-    return enumerate(plan.steps, start=1)
+def _flaws(place: int, step: Step) -> tuple[str, str]:
+    """Returns what is wrong with the type of a step, and what keeps a member from doing it."""
+    types = executable = ""
+    if step.need_web_search is not (step.step_type is StepType.RESEARCH):
+        search = "a search" if step.need_web_search else "no search"
+        types = f"step {place} is {step.step_type} and needs {search}"
+    if not step.description.strip():
+        executable = f"step {place} does not say what to do"
+    elif step.description.strip() == step.title.strip():
+        executable = f"step {place} says no more than its title"
+    return types, executable
 
 
 def _language(plan: Plan) -> Iterable[str]:
     """Yields what is written in another language than the plan's locale."""
     wanted = plan.locale.partition("-")[0].lower()
-    texts = [("the thought", plan.thought)]
-    texts += [(f"step {place}", step.description) for place, step in _numbered(plan)]
+    steps = enumerate(plan.steps, start=1)
+    texts = [("the thought", plan.thought), *((f"step {n}", step.description) for n, step in steps)]
     for name, text in texts:
         if sum(letter.isalpha() for letter in text) < _FEWEST_LETTERS and text.isascii():
             continue
         spoken = locale_of(text).partition("-")[0] if text.strip() else wanted
         if spoken != wanted:
             yield f"{name} is written in {spoken}, not in {wanted}"
-
-
-def _types(place: int, step: Step) -> Iterable[str]:
-    """Yields what is wrong with the type of a step: only research searches."""
-    if step.need_web_search is not (step.step_type is StepType.RESEARCH):
-        search = "a search" if step.need_web_search else "no search"
-        yield f"step {place} is {step.step_type} and needs {search}"
-
-
-def _executable(place: int, step: Step) -> Iterable[str]:
-    """Yields what keeps a member of the team from doing a step."""
-    said = step.description.strip()
-    if not said:
-        yield f"step {place} does not say what to do"
-    elif said == step.title.strip():
-        yield f"step {place} says no more than its title"

@@ -15,25 +15,19 @@ from typing import Any, Final, NamedTuple, cast
 from plansmith.clock import SystemClock
 from plansmith.ports import ToolSource
 from plansmith_compat.calling import in_own_loop
-from plansmith_compat.deerflow.configuration import Configuration
+from plansmith_compat.deerflow.configuration import Configuration, configured
 from plansmith_compat.deerflow.llms import (
     AGENT_LLM_MAP,
-    Handoff,
-    apply_prompt_template,
-    configured,
-    get_llm_by_type,
-)
-from plansmith_compat.deerflow.messages import (
     END,
-    ROUNDS,
     AIMessage,
+    Handoff,
     HumanMessage,
-    build_clarified_topic_from_history,
+    apply_prompt_template,
     command,
+    get_llm_by_type,
     get_message_content,
     interrupt,
-    needs_clarification,
-    reconstruct_clarification_history,
+    is_user_message,
 )
 from plansmith_compat.deerflow.models import Feedback, Plan, parse_plan, read_feedback, route_plan
 from plansmith_compat.deerflow.plan_fixes import (
@@ -68,6 +62,7 @@ __all__ = [
     "validate_and_fix_plan",
 ]
 
+ROUNDS: Final = 3  # of questions about the topic
 logger: Final = logging.getLogger("plansmith")
 State = dict[str, Any]  # the table that the nodes of DeerFlow's graph share
 _State = Mapping[str, Any]
@@ -116,11 +111,10 @@ def planner_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
         return command("reporter", kept)
     text = _planner_answer(state, config, configurable)
     try:
-        fields = _plan_fields(text)
+        fields = _as_plan(text, configurable)
     except ValueError:
         logger.warning("The planner's answer is no plan")
         return command("reporter" if made else END, kept)
-    fields = validate_and_fix_plan(fields, configurable.enforces_search is True)
     said = {"messages": [AIMessage(content=text, name="planner")], **kept}
     route = route_plan(fields, 0, 1)
     if route.goto == "human_feedback":
@@ -137,10 +131,9 @@ def _planner_answer(state: _State, config: RunnableConfig, configurable: Configu
         "planner", shown, configurable, str(state.get("locale", "en-US"))
     )
     known = [fence("current time", datetime.now(UTC).isoformat(timespec="minutes"))]
-    if state.get("enable_background_investigation") and state.get(
-        "background_investigation_results"
-    ):
-        known.append(fence(HEADING, str(state["background_investigation_results"])))
+    found = state.get("background_investigation_results")
+    if state.get("enable_background_investigation") and found:
+        known.append(fence(HEADING, str(found)))
     messages.append({"role": "user", "content": "\n\n".join(known)})
     kind = "reasoning" if configurable.enable_deep_thinking is True else AGENT_LLM_MAP["planner"]
     llm = get_llm_by_type(kind, config)
@@ -171,6 +164,11 @@ def _json(given: object) -> Any:
         raise ValueError("nested too deep") from None
 
 
+def _as_plan(text: object, configurable: Configuration) -> dict[str, Any]:
+    """Returns the fields of a plan, completed as DeerFlow does, or raises ValueError."""
+    return validate_and_fix_plan(_plan_fields(text), configurable.enforces_search is True)
+
+
 def human_feedback_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
     """Takes a person's decision on the plan; whatever is no decision goes back to the planner.
 
@@ -183,17 +181,24 @@ def human_feedback_node(state: _State, config: RunnableConfig = NO_CONFIG) -> An
             said = [HumanMessage(content=str(words), name="feedback")] if words else []
             return command("planner", {**kept, "messages": said} if said else kept)
     made = int(state.get("plan_iterations") or 0)
+    configurable = Configuration.from_runnable_config(config)
     try:
-        fields = _plan_fields(state.get("current_plan") or "")
+        fields = _as_plan(state.get("current_plan") or "", configurable)
     except ValueError:
         logger.warning("What was accepted is no plan")
         return command("reporter" if made else END, kept)
-    configurable = Configuration.from_runnable_config(config)
-    fields = validate_and_fix_plan(fields, configurable.enforces_search is True)
     plan = parse_plan(fields)
     locale = plan.locale if plan is not None else fields["locale"]
     update = {"current_plan": plan, "plan_iterations": made + 1, "locale": locale}
     return command("research_team", {**kept, **update})
+
+
+def needs_clarification(state: _State) -> bool:
+    """Whether a question to the person is still open; the last one may be answered too."""
+    rounds = state.get("clarification_rounds", 0)
+    asked = 0 < rounds <= state.get("max_clarification_rounds", ROUNDS)
+    done = state.get("is_clarification_complete", False)
+    return bool(state.get("enable_clarification", False) and asked and not done)
 
 
 class _Topic(NamedTuple):
@@ -245,13 +250,19 @@ def coordinator_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
 
 def _topic(state: _State) -> _Topic:
     """Returns the topic with what the person said to the coordinator's questions."""
-    kept = cast("Sequence[str]", state.get("clarification_history") or ())
     asked = str(state.get("research_topic", ""))
-    history = reconstruct_clarification_history(state.get("messages") or (), kept, asked)
-    clear, history = build_clarified_topic_from_history(history)
+    said: list[str] = []
+    for message in state.get("messages") or ():
+        text = get_message_content(message) if is_user_message(message) else ""
+        said += [text] if text and said[-1:] != [text] else []
+    # What was kept before, if the messages are gone.
+    kept = [str(each) for each in state.get("clarification_history") or () if each]
+    history = said or kept or [each for each in [asked] if each]
+    more = f" - {', '.join(history[1:])}" if len(history) > 1 else ""
+    topic = history[0] if history else asked
     rounds = int(state.get("clarification_rounds") or 0)
     most = int(state.get("max_clarification_rounds") or ROUNDS)
-    return _Topic(history[0] if history else asked, clear, history, rounds, most)
+    return _Topic(topic, topic + more if history else "", history, rounds, most)
 
 
 def _mode(topic: _Topic, *, asks: bool) -> str:

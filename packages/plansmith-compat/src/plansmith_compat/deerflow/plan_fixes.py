@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
 from plansmith.errors import PlanInvalid, UnreadableText
@@ -13,7 +14,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.steps import AgentStep
 from plansmith_compat.deerflow.dialect import RESEARCHER, is_work, read, write
-from plansmith_compat.deerflow.messages import text_of_blocks
+from plansmith_compat.deerflow.llms import text_of_blocks
 from plansmith_planner.parse.read import read_json
 
 logger: Final = logging.getLogger("plansmith")
@@ -21,7 +22,6 @@ _T = TypeVar("_T")
 _SEARCH: Final = ("need_search", "need_web_search")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _MOST: Final = 50_000
-_ENTITIES: Final = {ord(mark): f"&#{ord(mark)};" for mark in "[]{}"}
 
 
 def validate_and_fix_plan(
@@ -86,7 +86,7 @@ def with_search(plan: CorePlan) -> CorePlan:
     if work:
         first = work[0].replace(agent=RESEARCHER)
         return plan.replace(steps=[first if step is work[0] else step for step in plan.steps])
-    fields = cast("dict[str, Json]", write(plan).value)
+    fields = cast("dict[str, Json]", write(plan, None).value)
     title = fields["title"]
     reading = read(validate_and_fix_plan(fields, enforce_web_search=True) | {"title": title})
     if reading.plan is None:
@@ -122,24 +122,11 @@ def extract_plan_content(plan_data: object) -> str:
     return json.dumps(found, ensure_ascii=False) if isinstance(found, (dict, list)) else str(found)
 
 
-def _extract_json_from_content(content: str) -> str:
-    """Returns the JSON object or list at the start of a text without what follows it."""
-    text = content.strip()
-    if text[:1] not in ("{", "["):
-        return content
-    try:
-        _, end = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
-        return content
-    return text[:end]
-
-
 def sanitize_tool_response(content: str, max_length: int = _MOST) -> str:
     """Returns a tool's text without control characters and trailing words, cut if it is long."""
-    text = _CONTROL.sub("", _extract_json_from_content(content.strip())).strip()
+    text, end = content.strip(), None
+    if text[:1] in ("{", "["):
+        with suppress(ValueError, RecursionError):
+            _, end = json.JSONDecoder().raw_decode(text)
+    text = _CONTROL.sub("", text[:end]).strip()
     return text if len(text) <= max_length else text[:max_length].rstrip() + "..."
-
-
-def sanitize_args(args: object) -> str:
-    """Returns a text with its brackets as HTML entities; empty for anything else."""
-    return args.translate(_ENTITIES) if isinstance(args, str) else ""

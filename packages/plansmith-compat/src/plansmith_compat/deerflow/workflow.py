@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack, cast
 
 from plansmith.ports import Agent, ChatModel, Message, PlanStore, ToolSource
 from plansmith_compat.deerflow.configuration import Configuration
 from plansmith_compat.deerflow.flow import DeerFlow, ResearchState, research_team
-from plansmith_compat.deerflow.messages import ROUNDS, AIMessage, GraphMessage, HumanMessage, spoken
+from plansmith_compat.deerflow.llms import AIMessage, GraphMessage, HumanMessage, spoken
 from plansmith_compat.deerflow.models import Goto
+from plansmith_compat.deerflow.nodes import ROUNDS
 
 _log: Final = logging.getLogger("plansmith")
 _REVIEW: Final = "[ACCEPTED], or [EDIT_PLAN] and what to change: "
@@ -67,7 +68,14 @@ async def run_agent_workflow_async(  # noqa: PLR0913, PLR0917 - the arguments of
     asked = _history(before, user_input)
     language = locale or str(before.get("locale") or "")
     rounds = 0 if enable_clarification is False else max_clarification_rounds or ROUNDS
-    flow = _flow(configuration, options)
+    model, tools = options.get("model"), options.get("tools", ())
+    flow = DeerFlow(
+        model=model,
+        agents=options.get("agents") or research_team(model=model, sources=tools, folder=Path()),
+        tools=tools,
+        store=options.get("store", "memory"),
+        configuration=configuration,
+    )
     try:
         thread = options.get("thread_id", "")
         state = await flow.start(user_input, locale=language, history=asked, thread_id=thread)
@@ -77,27 +85,12 @@ async def run_agent_workflow_async(  # noqa: PLR0913, PLR0917 - the arguments of
     return _last_state(user_input, state, options.get("show", print))
 
 
-def _flow(configuration: Configuration, options: WorkflowOptions) -> DeerFlow:
-    model, tools = options.get("model"), options.get("tools", ())
-    agents = options.get("agents") or research_team(model=model, sources=tools, folder=Path())
-    return DeerFlow(
-        model=model,
-        agents=agents,
-        tools=tools,
-        store=options.get("store", "memory"),
-        configuration=configuration,
-    )
-
-
 def _history(before: Mapping[str, Any], user_input: str) -> list[Message]:
     """Returns what was said before the request itself."""
     said = spoken(before.get("messages") or ())
     if said and said[-1]["content"] == user_input:
         said.pop()
-    return [
-        Message("assistant" if each["role"] == "assistant" else "user", each["content"])
-        for each in said
-    ]
+    return [Message(cast("Any", each["role"]), each["content"]) for each in said]
 
 
 async def _until_decided(
@@ -115,16 +108,13 @@ async def _until_decided(
                 words = await asyncio.to_thread(ask, f"{question.text} ")
                 state = await flow.answer(state.run_id, name, words)
             else:
-                words = await asyncio.to_thread(ask, f"{_plan_text(state)}\n{_REVIEW}")
+                steps = state.plan.steps if state.plan else ()
+                shown = [f"- {step.title}: {step.description}" for step in steps]
+                words = await asyncio.to_thread(ask, "\n".join([*shown, _REVIEW]))
                 state = await flow.feedback(state.run_id, words)
         except EOFError:  # there is no person at the terminal
             break
     return state
-
-
-def _plan_text(state: ResearchState) -> str:
-    steps = state.plan.steps if state.plan else ()
-    return "\n".join(f"- {step.title}: {step.description}" for step in steps)
 
 
 def _last_state(

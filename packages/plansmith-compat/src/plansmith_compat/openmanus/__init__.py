@@ -1,32 +1,30 @@
 """OpenManus' interface: the planning tool, the planning flow, and what programs use with them."""
 
-from plansmith_compat.openmanus.agents import BaseAgent, BaseFlow, Worker
+from plansmith_compat.openmanus.agents import BaseAgent, BaseFlow
 from plansmith_compat.openmanus.book import PlanStepStatus
-from plansmith_compat.openmanus.flow import FlowFactory, FlowOptions, FlowType, PlanningFlow
-from plansmith_compat.openmanus.llm import LLM, CountingModel, TokenLimitExceeded
+from plansmith_compat.openmanus.flow import FlowFactory, FlowType, PlanningFlow
+from plansmith_compat.openmanus.llm import LLM, TokenLimitExceeded
 from plansmith_compat.openmanus.schema import (
     ROLE_TYPE,
     ROLE_VALUES,
     TOOL_CHOICE_TYPE,
     TOOL_CHOICE_VALUES,
     AgentState,
+    BaseTool,
+    CLIResult,
     Function,
     Memory,
     Message,
+    OpenManusError,
     Role,
     ToolCall,
     ToolChoice,
-)
-from plansmith_compat.openmanus.tool import PlanningTool
-from plansmith_compat.openmanus.tools import (
-    BaseTool,
-    CLIResult,
-    OpenManusError,
     ToolCollection,
     ToolError,
     ToolFailure,
     ToolResult,
 )
+from plansmith_compat.openmanus.tool import PlanningTool
 
 __all__ = [
     "LLM",
@@ -39,9 +37,7 @@ __all__ = [
     "BaseFlow",
     "BaseTool",
     "CLIResult",
-    "CountingModel",
     "FlowFactory",
-    "FlowOptions",
     "FlowType",
     "Function",
     "Memory",
@@ -58,5 +54,4 @@ __all__ = [
     "ToolError",
     "ToolFailure",
     "ToolResult",
-    "Worker",
 ]

@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol, Self, cast, runtime_checkable
+from typing import Any, Final, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -14,22 +14,13 @@ from plansmith_compat.openmanus.llm import llm_of
 from plansmith_compat.openmanus.schema import AgentState, Memory, Message, Role
 
 _NUMBERED: Final = re.compile(r"agent_\d+|default")
-
-
-@runtime_checkable
-class Worker(Protocol):
-    """An agent of OpenManus; `name` and `description` are used if it has them."""
-
-    async def run(self, request: str) -> str:
-        """Does what is asked, and returns what was done."""
-        ...
-
-
-Workers = Any  # one agent, a list of agents, or a table of agents by key
+_STUCK: Final = (
+    "You have said the same several times. Try another way, and leave out what did not work."
+)
 
 
 class BaseFlow(BaseModel, ABC):
-    """A flow over agents; a subclass says how it executes a request."""
+    """A flow over agents: one, a list, or a table by key; a subclass says how it executes."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -37,8 +28,13 @@ class BaseFlow(BaseModel, ABC):
     tools: list[Any] | None = None
     primary_agent_key: str | None = None
 
-    def __init__(self, agents: Workers, **data: Any) -> None:
-        found = _by_key(agents)
+    def __init__(self, agents: Any, **data: Any) -> None:
+        found = {"default": agents}
+        if isinstance(agents, Mapping):
+            found = dict(cast("Mapping[str, Any]", agents))
+        elif isinstance(agents, Sequence) and not isinstance(agents, str):
+            listed = cast("Sequence[object]", agents)
+            found = {f"agent_{place}": agent for place, agent in enumerate(listed)}
         wanted = str(data.pop("primary_agent_key", None) or "").lower()
         key = aliases(found).get(wanted, next(iter(found), None))
         super().__init__(agents=found, primary_agent_key=key, **data)
@@ -49,49 +45,28 @@ class BaseFlow(BaseModel, ABC):
         return self.agents.get(str(self.primary_agent_key))
 
     def get_agent(self, key: str) -> Any:
-        """Returns the agent with a key, or None."""
         return self.agents.get(aliases(self.agents).get(key.lower(), key))
 
     def add_agent(self, key: str, agent: Any) -> None:
-        """Adds an agent."""
         self.agents[key] = agent
 
     @abstractmethod
-    async def execute(self, input_text: str) -> str:
-        """Does what is asked."""
-
-
-def _by_key(agents: Workers) -> dict[str, Any]:
-    if isinstance(agents, Mapping):
-        found = dict(cast("Mapping[str, Any]", agents))
-    elif isinstance(agents, Sequence) and not isinstance(agents, str):
-        listed = cast("Sequence[object]", agents)
-        found = {f"agent_{place}": agent for place, agent in enumerate(listed)}
-    else:
-        found = {"default": agents}
-    return found
+    async def execute(self, input_text: str) -> str: ...
 
 
 def aliases(agents: Mapping[str, Any]) -> dict[str, str]:
     """Returns the keys of agents by what they answer to, in lower case: key, and name in a list."""
-    names = spec_names(agents)
-    by_name = {name.lower(): key for key, name in names.items()}
+    by_name = {name.lower(): key for key, name in spec_names(agents).items()}
     return by_name | {key.lower(): key for key in agents}
 
 
 def spec_names(agents: Mapping[str, Any]) -> dict[str, str]:
     """Returns the name of each agent for the planner: its own if its key is only a number."""
     own = {key: str(getattr(agent, "name", "") or key) for key, agent in agents.items()}
-    lowered = [name.lower() for name in own.values()]
     numbered = all(_NUMBERED.fullmatch(key) for key in agents)
-    unique = len({*lowered}) == len(lowered)
+    unique = len({name.lower() for name in own.values()}) == len(own)
     usable = all(re.fullmatch(r"[^\W\d][\w-]*", name) for name in own.values())
     return own if numbered and unique and usable else {key: key for key in agents}
-
-
-_STUCK: Final = (
-    "You have said the same several times. Try another way, and leave out what did not work."
-)
 
 
 class BaseAgent(BaseModel, ABC):
@@ -129,8 +104,7 @@ class BaseAgent(BaseModel, ABC):
         self.memory.messages = messages
 
     @abstractmethod
-    async def step(self) -> str:
-        """Takes one step."""
+    async def step(self) -> str: ...
 
     async def run(self, request: str | None = None) -> str:
         """Takes steps for a request; says so if they were not enough."""
@@ -169,7 +143,6 @@ class BaseAgent(BaseModel, ABC):
     def update_memory(
         self, role: str, content: str, base64_image: str | None = None, **more: Any
     ) -> None:
-        """Adds a message to the memory."""
         if role not in list(Role):
             raise ValueError(f"Unsupported message role: {role}")
         given: dict[str, Any] = {"content": content, "base64_image": base64_image, **more}

@@ -30,6 +30,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
 from plansmith.plan.refs import LITERAL, escape_text, find, value_text
+from plansmith.plan.refs import escape_text, find, value_text
+from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (
@@ -43,6 +45,7 @@ from plansmith.plan.steps import (
     ToolStep,
 )
 from plansmith.text import clip
+from plansmith_compat.reading import bare, left_out, not_a_step
 from plansmith_planner.parse.habits import Notes, not_a_plan, objects, raw_text, text_of
 
 NAME: Final = "openmanus"
@@ -80,11 +83,8 @@ def recognises(value: Json) -> bool:
         return False
     steps = fields.get("steps")
     named = any(fields.get(name) for name in _NAMES)
-    return named and isinstance(steps, list) and bool(steps) and all(map(_is_text, steps))
-
-
-def _is_text(value: Json) -> bool:
-    return isinstance(value, str)
+    texts = isinstance(steps, list) and all(isinstance(each, str) for each in steps)
+    return bool(named and steps and texts)
 
 
 def _fields(value: Json) -> dict[str, Json] | None:
@@ -131,17 +131,11 @@ def read(value: Json) -> Reading:
         return Reading(None, not_a_plan(TITLE, _HINT))
     for name, each in fields.items():
         if name not in _FIELDS:
-            notes.leave_out(
-                name,
-                each,
-                Sentence("the field '{name}' has no place in a plan: it is left out", name=name),
-            )
+            left_out(name, each, notes)
     calls = value.get("tool_calls") if isinstance(value, dict) else None
     if isinstance(calls, list) and len(calls) > 1:
-        notes.say(
-            Sentence("only the first of {count} calls is read as the plan", count=len(calls)),
-            path=("tool_calls",),
-        )
+        told = Sentence("only the first of {count} calls is read as the plan", count=len(calls))
+        notes.say(told, path=("tool_calls",))
     if any(each != NOT_STARTED for each in objects(fields.get("step_statuses")) or ()):
         notes.say(Sentence("'step_statuses' belong to a run and not to a plan: they are left out"))
     remarks = objects(fields.get("step_notes")) or []
@@ -165,20 +159,14 @@ def _texts(fields: Mapping[str, Json], notes: Notes) -> dict[str, str] | None:
         return None
     found: dict[str, str] = {}
     for place, step in enumerate(steps, start=1):
+        path = ("steps", place - 1)
         text = step if isinstance(step, str) else _text_in(step, place, notes)
         if text.strip():
             found[place_id(place)] = text
-        elif not isinstance(step, (str, dict)):
-            message = Sentence(
-                "entry {place} is not a step: {text}", place=place, text=repr(str(step)[:80])
-            )
-            notes.drop(message, hint=_HINT, path=("steps", place - 1))
+        elif isinstance(step, (str, dict)):
+            notes.drop(Sentence("step {place} is empty", place=place), hint=_HINT, path=path)
         else:
-            notes.drop(
-                Sentence("step {place} is empty", place=place),
-                hint=_HINT,
-                path=("steps", place - 1),
-            )
+            not_a_step(step, place, notes, _HINT, path)
     return found
 
 
@@ -187,13 +175,10 @@ def _text_in(step: Json, place: int, notes: Notes) -> str:
         return ""
     name = next((each for each in _TEXTS if text_of(step.get(each))), None)
     if name is not None:
-        notes.say(
-            Sentence("step {place} is an object: its '{name}' is read", place=place, name=name),
-            path=("steps", place - 1),
-        )
+        told = Sentence("step {place} is an object: its '{name}' is read", place=place, name=name)
+        notes.say(told, path=("steps", place - 1))
     for field in (each for each in step if each not in (name, "agent", "agent_name")):
-        message = Sentence("the field '{name}' has no place in a plan: it is left out", name=field)
-        notes.leave_out(field, step[field], message, step=place_id(place))
+        left_out(field, step[field], notes, place_id(place))
     agent = text_of(step.get("agent") or step.get("agent_name"))
     return (f"[{agent}] " if agent else "") + text_of(step.get(name) if name else "")
 
@@ -258,35 +243,29 @@ def _deed(step: AnyStep) -> str:
         case AgentStep():
             return step.task
         case ToolStep():
-            return f"Call {step.tool} with {value_text(_bare(step.inputs))}"
+            return f"Call {step.tool} with {_inputs(step.inputs)}"
         case AskStep():
             return f"Ask: {step.question}"
         case ReplyStep():
             return step.instruction
         case PlanStep():
-            return f"Run {step.template} with {value_text(_bare(step.inputs))}"
+            return f"Run {step.template} with {_inputs(step.inputs)}"
         case MapStep():
             return f"For each of {value_text(step.over)}: {in_words(step.each)}"
 
 
-def _bare(inputs: Mapping[str, Json]) -> dict[str, Json]:
-    """Returns inputs without `$literal`, if nothing in the data looks like a reference."""
-    return {name: _data(each) for name, each in inputs.items()}
-
-
-def _data(value: Json) -> Json:
-    marked = isinstance(value, dict) and value.keys() == {LITERAL}
-    inner = value[LITERAL] if marked and isinstance(value, dict) else value
-    return value if any(find(inner)) or "{{" in value_text(inner) else inner
+def _inputs(inputs: Mapping[str, Json]) -> str:
+    """Returns inputs without `$literal`, save for data that looks like a reference."""
+    data = {name: bare(each) for name, each in inputs.items()}
+    odd = [name for name, each in data.items() if any(find(each)) or "{{" in value_text(each)]
+    return value_text({name: inputs[name] if name in odd else data[name] for name in inputs})
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:
     """Returns the plan as the planning tool stores it; with a run, with statuses and results."""
     steps = [step for step in in_order(plan) if not step.disabled]
-    off = [step.id for step in plan.steps if step.disabled]
-    lost = [
-        left_behind(Sentence("it is switched off: the step is left out"), step=name) for name in off
-    ]
+    off = Sentence("it is switched off: the step is left out")
+    lost = [left_behind(off, step=step.id) for step in plan.steps if step.disabled]
     lost += order_losses(plan, steps, title=TITLE)
     lost += id_losses(steps, title=TITLE)
     head = {key: each for key, each in plan.to_json().items() if key != "steps"}
@@ -295,15 +274,12 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
         lost += _step_losses(step)
     states = [run.steps.get(step.id, StepState()) if run else StepState() for step in steps]
     how = {"degraded": bool(plan.degraded), "written": bool(run and run.options.dialect == NAME)}
-    texts: list[Json] = [step_text(step, **how) for step in by_place(steps)]
-    statuses: list[Json] = [STATUSES[state.status] for state in states]
-    notes: list[Json] = [_note(*each) for each in zip(steps, states, strict=True)]
     value: dict[str, Json] = {
         "plan_id": plan.id or (run.id if run else ""),
         "title": plan.goal,
-        "steps": texts,
-        "step_statuses": statuses,
-        "step_notes": notes,
+        "steps": [step_text(step, **how) for step in by_place(steps)],
+        "step_statuses": [STATUSES[state.status] for state in states],
+        "step_notes": [_note(*each) for each in zip(steps, states, strict=True)],
     }
     return Writing(value, tuple(lost))
 
@@ -313,19 +289,15 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
     if step.title and _is_as_written(step):
         held = (*held, "title")
     if not isinstance(step, AgentStep):
-        yield left_behind(
-            Sentence("a {kind} step becomes a task in words for an agent", kind=step.kind),
-            step=step.id,
-        )
+        told = Sentence("a {kind} step becomes a task in words for an agent", kind=step.kind)
+        yield left_behind(told, step=step.id)
         held = tuple(name for name in step.to_json() if name not in ("title", "timeout_s"))
     rules = [*rule_sentences(step), *(rule_sentences(step.each) if step.kind == "map" else ())]
     if rules:
-        message = Sentence(
-            "{title} has no rules: they are words for the agent: {rules}",
-            title=TITLE,
-            rules=[*rules],
+        told = Sentence(
+            "{title} has no rules: they are words for the agent: {rules}", title=TITLE, rules=rules
         )
-        yield left_behind(message, step=step.id)
+        yield left_behind(told, step=step.id)
     yield from field_losses(step.to_json(), {*held, *RULES}, title=TITLE, step=step.id)
     yield from reference_losses(step, title=TITLE)
 

@@ -1,4 +1,4 @@
-"""OpenManus' LLM: a model with its calls, and a count of the tokens."""
+"""OpenManus' LLM: a model with its calls and a count of the tokens, which also writes plans."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from plansmith.errors import Misconfigured, ModelFailed, ModelRefused
 from plansmith.plan.capability import ToolSpec
 from plansmith.ports import ArgumentsDelta, ChatModel, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith.ports import Message as PromptMessage
+from plansmith_compat.calling import heard
 from plansmith_compat.openmanus.schema import (
     ROLE_VALUES,
     TOOL_CHOICE_VALUES,
     Function,
     Message,
+    OpenManusError,
     Role,
     ToolCall,
     ToolChoice,
 )
-from plansmith_compat.openmanus.tools import OpenManusError
 from plansmith_planner.context.fence import fence
 from plansmith_planner.make import model as make_model
 from plansmith_planner.make import model_of
@@ -27,30 +28,55 @@ from plansmith_planner.model_planner import RULES
 from plansmith_planner.models.tokens import count_prompt_tokens, count_tokens
 from plansmith_planner.models.wrappers import closing
 
+Messages = Sequence["dict[str, Any] | Message"]
+_PROVIDERS: Final = {"azure": "azure", "aws": "bedrock"}
+_PLANNING: Final = "planning"
+# The names under which a model may hand over the plan: the function, and a form to fill.
+_HANDED_OVER: Final = (_PLANNING, "answer", "")
+
 
 class TokenLimitExceeded(OpenManusError, ModelFailed):
     """The call would exceed the token limit of all calls together."""
 
 
-class CountingModel:
-    """Counts the tokens of a model's calls; refuses calls beyond the limit."""
+class LLM:
+    """A model with OpenManus' calls, which counts its tokens and refuses calls beyond a limit.
 
-    def __init__(self, model: ChatModel, *, max_input_tokens: int | None = None) -> None:
-        self._model = model
-        self.max_input_tokens = max_input_tokens
+    `model` is a model or its name; without one, `llm_config` says which (a table with `model`,
+    `base_url`, `api_key` and `max_input_tokens`, or tables by config name), else the automatic
+    choice is made.
+    """
+
+    def __init__(
+        self,
+        config_name: str = "default",
+        llm_config: Any = None,
+        *,
+        model: ChatModel | str | None = None,
+        max_input_tokens: int | None = None,
+    ) -> None:
+        config = _config(llm_config, config_name)
+        most = max_input_tokens if max_input_tokens is not None else config.get("max_input_tokens")
+        named = model is None and config.get("model")
+        self._model = _configured(config) if named else model_of(model)
+        self.max_input_tokens: int | None = most
         self.total_input_tokens = 0
         self.total_completion_tokens = 0
 
     @property
     def name(self) -> str:
-        """The name of the wrapped model."""
+        """The name of the model."""
         return self._model.name
 
+    model = name
+
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Streams the wrapped model's answer; raises `TokenLimitExceeded` beyond the limit."""
+        """Streams the model's answer; raises `TokenLimitExceeded` beyond the limit."""
         needed = count_prompt_tokens(prompt.messages, schema=prompt.schema, tools=prompt.tools)
         if not self.check_token_limit(needed):
-            raise self._exceeded(needed)
+            used = f"{self.total_input_tokens} of {self.max_input_tokens} are used up"
+            hint = f"{used}: raise max_input_tokens, or give the model less"
+            raise TokenLimitExceeded(self.get_limit_error_message(needed), hint=hint)
         said: list[str] = []
         pieces = self._model.stream(prompt)
         async with closing(pieces):
@@ -69,7 +95,6 @@ class CountingModel:
                 yield delta
 
     def update_token_count(self, input_tokens: int, completion_tokens: int = 0) -> None:
-        """Adds the tokens of a call."""
         self.total_input_tokens += input_tokens
         self.total_completion_tokens += completion_tokens
 
@@ -79,58 +104,16 @@ class CountingModel:
         return most is None or self.total_input_tokens + input_tokens <= most
 
     def get_limit_error_message(self, input_tokens: int) -> str:
-        """Says that a call with so many tokens is beyond the limit."""
         if self.check_token_limit(input_tokens):
             return "Token limit exceeded"
         numbers = f"Current: {self.total_input_tokens}, Needed: {input_tokens}"
         return f"Request may exceed input token limit ({numbers}, Max: {self.max_input_tokens})"
 
-    def _exceeded(self, needed: int) -> TokenLimitExceeded:
-        used = f"{self.total_input_tokens} of {self.max_input_tokens} are used up"
-        hint = f"{used}: raise max_input_tokens, or give the model less"
-        return TokenLimitExceeded(self.get_limit_error_message(needed), hint=hint)
-
-
-Messages = Sequence["dict[str, Any] | Message"]
-_PROVIDERS: Final = {"azure": "azure", "aws": "bedrock"}
-_PLANNING: Final = "planning"
-# The names under which a model may hand over the plan: the function, and a form to fill.
-_HANDED_OVER: Final = (_PLANNING, "answer", "")
-
-
-class LLM(CountingModel):
-    """A model with OpenManus' calls.
-
-    `model` is a model or its name; without one, `llm_config` says which (a table with `model`,
-    `base_url`, `api_key` and `max_input_tokens`, or tables by config name), else the automatic
-    choice is made.
-    """
-
-    def __init__(
-        self,
-        config_name: str = "default",
-        llm_config: Any = None,
-        *,
-        model: ChatModel | str | None = None,
-        max_input_tokens: int | None = None,
-    ) -> None:
-        config = _config(llm_config, config_name)
-        most = max_input_tokens if max_input_tokens is not None else config.get("max_input_tokens")
-        made = _configured(config) if model is None and config.get("model") else model_of(model)
-        super().__init__(made, max_input_tokens=most)
-
-    @property
-    def model(self) -> str:
-        """The name of the model."""
-        return self.name
-
     def count_tokens(self, text: str) -> int:
-        """Counts the tokens of a text."""
         return count_tokens(text)
 
     def count_message_tokens(self, messages: Messages) -> int:
-        """Counts the tokens of messages."""
-        return count_prompt_tokens(_spoken(self.format_messages(messages)))
+        return count_prompt_tokens([_spoken(each) for each in self.format_messages(messages)])
 
     @staticmethod
     def format_messages(messages: Messages, supports_images: bool = False) -> list[dict[str, Any]]:  # noqa: FBT001, FBT002 - as OpenManus calls it
@@ -140,7 +123,9 @@ class LLM(CountingModel):
             message = _as_dict(given)
             image = message.pop("base64_image", None)
             if image and supports_images:
-                message["content"] = [*_parts(message.get("content")), _image(str(image))]
+                url = {"url": f"data:image/jpeg;base64,{image}"}
+                shown = {"type": "image_url", "image_url": url}
+                message["content"] = [*_parts(message.get("content")), shown]
             if "content" in message or "tool_calls" in message:
                 formatted.append(message)
         for message in formatted:
@@ -157,10 +142,10 @@ class LLM(CountingModel):
     ) -> str:
         """Returns the model's answer; raises `TokenLimitExceeded` beyond the limit."""
         del stream, temperature  # the model's own settings say how it answers
-        said = await self._answer(messages, system_msgs)
-        if not said.text.strip():
+        text, _ = await self._answer(messages, system_msgs)
+        if not text.strip():
             raise ValueError("Empty response from LLM")
-        return said.text.strip()
+        return text.strip()
 
     async def ask_tool(
         self,
@@ -176,44 +161,42 @@ class LLM(CountingModel):
         del timeout, temperature, more
         if tool_choice not in TOOL_CHOICE_VALUES:
             raise ValueError(f"Invalid tool_choice: {tool_choice}")
-        wrong = [each for each in tools or () if "type" not in each]
-        if wrong:
+        if any("type" not in each for each in tools or ()):
             raise ValueError("Each tool must be a dict with 'type' field")
         offered = [] if tool_choice == ToolChoice.NONE else [_spec(each) for each in tools or ()]
-        said = await self._answer(messages, system_msgs, offered)
-        if not said.calls and tool_choice == ToolChoice.REQUIRED:
+        text, calls = await self._answer(messages, system_msgs, offered)
+        if not calls and tool_choice == ToolChoice.REQUIRED:
             raise ModelFailed(f"{self.name} called no tool, although it had to")
-        if not said.text and not said.calls:
+        if not text and not calls:
             return None
-        return Message(
-            role=Role.ASSISTANT, content=said.text or None, tool_calls=said.calls or None
-        )
+        return Message(role=Role.ASSISTANT, content=text or None, tool_calls=calls or None)
 
     async def _answer(
         self, messages: Messages, system_msgs: Messages | None, tools: Sequence[ToolSpec] = ()
-    ) -> _ModelOutput:
+    ) -> tuple[str, list[ToolCall]]:
         formatted = self.format_messages([*(system_msgs or ()), *messages])
-        said = _ModelOutput()
-        async for delta in self.stream(Prompt(_spoken(formatted), tools=tools)):
-            said.add(delta)
-        return said
+        prompt = Prompt([_spoken(each) for each in formatted], tools=tools)
+        text, called = await heard(self.stream(prompt))
+        found = [
+            Function(name=tool, arguments=each)
+            for tool, arguments in called.items()
+            for each in _objects(arguments)
+        ]
+        calls = [ToolCall(id=f"call_{n}", function=each) for n, each in enumerate(found, start=1)]
+        return text, calls
 
 
 def _config(given: Any, name: str) -> dict[str, Any]:
     """Returns the settings of a model: given by themselves, or by the name of a config."""
     if given is None:
         return {}
-    is_table = isinstance(given, Mapping)
-    table = dict(cast("Mapping[str, Any]", given)) if is_table else _fields(given)
+    table = given
+    if not isinstance(given, Mapping):
+        table = given.model_dump() if hasattr(given, "model_dump") else vars(given)
     found = table.get(name, table.get("default"))
     if found is not None and not isinstance(found, str):
         return _config(found, name)
-    return table
-
-
-def _fields(given: Any) -> dict[str, Any]:
-    dumped = getattr(given, "model_dump", None)
-    return dict(cast("Mapping[str, Any]", dumped() if dumped else vars(given)))
+    return dict(cast("Mapping[str, Any]", table))
 
 
 def _configured(config: Mapping[str, Any]) -> ChatModel:
@@ -226,53 +209,33 @@ def _configured(config: Mapping[str, Any]) -> ChatModel:
     )
 
 
-def _as_dict(given: object) -> dict[str, Any]:
-    if isinstance(given, Message):
-        return given.to_dict()
+def _as_dict(given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
         message = dict(cast("Mapping[str, Any]", given))
         if "role" not in message:
             raise ValueError("Message dict must contain 'role' field")
         return message
     if hasattr(given, "to_dict"):
-        return dict(cast("Any", given).to_dict())
+        return dict(given.to_dict())
     raise TypeError(f"Unsupported message type: {type(given)}")
 
 
 def _parts(content: Any) -> list[Any]:
-    if not content:
-        return []
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    parts: list[Any] = list(content)
+    parts: list[Any] = [content] if isinstance(content, str) and content else list(content or ())
     return [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]
 
 
-def _image(data: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}}
-
-
-def _spoken(formatted: Sequence[Mapping[str, Any]]) -> list[PromptMessage]:
-    """Returns messages as the prompt of a model: tools' results as data between marks."""
-    return [_prompt_message(each) for each in formatted]
-
-
-def _prompt_message(message: Mapping[str, Any]) -> PromptMessage:
-    role, text = str(message["role"]), _text(message.get("content"))
-    if role == Role.TOOL:
-        title = f"what the tool {message.get('name') or ''} gave"
-        return PromptMessage("user", fence(title, text))
-    calls = message.get("tool_calls")
-    if calls:
-        text = f"{text}\n{json.dumps({'tool_calls': calls}, ensure_ascii=False)}".strip()
-    return PromptMessage(cast("Any", role), text)
-
-
-def _text(content: Any) -> str:
-    parts = _parts(content)
+def _spoken(message: Mapping[str, Any]) -> PromptMessage:
+    """Returns a message as a part of a prompt: a tool's result as data between marks."""
+    role, parts = str(message["role"]), _parts(message.get("content"))
     if any(each.get("type") != "text" for each in parts):
         raise ValueError("this model reads text only: leave the images out")
-    return "\n".join(str(each["text"]) for each in parts)
+    text = "\n".join(str(each["text"]) for each in parts)
+    if role == Role.TOOL:
+        return PromptMessage("user", fence(f"what the tool {message.get('name') or ''} gave", text))
+    if calls := message.get("tool_calls"):
+        text = f"{text}\n{json.dumps({'tool_calls': calls}, ensure_ascii=False)}".strip()
+    return PromptMessage(cast("Any", role), text)
 
 
 def _spec(tool: Mapping[str, Any]) -> ToolSpec:
@@ -280,44 +243,6 @@ def _spec(tool: Mapping[str, Any]) -> ToolSpec:
     schema = function.get("parameters") or {"type": "object"}
     about = str(function.get("description") or "")
     return ToolSpec(name=str(function.get("name")), description=about, input_schema=schema)
-
-
-class _ModelOutput:
-    """What a model said: its text, and its calls by tool."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._arguments: dict[str, list[str]] = {}
-
-    def add(self, delta: Delta) -> None:
-        match delta:
-            case TextDelta(text):
-                self._pieces.append(text)
-            case ArgumentsDelta(tool, text):
-                self._arguments.setdefault(tool, []).append(text)
-            case ModelDone():
-                pass
-
-    @property
-    def text(self) -> str:
-        return "".join(self._pieces)
-
-    @property
-    def calls(self) -> list[ToolCall]:
-        found = [
-            Function(name=tool, arguments=each)
-            for tool, pieces in self._arguments.items()
-            for each in _objects("".join(pieces))
-        ]
-        return [ToolCall(id=f"call_{n}", function=each) for n, each in enumerate(found, start=1)]
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _objects(text: str) -> Iterator[str]:
@@ -352,11 +277,7 @@ class PlanningModel:
     """
 
     def __init__(
-        self,
-        llm: Any,
-        tool: Mapping[str, Any],
-        *,
-        stopped: Callable[[TokenLimitExceeded], None],
+        self, llm: Any, tool: Mapping[str, Any], *, stopped: Callable[[TokenLimitExceeded], None]
     ) -> None:
         self._llm = llm
         self._tool = tool
@@ -364,7 +285,6 @@ class PlanningModel:
 
     @property
     def name(self) -> str:
-        """The name of the model."""
         return str(getattr(self._llm, "name", "") or getattr(self._llm, "model", "") or "llm")
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
@@ -388,15 +308,11 @@ class PlanningModel:
     async def _asked(self, prompt: Prompt) -> AsyncIterator[Delta]:
         said = await self._ask(prompt)
         calls: Sequence[Any] = getattr(said, "tool_calls", None) or ()
-        found = [each.function for each in calls if each.function.name == _PLANNING]
-        if found:
-            texts = [
-                given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-                for given in (each.arguments for each in found)
-            ]
+        given = [each.function.arguments for each in calls if each.function.name == _PLANNING]
+        texts = [each if isinstance(each, str) else json.dumps(each) for each in given]
+        if texts:
             # As in OpenManus, a call with broken arguments is passed over.
-            whole = (text for text in texts if _is_json(text))
-            yield ArgumentsDelta(_PLANNING, next(whole, texts[0]))
+            yield ArgumentsDelta(_PLANNING, next(filter(_is_json, texts), texts[0]))
         else:
             yield TextDelta(str(getattr(said, "content", "") or ""))
         yield ModelDone(Usage())
@@ -417,3 +333,11 @@ class PlanningModel:
             # The LLM of another program has an error class of its own for the limit.
             exceeded = type(error).__name__ == TokenLimitExceeded.__name__
             raise (TokenLimitExceeded if exceeded else ModelFailed)(str(error)) from error
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
 from typing import Any, Final, cast
 
 from pydantic import Field, PrivateAttr
@@ -14,49 +14,76 @@ from plansmith.plan.events import Actor
 from plansmith.ports import Clock, PlanStore
 from plansmith.store.memory import MemoryStore
 from plansmith.store.urls import open_store
-from plansmith_compat.calling import awaited
+from plansmith_compat.calling import awaited, in_own_loop
 from plansmith_compat.openmanus.book import (
     AGENT,
-    COMMANDS,
     Kept,
     PlanBook,
     PlanDict,
     PlanStepStatus,
-    PlanViews,
-    dictionary,
-    parameters,
-    plan_row,
     plan_text,
-    read_beside,
-    read_memory,
+    progress,
+    whole,
 )
-from plansmith_compat.openmanus.tools import BaseTool, ToolError, ToolResult
+from plansmith_compat.openmanus.schema import BaseTool, ToolError, ToolResult
 
 _TRIES: Final = 5
-_NO_ACTIVE: Final = "No active plan. Please specify a plan_id or set an active plan."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """The arguments of a command."""
-
-    command: str
-    plan_id: str | None = None
-    title: str | None = None
-    steps: Sequence[str] | None = None
-    step_index: int | None = None
-    step_status: str | None = None
-    step_notes: str | None = None
+# What does each command, with which parameters; a subclass may override the methods.
+_COMMANDS: Final = {
+    "create": ("_create_plan", "plan_id", "title", "steps"),
+    "update": ("_update_plan", "plan_id", "title", "steps"),
+    "list": ("_list_plans",),
+    "get": ("_get_plan", "plan_id"),
+    "set_active": ("_set_active_plan", "plan_id"),
+    "mark_step": ("_mark_step", "plan_id", "step_index", "step_status", "step_notes"),
+    "delete": ("_delete_plan", "plan_id"),
+}
+_PROPERTIES: Final[dict[str, Any]] = {
+    "command": {
+        "description": f"What to do: {', '.join(_COMMANDS)}.",
+        "enum": [*_COMMANDS],
+        "type": "string",
+    },
+    "plan_id": {
+        "description": "The plan's id. Needed by create, update, set_active and delete; get and "
+        "mark_step take the active plan without it.",
+        "type": "string",
+    },
+    "title": {
+        "description": "The plan's title. Needed by create; update changes it.",
+        "type": "string",
+    },
+    "steps": {
+        "description": "What is to be done, a text for each step. Needed by create; update "
+        "changes them.",
+        "type": "array",
+        "items": {"type": "string"},
+    },
+    "step_index": {
+        "description": "The place of the step, from 0. Needed by mark_step.",
+        "type": "integer",
+    },
+    "step_status": {
+        "description": "The status that mark_step sets.",
+        "enum": PlanStepStatus.get_all_statuses(),
+        "type": "string",
+    },
+    "step_notes": {"description": "Notes on the step, for mark_step.", "type": "string"},
+}
+_PARAMETERS: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": _PROPERTIES,
+    "required": ["command"],
+    "additionalProperties": False,
+}
+# Takes the marks of a plan while a flow runs it.
+MarkSink = Callable[[int, str | None, str | None], None]
 
 
 class PlanningResult(ToolResult):
     """The text that a command gives."""
 
     output: str = ""
-
-
-# Takes the marks of a plan while a flow runs it.
-MarkSink = Callable[[int, str | None, str | None], None]
 
 
 class PlanningTool(BaseTool):
@@ -72,16 +99,18 @@ class PlanningTool(BaseTool):
         "Keeps plans with steps in words: creates and changes them, shows them, makes one the "
         "active one, marks the status of their steps with notes, and deletes them."
     )
-    parameters: dict[str, Any] | None = Field(default_factory=parameters)
+    parameters: dict[str, Any] | None = Field(default_factory=lambda: deepcopy(_PARAMETERS))
 
-    _store: PlanStore = PrivateAttr()
     _book: PlanBook = PrivateAttr()
     _raises: bool = PrivateAttr(default=False)
     _url: str = PrivateAttr(default="")
     _active: str | None = PrivateAttr(default=None)
     _looked: bool = PrivateAttr(default=False)
     _wanted: bool = PrivateAttr(default=False)
-    _views: PlanViews = PrivateAttr(default_factory=PlanViews)
+    # One table a plan, always the same object, so that a program may hold on to it and write into
+    # it; and the plans as they were when they were last shown.
+    _plans: dict[str, PlanDict] = PrivateAttr(default_factory=dict[str, PlanDict])
+    _known: dict[str, Kept] = PrivateAttr(default_factory=dict[str, Kept])
     _sinks: dict[str, MarkSink] = PrivateAttr(default_factory=dict[str, MarkSink])
 
     def __init__(
@@ -94,10 +123,15 @@ class PlanningTool(BaseTool):
         **fields: Any,
     ) -> None:
         super().__init__(**fields)
-        self._store = open_store(store) if isinstance(store, str) else store
-        self._book = PlanBook(self._store, clock or SystemClock(), by=by)
+        opened = open_store(store) if isinstance(store, str) else store
+        self._book = PlanBook(opened, clock or SystemClock(), by=by)
         self._raises = raises
         self._url = store if isinstance(store, str) and store != "memory" else ""
+
+    @property
+    def book(self) -> PlanBook:
+        """The plans in the store."""
+        return self._book
 
     @property
     def plans(self) -> dict[str, PlanDict]:
@@ -105,9 +139,9 @@ class PlanningTool(BaseTool):
 
         As of now if the store is in memory, else as of the last command.
         """
-        if not self._views.is_changed:
+        if not self._is_changed:
             self._look()
-        return self._views.plans
+        return self._plans
 
     @property
     def _current_plan_id(self) -> str | None:
@@ -121,24 +155,57 @@ class PlanningTool(BaseTool):
         self._wanted = plan_id is not None
 
     def _look(self) -> None:
-        """Reads the plans for code that cannot wait for the store."""
-        if isinstance(self._store, MemoryStore):
-            found = read_memory(self._book)
-        elif self._url and not self._looked and not self._views.plans:
-            found = read_beside(self._url)
-        else:
+        """Reads the plans in a thread of its own, for code that cannot wait for the store."""
+        if not isinstance(self._book.store, MemoryStore) and (
+            not self._url or self._looked or self._plans
+        ):
             return
-        self._views.show_all(found.plans)
-        if not self._looked:
-            self._activate(found.active)
 
-    async def execute(self, *, command: str = "", **kwargs: Any) -> PlanningResult:
+        async def read() -> tuple[list[Kept], str | None]:
+            # The thread of this code waits meanwhile, so that nobody else uses a store in memory.
+            store = open_store(self._url) if self._url else self._book.store
+            book = PlanBook(store, SystemClock())
+            try:
+                return await book.all(), await book.active()
+            finally:
+                if self._url:
+                    await store.close()
+
+        plans, active = in_own_loop(read())
+        self._show_all(plans)
+        if not self._looked:
+            self._activate(active)
+
+    def _show(self, kept: Kept) -> None:
+        self._known[kept.plan_id] = kept
+        self._plans.setdefault(kept.plan_id, {}).update(deepcopy(kept.plan))
+
+    def _show_all(self, plans: Sequence[Kept]) -> None:
+        for plan_id in self._plans.keys() - {each.plan_id for each in plans}:
+            self._forget(plan_id)
+        for each in plans:
+            self._show(each)
+
+    def _forget(self, plan_id: str) -> None:
+        self._known.pop(plan_id, None)
+        self._plans.pop(plan_id, None)
+
+    @property
+    def _is_changed(self) -> bool:
+        """Whether a program has written into the plans."""
+        return self._plans.keys() != self._known.keys() or any(map(self._differs, self._plans))
+
+    def _differs(self, plan_id: str) -> bool:
+        plan, known = self._plans[plan_id], self._known.get(plan_id)
+        return known is None or any(plan.get(name) != each for name, each in known.plan.items())
+
+    async def execute(self, *, command: str = "", **given: Any) -> PlanningResult:
         """Executes a command; returns mistakes as `error`."""
         try:
-            arguments = _arguments(command, kwargs)
+            _check(command, given)
             await self.save()
-            done = await self._with_retry(arguments)
-            await self.refresh(arguments.plan_id or self._active)
+            done = await self._with_retry(command, given)
+            await self.refresh(given.get("plan_id") or self._active)
         except ToolError as error:
             if self._raises:
                 raise
@@ -147,29 +214,46 @@ class PlanningTool(BaseTool):
 
     async def save(self) -> None:
         """Stores what a program has written into `plans` since the last command."""
-        if self._views.is_changed:
-            await self._views.write_to(self._book)
-        if self._wanted and self._active in self._views.plans:
+        for plan_id in self._known.keys() - self._plans.keys():
+            _need_own(self._known[plan_id])
+            await self._book.remove(plan_id)
+            self._forget(plan_id)
+        for plan_id in [each for each in self._plans if self._differs(each)]:
+            await self._write(plan_id)
+            await self.refresh(plan_id)
+        if self._wanted and self._active in self._plans:
             await self._book.make_active(str(self._active))
         self._wanted = False
 
+    async def _write(self, plan_id: str) -> None:
+        steps, before = self._plans[plan_id].get("steps"), self._known.get(plan_id)
+        if not isinstance(steps, list) or _texts(steps) is None:
+            raise ToolError(f"plans[{plan_id!r}]['steps'] must be a list of strings")
+        want = whole(plan_id, self._plans[plan_id])
+        known = PlanStepStatus.get_all_statuses()
+        unknown = [each for each in want["step_statuses"] if each not in known]
+        if unknown:
+            told = f"plans[{plan_id!r}]['step_statuses'] has an unknown status: {unknown[0]}"
+            raise ToolError(told)
+        if before is None:
+            await self._book.create(plan_id, want["title"], want["steps"])
+        else:
+            _need_own(before)
+            await self._book.revise(plan_id, want["title"], want["steps"])
+        now = (await self._plan(plan_id)).plan
+        for index in range(len(want["steps"])):
+            status, note = want["step_statuses"][index], want["step_notes"][index]
+            if (status, note) != (now["step_statuses"][index], now["step_notes"][index]):
+                await self._book.mark(plan_id, index, status, note)
+
     async def refresh(self, plan_id: str | None) -> Kept | None:
-        """Brings the view of a plan up to date, and returns the plan."""
+        """Brings the table of a plan up to date, and returns the plan."""
         found = await self._book.find(plan_id) if plan_id else None
         if found is not None:
-            self._views.show(found)
+            self._show(found)
         elif plan_id:
-            self._views.forget(plan_id)
+            self._forget(plan_id)
         return found
-
-    async def run_of(self, plan_id: str) -> str:
-        """Returns the id of a plan's run; if there is no such plan, the id for a new one."""
-        return await self._book.run_of(plan_id)
-
-    @property
-    def store(self) -> PlanStore:
-        """The store of the plans."""
-        return self._store
 
     async def hand_over(self, plan_id: str, agents: Mapping[str, str], first: str) -> None:
         """Makes a plan ready for a flow: each step gets an agent that there is."""
@@ -192,38 +276,20 @@ class PlanningTool(BaseTool):
     async def close(self) -> None:
         """Stores what was written into `plans`, and closes the store."""
         await self.save()
-        await self._store.close()
+        await self._book.store.close()
 
-    async def _with_retry(self, arguments: Arguments) -> PlanningResult:
-        """Repeats the command if another process changed the same plan first."""
-        for _ in range(_TRIES - 1):
+    async def _with_retry(self, command: str, given: Mapping[str, Any]) -> PlanningResult:
+        """Does a command; again if another process changed the same plan first."""
+        method, *names = _COMMANDS[command]
+        for tries in range(1, _TRIES + 1):
             try:
-                return await self._dispatch(arguments)
+                # An override may be a plain function, as all of them are in OpenManus.
+                made = getattr(self, method)(*(given.get(name) for name in names))
+                return cast("PlanningResult", await awaited(made))
             except StaleWriter:
-                continue
-        return await self._dispatch(arguments)
-
-    async def _dispatch(self, given: Arguments) -> PlanningResult:
-        name = given.plan_id
-        made: Any
-        match given.command:
-            case "create":
-                made = self._create_plan(name, given.title, given.steps)
-            case "update":
-                made = self._update_plan(name, given.title, given.steps)
-            case "list":
-                made = self._list_plans()
-            case "get":
-                made = self._get_plan(name)
-            case "set_active":
-                made = self._set_active_plan(name)
-            case "mark_step":
-                status, notes = given.step_status, given.step_notes
-                made = self._mark_step(name, given.step_index, status, notes)
-            case _:
-                made = self._delete_plan(name)
-        # An override may be a plain function, as all of them are in OpenManus.
-        return cast("PlanningResult", await awaited(made))
+                if tries == _TRIES:
+                    raise
+        raise AssertionError  # the last try returns or raises
 
     # OpenManus' own steps, which a subclass may override; here they are to be awaited.
 
@@ -247,7 +313,7 @@ class PlanningTool(BaseTool):
         self, plan_id: str | None, title: str | None, steps: Sequence[str] | None
     ) -> PlanningResult:
         plan_id = _needed(plan_id, "plan_id", "update")
-        await self._own(plan_id)
+        _need_own(await self._plan(plan_id))
         texts = _texts(steps) if steps else None
         if steps and texts is None:
             raise ToolError("Parameter `steps` must be a list of strings for command: update")
@@ -257,22 +323,23 @@ class PlanningTool(BaseTool):
 
     async def _list_plans(self) -> PlanningResult:
         plans = await self._book.all()
-        self._views.show_all(plans)
+        self._show_all(plans)
         if not plans:
             none = "No plans available. Create a plan with the 'create' command."
             return PlanningResult(output=none)
-        active = await self._found()
-        rows = "".join(plan_row(plan, active) for plan in plans)
-        return PlanningResult(output=f"Available plans:\n{rows}")
+        active, rows = await self._found(), "Available plans:\n"
+        for each in plans:
+            mark = " (active)" if each.plan_id == active else ""
+            rows += f"• {each.plan_id}{mark}: {each.plan['title']} - {progress(each.plan)}\n"
+        return PlanningResult(output=rows)
 
     async def _get_plan(self, plan_id: str | None) -> PlanningResult:
-        plan = await self._plan(plan_id or await self._current())
-        return PlanningResult(output=self._format_plan(dictionary(plan)))
+        kept = await self._plan(plan_id or await self._current())
+        return PlanningResult(output=self._format_plan(kept.plan))
 
     async def _set_active_plan(self, plan_id: str | None) -> PlanningResult:
         plan_id = _needed(plan_id, "plan_id", "set_active")
-        plan = await self._plan(plan_id)
-        if plan.own:
+        if (await self._plan(plan_id)).own:
             await self._book.make_active(plan_id)
         self._activate(plan_id)
         return await self._said(f"Plan '{plan_id}' is now the active plan.", plan_id)
@@ -285,36 +352,38 @@ class PlanningTool(BaseTool):
         step_notes: str | None,
     ) -> PlanningResult:
         plan_id = plan_id or await self._current()
-        run_here = plan_id in self._sinks
-        plan = await (self._plan(plan_id) if run_here else self._own(plan_id))
+        kept, sink = await self._plan(plan_id), self._sinks.get(plan_id)
+        if sink is None:
+            _need_own(kept)
         if step_index is None:
             raise ToolError("Parameter `step_index` is required for command: mark_step")
-        if step_index not in range(len(plan.steps)):
-            hint = f"Valid indices range from 0 to {len(plan.steps) - 1}."
+        count = len(kept.plan["steps"])
+        if step_index not in range(count):
+            hint = f"Valid indices range from 0 to {count - 1}."
             raise ToolError(f"Invalid step_index: {step_index}. {hint}")
         if step_status and step_status not in PlanStepStatus.get_all_statuses():
             hint = f"Valid statuses are: {', '.join(PlanStepStatus)}"
             raise ToolError(f"Invalid step_status: {step_status}. {hint}")
-        if run_here:
-            self._sinks[plan_id](step_index, step_status, step_notes or None)
+        if sink is not None:
+            sink(step_index, step_status, step_notes or None)
         else:
             await self._book.mark(plan_id, step_index, step_status, step_notes or None)
         return await self._said(f"Step {step_index} updated in plan '{plan_id}'.", plan_id)
 
     async def _delete_plan(self, plan_id: str | None) -> PlanningResult:
         plan_id = _needed(plan_id, "plan_id", "delete")
-        await self._own(plan_id)
+        _need_own(await self._plan(plan_id))
         active = await self._found()
         await self._book.remove(plan_id)
         self._activate(None if active == plan_id else active)
         return PlanningResult(output=f"Plan '{plan_id}' has been deleted.")
 
     def _format_plan(self, plan: PlanDict) -> str:
-        return plan_text(Kept.of(str(plan["plan_id"]), plan))
+        return plan_text(whole(str(plan["plan_id"]), plan))
 
     async def _said(self, what: str, plan_id: str) -> PlanningResult:
         """Returns what was done, and the plan as it is now."""
-        shown = self._format_plan(dictionary(await self._plan(plan_id)))
+        shown = self._format_plan((await self._plan(plan_id)).plan)
         return PlanningResult(output=f"{what}\n\n{shown}")
 
     def _activate(self, plan_id: str | None) -> None:
@@ -329,33 +398,29 @@ class PlanningTool(BaseTool):
     async def _current(self) -> str:
         active = await self._found()
         if active is None:
-            raise ToolError(_NO_ACTIVE)
+            raise ToolError("No active plan. Please specify a plan_id or set an active plan.")
         return active
 
     async def _plan(self, plan_id: str) -> Kept:
-        plan = await self._book.find(plan_id)
-        if plan is None:
+        found = await self._book.find(plan_id)
+        if found is None:
             raise ToolError(f"No plan found with ID: {plan_id}")
-        return plan
-
-    async def _own(self, plan_id: str) -> Kept:
-        """Returns a plan that may be changed here; a plan run by a flow may not."""
-        plan = await self._plan(plan_id)
-        if not plan.own:
-            raise ToolError(f"Plan '{plan_id}' is run by a flow: only its run changes it.")
-        return plan
+        return found
 
 
-def _arguments(command: str, given: dict[str, Any]) -> Arguments:
-    if command not in COMMANDS:
-        allowed = f"Allowed commands are: {', '.join(COMMANDS)}"
+def _check(command: str, given: Mapping[str, Any]) -> None:
+    if command not in _COMMANDS:
+        allowed = f"Allowed commands are: {', '.join(_COMMANDS)}"
         raise ToolError(f"Unrecognized command: {command}. {allowed}")
-    known = Arguments.__dataclass_fields__.keys() - {"command"}
-    unknown = sorted(given.keys() - known)
+    unknown = sorted(given.keys() - _PROPERTIES.keys())
     if unknown:
-        allowed = f"Allowed parameters are: {', '.join(sorted(known))}"
+        allowed = f"Allowed parameters are: {', '.join(sorted(_PROPERTIES.keys() - {'command'}))}"
         raise ToolError(f"Unrecognized parameter: {unknown[0]}. {allowed}")
-    return Arguments(command=command, **given)
+
+
+def _need_own(kept: Kept) -> None:
+    if not kept.own:
+        raise ToolError(f"Plan '{kept.plan_id}' is run by a flow: only its run changes it.")
 
 
 def _needed(value: str | None, name: str, command: str) -> str:
@@ -365,7 +430,7 @@ def _needed(value: str | None, name: str, command: str) -> str:
 
 
 def _texts(steps: object) -> list[str] | None:
-    if not isinstance(steps, (list, tuple)):
+    listed = cast("Sequence[object]", steps) if isinstance(steps, (list, tuple)) else None
+    if listed is None or not all(isinstance(step, str) for step in listed):
         return None
-    texts = [step for step in cast("list[object]", steps) if isinstance(step, str)]
-    return texts if len(texts) == len(cast("list[object]", steps)) else None
+    return cast("list[str]", [*listed])

@@ -1,23 +1,19 @@
 """SAGE's interface: its planner, profile, tool registry and runtime."""
 
-from plansmith_compat.sage import drafting
-from plansmith_compat.sage.drafting import PlanStep
-from plansmith_compat.sage.model import Generator
-from plansmith_compat.sage.operator import MapFunction
-from plansmith_compat.sage.planner import LLMPlanner
-from plansmith_compat.sage.profile import BaseProfile
-from plansmith_compat.sage.registry import MCPRegistry, ToolRegistry
+from plansmith_compat.sage import planner
+from plansmith_compat.sage.operators import BaseProfile, MapFunction, MCPRegistry, ToolRegistry
+from plansmith_compat.sage.planner import Generator, LLMPlanner, PlanStep
+from plansmith_compat.sage.results import StepResult
 from plansmith_compat.sage.runtime import AgentRuntime
-from plansmith_compat.sage.step_result import StepResult
 
 Profile = BaseProfile
 SimpleLLMPlanner = LLMPlanner
 # SAGE's helpers, under the names of its module.
-_top_k_tools = drafting.top_k_tools
-_build_prompt = drafting.build_prompt
-_strip_code_fences = drafting.strip_code_fences
-_coerce_json_array = drafting.coerce_json_array
-_validate_steps = drafting.validate_steps
+_top_k_tools = planner.top_k_tools
+_build_prompt = planner.build_prompt
+_strip_code_fences = planner.strip_code_fences
+_coerce_json_array = planner.coerce_json_array
+_validate_steps = planner.validate_steps
 
 __all__ = [
     "AgentRuntime",

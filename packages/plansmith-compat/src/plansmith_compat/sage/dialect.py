@@ -34,6 +34,7 @@ from plansmith.plan.refs import Ref, fill, find
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep, AskStep, ReplyStep, ToolStep
+from plansmith_compat.reading import bare, left_out, not_a_step
 from plansmith_planner.parse.habits import Notes, not_a_plan, text_of
 
 TITLE: Final = "SAGE"
@@ -75,8 +76,14 @@ def read(value: Json) -> Reading:
     steps, notes = _steps(value), Notes()
     if steps is None:
         return Reading(None, not_a_plan(TITLE, _HINT))
-    if isinstance(value, dict):
-        _note_head(value, notes)
+    for name, each in value.items() if isinstance(value, dict) else ():
+        if name in _OF_THE_RUN:
+            message = Sentence(
+                "'{name}' belongs to a run and not to a plan: it is left out", name=name
+            )
+            notes.say(message, path=(name,))
+        elif name not in _WRAPPERS or each is not _steps(value):
+            left_out(name, each, notes)
     made: list[dict[str, Json]] = []
     for place, raw in enumerate(steps, start=1):
         step = _step(raw, place, notes, [str(each["id"]) for each in made])
@@ -85,60 +92,33 @@ def read(value: Json) -> Reading:
     return notes.reading({"steps": [*made]})
 
 
-def _note_head(value: dict[str, Json], notes: Notes) -> None:
-    for name, each in value.items():
-        if name in _OF_THE_RUN:
-            notes.say(
-                Sentence("'{name}' belongs to a run and not to a plan: it is left out", name=name),
-                path=(name,),
-            )
-        elif name not in _WRAPPERS or each is not _steps(value):
-            notes.leave_out(
-                name,
-                each,
-                Sentence("the field '{name}' has no place in a plan: it is left out", name=name),
-            )
-
-
 def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[str, Json] | None:
     """Reads one step; guesses a missing kind from its fields; None with a problem."""
-    path = ("steps", place - 1)
+    path, head = ("steps", place - 1), {"id": place_id(place)}
     if not isinstance(raw, dict):
-        notes.drop(
-            Sentence("entry {place} is not a step: {text}", place=place, text=repr(str(raw)[:80])),
-            hint=_HINT,
-            path=path,
-        )
+        not_a_step(raw, place, notes, _HINT, path)
         return None
     kind = raw.get("type") or ("reply" if "text" in raw else "tool")
     if "type" not in raw:
-        notes.say(
-            Sentence(
-                "step {place} does not say its type; it is read as '{kind}'", place=place, kind=kind
-            ),
-            path=path,
+        told = Sentence(
+            "step {place} does not say its type; it is read as '{kind}'", place=place, kind=kind
         )
+        notes.say(told, path=path)
     held = ("type", "text") if kind == "reply" else ("type", "name", "arguments")
     for field in (each for each in raw if each not in held and raw[each] is not None):
-        message = Sentence("the field '{name}' has no place in a plan: it is left out", name=field)
-        notes.leave_out(field, raw[field], message, step=place_id(place))
+        left_out(field, raw[field], notes, place_id(place))
     if kind == "reply" and text_of(raw.get("text")):
-        return _reply(raw, place, before)
+        return {**head, "kind": "reply", "instruction": _instruction(text_of(raw["text"]), before)}
     name, arguments = text_of(raw.get("name")), _arguments(raw.get("arguments"))
-    if kind != "tool" or not name or arguments is None:
-        why = (
-            Sentence("its arguments are no object")
-            if arguments is None
-            else Sentence("it is neither call nor reply")
-        )
-        notes.drop(
-            Sentence("step {place} cannot be used: {why}", place=place, why=why),
-            hint=_HINT,
-            path=path,
-        )
-        return None
-    inputs = {key: data_of(each, before) for key, each in arguments.items()}
-    return {"id": place_id(place), "kind": "tool", "tool": name, "inputs": inputs}
+    if kind == "tool" and name and arguments is not None:
+        inputs = {key: data_of(each, before) for key, each in arguments.items()}
+        return {**head, "kind": "tool", "tool": name, "inputs": inputs}
+    why = Sentence("it is neither call nor reply")
+    if arguments is None:
+        why = Sentence("its arguments are no object")
+    message = Sentence("step {place} cannot be used: {why}", place=place, why=why)
+    notes.drop(message, hint=_HINT, path=path)
+    return None
 
 
 def _arguments(value: Json) -> dict[str, Json] | None:
@@ -150,23 +130,19 @@ def _arguments(value: Json) -> dict[str, Json] | None:
     return {} if value is None else value if isinstance(value, dict) else None
 
 
-def _reply(raw: dict[str, Json], place: int, before: Sequence[str]) -> dict[str, Json]:
-    """Returns a reply that is written from the results of the steps before it."""
-    text = data_of(text_of(raw.get("text")), before)
-    refers = any(found.ref is not None for found in find(text))
-    if before and not refers:
-        text = f"{text}\n\n" + "\n".join(str(Ref(each)) for each in before)
-    return {"id": place_id(place), "kind": "reply", "instruction": text}
+def _instruction(text: str, before: Sequence[str]) -> Json:
+    """Returns how to word a reply: from the results of the steps before it."""
+    words = data_of(text, before)
+    if not before or _names(words):
+        return words
+    return f"{words}\n\n" + "\n".join(str(Ref(each)) for each in before)
 
 
 def _behind(step: dict[str, Json], made: Sequence[dict[str, Json]]) -> dict[str, Json]:
     """Lets the step wait for the one before it: SAGE has no other order."""
-    if not made:
-        return step
-    last = str(made[-1]["id"])
+    last = str(made[-1]["id"]) if made else ""
     given = step.get("inputs") or step.get("instruction")
-    after: dict[str, Json] = {"after": [last]} if last not in _names(given) else {}
-    return step | after
+    return step if not last or last in _names(given) else step | {"after": [last]}
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:
@@ -182,7 +158,7 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
         return Writing(value, tuple(lost))
     observations: list[Json] = [*observations_of(steps, run)]
     answer: dict[str, Json] = {"plan": value, "observations": observations}
-    return Writing(answer | {"answer": _answer(kept, run)}, tuple(lost))
+    return Writing(answer | {"answer": reply_of(kept, run) or run.report}, tuple(lost))
 
 
 def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
@@ -237,12 +213,7 @@ def reply_text(instruction: str) -> str:
 
 
 def _value(template: Json) -> Json:
-    """Returns an argument as plain data, without `$literal`."""
-    if isinstance(template, str):
-        return plain_text(template)
-    if isinstance(template, dict) and template.keys() == {"$literal"}:
-        return template["$literal"]
-    return template
+    return plain_text(template) if isinstance(template, str) else bare(template)
 
 
 def observations_of(steps: Sequence[AnyStep], run: Run) -> Iterator[dict[str, Json]]:
@@ -301,13 +272,11 @@ def _milliseconds(state: StepState) -> int:
     return round((state.finished_at - state.started_at).total_seconds() * 1000)
 
 
-def _answer(steps: Sequence[AnyStep], run: Run) -> str:
-    """Returns the reply, else the report."""
-    for step in reversed(steps):
-        state = run.steps.get(step.id, StepState())
-        if isinstance(step, ReplyStep) and state.status is StepStatus.DONE:
-            return text_of(state.result)
-    return run.report
+def reply_of(steps: Sequence[AnyStep], run: Run) -> str:
+    """Returns the last reply that was said; empty if none was."""
+    replies = [run.steps.get(step.id) for step in steps if isinstance(step, ReplyStep)]
+    said = [text_of(state.result) for state in replies if state is not None and _is_done(state)]
+    return said[-1] if said else ""
 
 
 def schema() -> dict[str, Json]:

@@ -1,41 +1,49 @@
-"""SAGE's planner: turns a query and tools into a list of steps."""
+"""SAGE's planner: turns a query and tools into a list of steps, with any generator."""
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 
 from plansmith.check.constraints import constraint_problems
 from plansmith.check.names import Catalogue
 from plansmith.clock import SystemClock
+from plansmith.errors import ModelFailed, PlansmithError, UnreadableText
 from plansmith.formats.dialect import left_behind
 from plansmith.lazy import lazy_modules
 from plansmith.plan.capability import tool_specs
+from plansmith.plan.data import Json
 from plansmith.plan.planning import Planned, PlanRequest, only_stands_in
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.sentence import in_language
-from plansmith.ports import ChatModel, ContextBlock, ContextSource, Prompt
-from plansmith_compat.calling import Tell, in_thread, told_by
-from plansmith_compat.sage import drafting
-from plansmith_compat.sage.dialect import write
-from plansmith_compat.sage.drafting import NOTHING, Manifest, PlanStep
-from plansmith_compat.sage.model import (
-    AskingModel,
-    GeneratorLike,
-    answer_text,
-    ask,
-    is_model,
-    need_generator,
+from plansmith.ports import (
+    ChatModel,
+    ContextBlock,
+    Delta,
+    Message,
+    ModelDone,
+    Prompt,
+    TextDelta,
+    Usage,
 )
-from plansmith_compat.sage.operator import MapFunction, Scoped
-from plansmith_compat.sage.profile import BaseProfile, briefing_of
+from plansmith_compat.calling import Known, Tell, awaited, in_own_loop, in_thread, told_by
+from plansmith_compat.sage.dialect import is_step, write
+from plansmith_compat.sage.operators import BaseProfile, MapFunction, briefing_of, changed
 from plansmith_planner.context.fence import fence
+from plansmith_planner.draft import Offer, draft_messages
 from plansmith_planner.draft_loop import rules_of
 from plansmith_planner.fallback import salvage
+from plansmith_planner.language.locales import locale_of
 from plansmith_planner.make import model_of
-from plansmith_planner.model_calls import Transcript
+from plansmith_planner.model_calls import Transcript, read_answer
+from plansmith_planner.parse.read import read_json
+from plansmith_planner.parse.reply import plan_fit
 from plansmith_planner.pipeline import make_plan
+from plansmith_planner.ranking.pick import shortlist
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.stages import PlannerDeps
 
@@ -46,7 +54,14 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), minilm="plansmith_planner.ranking.minilm")
 
+PlanStep = dict[str, Any]
+Manifest = Mapping[str, Mapping[str, Any]]
 Scores: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
+# What a list says that has no step.
+NOTHING: Final[PlanStep] = {"type": "reply", "text": "（计划不可用）"}
+_FENCE: Final = re.compile(r"\A```[^\n]*\n?(.*?)(?:```)?\Z", re.DOTALL)
+_WRAPPERS: Final = ("steps", "plan")
+_TEXT_KEYS: Final = ("text", "content", "generated", "answer", "output")
 _MOST_TEXT: Final = 2000
 _HOOKS: Final = ("_ask_llm", "_build_prompt", "_coerce_json_array", "_validate_steps")
 _KEYS: Final = (
@@ -55,29 +70,168 @@ _KEYS: Final = (
 )
 
 
+class Generator(Protocol):
+    """A generator of SAGE: gets a query and messages, returns the query and a text."""
+
+    def execute(self, data: Any) -> Any:
+        """Returns a pair of query and text, or the text alone; may be async."""
+        ...
+
+
+GeneratorLike: TypeAlias = Generator | ChatModel | Callable[[Any], Any]
+
+
+def is_model(given: object) -> bool:
+    """Whether this is a model of ours; whatever has `execute` is a generator of SAGE."""
+    return hasattr(given, "stream") and not callable(getattr(given, "execute", None))
+
+
+def generator_of(given: GeneratorLike | str | None) -> GeneratorLike:
+    """Returns a generator or a model, also by name or by the automatic choice."""
+    if given is None or isinstance(given, str):
+        return model_of(given)
+    if is_model(given) or callable(getattr(given, "execute", None)) or callable(given):
+        return given
+    raise TypeError(
+        "give a generator with execute([query, messages]), a function of such a list, "
+        "or a model such as plansmith_planner.model('openai:gpt-5')"
+    )
+
+
+def ask(generator: GeneratorLike, data: Sequence[Any]) -> str:
+    """Asks a generator and returns its text; `data` is the query and a list of messages."""
+    if is_model(generator):
+        messages = [Message(each["role"], each["content"]) for each in data[1]]
+        model = cast("ChatModel", generator)
+        return in_own_loop(read_answer(model.stream(Prompt(messages)))).text
+    answer = cast("Any", getattr(generator, "execute", generator))(data)
+    return _answer_text(in_own_loop(awaited(answer)) if inspect.isawaitable(answer) else answer)
+
+
+def _answer_text(answer: object) -> str:
+    """Returns the text of a generator's answer: a text, a pair, a table, or a plan as data."""
+    if isinstance(answer, str):
+        return answer
+    if isinstance(answer, Mapping):
+        table = cast("Mapping[str, object]", answer)
+        found = next((table[key] for key in _TEXT_KEYS if isinstance(table.get(key), str)), None)
+        return str(found) if found else json.dumps(table, ensure_ascii=False, default=str)
+    if isinstance(answer, (list, tuple)):
+        items = cast("Sequence[object]", answer)
+        steps = isinstance(answer, list) and any(isinstance(each, dict) for each in items)
+        if items and not steps:
+            return _answer_text(items[-1])
+        return json.dumps(items, ensure_ascii=False, default=str) if answer != () else ""
+    raise ModelFailed(f"the generator returned {type(answer).__name__}, not a text")
+
+
+class AskingModel:
+    """A model made of a blocking function; turns whatever it raises into `ModelFailed`."""
+
+    def __init__(self, generator: object, ask: Callable[[Prompt], str]) -> None:
+        self.name = type(generator).__name__
+        self._ask = ask
+
+    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        """Yields the answer in one piece."""
+        try:
+            text = await in_thread(self._ask, prompt)
+        except PlansmithError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a generator may raise anything
+            raise ModelFailed(f"the generator failed: {type(error).__name__}: {error}") from None
+        yield TextDelta(text)
+        yield ModelDone(Usage(), self.name)
+
+
+def wording_model(generator: GeneratorLike, query: str | None, profile: str) -> ChatModel:
+    """Returns the model that words answers; as in SAGE, a summarizer gets None for the query."""
+    if is_model(generator):
+        return cast("ChatModel", generator)
+
+    def word(prompt: Prompt) -> str:
+        system = {"role": "system", "content": profile}
+        text = ask(generator, [query, [system, {"role": "user", "content": prompt.text}]])
+        # Some generators answer with the plan again: then its reply is what is said.
+        steps = [each for each in coerce_json_array(text) or () if isinstance(each, dict)]
+        replies = [str(each.get("text") or "") for each in steps if each.get("type") == "reply"]
+        return replies[-1] if replies else text
+
+    return AskingModel(generator, word)
+
+
+def top_k_tools(
+    user_query: str, tools: Manifest, k: int = 6, *, ranker: Ranker | None = None
+) -> dict[str, Any]:
+    """Returns the k tools that fit best, in any language; `ranker` adds nearness in meaning."""
+    if not tools:
+        return {}
+    picks = shortlist(user_query, tool_specs(tools), k=k, ranker=ranker)
+    return {pick.name: tools[pick.name] for pick in picks}
+
+
+def build_prompt(
+    profile_system_prompt: str, user_query: str, tools_subset: Manifest, max_steps: int = 6
+) -> str:
+    """Returns the whole prompt as one text: rules, tools, profile and query."""
+    messages = draft_messages(
+        user_query,
+        offer=Offer(tool_specs(tools_subset)),
+        context=fence("profile", profile_system_prompt),
+        max_steps=max_steps,
+        locale=locale_of(user_query, ""),
+        shape="sage",
+    )
+    return "\n\n".join(each.text for each in messages)
+
+
+def strip_code_fences(text: str) -> str:
+    """Returns a text without the fence that stands around all of it."""
+    fenced = _FENCE.match(text.strip())
+    return (fenced[1] if fenced else text).strip()
+
+
+def coerce_json_array(text: str) -> list[Any] | None:
+    """Returns the list of steps in a text, bare, wrapped or amid prose; None if there is none."""
+    try:
+        value: Any = json.loads(strip_code_fences(text))
+    except (ValueError, RecursionError):
+        try:
+            value = read_json(text, fits=plan_fit)
+        except UnreadableText:
+            return None
+        if isinstance(value, list) and not any(map(is_step, cast("list[Json]", value))):
+            return None  # words in brackets
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        value = next((table[key] for key in _WRAPPERS if isinstance(table.get(key), list)), None)
+    return [*cast("Sequence[Any]", value)] if isinstance(value, list) else None
+
+
+def validate_steps(steps: Sequence[Any], tools: Manifest) -> list[PlanStep]:
+    """Returns the steps that SAGE could run; one reply that says so where none is left."""
+    made = (_valid(cast("PlanStep", each), tools) for each in steps if isinstance(each, dict))
+    return [each for each in made if each] or [{**NOTHING}]
+
+
+def _valid(step: PlanStep, tools: Manifest) -> PlanStep | None:
+    text, name, arguments = step.get("text"), step.get("name"), step.get("arguments", {})
+    if step.get("type") == "reply":
+        said = isinstance(text, str) and text.strip()
+        return {"type": "reply", "text": said} if said else None
+    known = step.get("type") == "tool" and isinstance(name, str) and name in tools
+    if not known or not isinstance(arguments, dict):
+        return None
+    schema: Any = tools[cast("str", name)].get("input_schema") or {}
+    if any(each not in arguments for each in schema.get("required") or ()):
+        return None
+    return {"type": "tool", "name": name, "arguments": cast("dict[str, Any]", arguments)}
+
+
 class Steps(list[PlanStep]):
     """SAGE's list of steps; `plan` is the whole plan, with what the list cannot express."""
 
     plan: Plan | None = None
-
-
-class Wanted(NamedTuple):
-    """What is planned: the profile as text, the query, and the tools that are shown."""
-
-    profile: str
-    query: str
-    tools: Mapping[str, Any]
-
-
-class Ranking:
-    """A ranker made of a function."""
-
-    def __init__(self, scores: Scores) -> None:
-        self._scores = scores
-
-    def scores(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """Returns one number per text; larger is closer."""
-        return self._scores(query, texts)
 
 
 class LLMPlanner(MapFunction):
@@ -92,11 +246,9 @@ class LLMPlanner(MapFunction):
     `planned` is the whole result of planning, also what SAGE's list of steps cannot express.
     """
 
-    topk_tools = Scoped[int]()
     planned: Planned | None = None
     problems: tuple[Problem, ...] = ()
     failure: str = ""
-    ranker: Ranker | None = None
     memory: Any = None
 
     def __init__(
@@ -113,11 +265,7 @@ class LLMPlanner(MapFunction):
             raise TypeError("give a generator or a model, not both")
         if max_steps < 1 or topk_tools < 1:
             raise ValueError("'max_steps' and 'topk_tools' must be positive")
-        given = model if generator is None else generator
-        if given is None or isinstance(given, str):
-            given = model_of(given)
-        need_generator(given)
-        self.generator: GeneratorLike = given
+        self.generator = generator_of(model if generator is None else generator)
         self.max_steps = max_steps
         self.enable_repair = enable_repair
         self.topk_tools = topk_tools
@@ -127,11 +275,7 @@ class LLMPlanner(MapFunction):
         self, profile_system_prompt: str | BaseProfile, user_query: str, tools: Manifest
     ) -> list[PlanStep]:
         """Returns the steps; at least one."""
-        steps: list[PlanStep] = []
-        for event in self.plan_stream(profile_system_prompt, user_query, tools):
-            if event["type"] == "plan":
-                steps = event["steps"]
-        return steps or [{**NOTHING}]
+        return in_own_loop(self._make(profile_system_prompt, user_query, tools, lambda _: None))
 
     def plan_stream(
         self, profile_system_prompt: str | BaseProfile, user_query: str, tools: Manifest
@@ -175,75 +319,70 @@ class LLMPlanner(MapFunction):
         topk = data.get("topk", self.topk_tools)
         if isinstance(topk, bool) or not isinstance(topk, int) or topk < 1:
             raise ValueError("'topk' must be a positive int")
-        with LLMPlanner.__dict__["topk_tools"].during(self, topk):
-            return self.plan(cast("str", profile), query, self._tools_to_manifest(tools))
+        with changed(self, topk_tools=topk) as planner:
+            return planner.plan(cast("str", profile), query, planner._tools_to_manifest(tools))  # noqa: SLF001 - its own
 
     def _tools_to_manifest(self, tools_like: Any) -> dict[str, Any]:
         """Returns a mapping of tools, also from a registry with `describe()`."""
-        if isinstance(tools_like, Mapping):
-            return dict(cast("Mapping[str, Any]", tools_like))
-        if callable(getattr(tools_like, "describe", None)):
-            described = tools_like.describe()
-            if isinstance(described, Mapping):
-                return dict(cast("Mapping[str, Any]", described))
-        raise TypeError("tools must be a mapping, or a registry whose describe() returns one")
+        describe = getattr(tools_like, "describe", None)
+        found = describe() if callable(describe) else tools_like
+        if not isinstance(found, Mapping):
+            raise TypeError("tools must be a mapping, or a registry whose describe() returns one")
+        return dict(cast("Mapping[str, Any]", found))
 
     def _top_k_tools(self, user_query: str, tools: Manifest, k: int = 6) -> Mapping[str, Any]:
         """Returns the tools that the model is shown; a plan may use no others."""
-        return drafting.top_k_tools(user_query, tools, k, ranker=self.ranker)
+        return top_k_tools(user_query, tools, k, ranker=self.ranker)
 
     def _build_prompt(
         self, profile_system_prompt: str, user_query: str, tools_subset: Manifest
     ) -> str:
-        """Returns the prompt as one text."""
-        return drafting.build_prompt(
-            profile_system_prompt, user_query, tools_subset, self.max_steps
-        )
+        return build_prompt(profile_system_prompt, user_query, tools_subset, self.max_steps)
 
     def _ask_llm(self, prompt: str, user_query: str) -> str:
-        """Returns the model's answer to a prompt."""
         system = {"role": "system", "content": prompt}
         return ask(self.generator, [user_query, [system, {"role": "user", "content": user_query}]])
 
     def _coerce_json_array(self, text: str) -> list[Any] | None:
-        """Returns the steps in the model's text; None if there are none."""
-        return drafting.coerce_json_array(text)
+        return coerce_json_array(text)
 
     def _validate_steps(self, steps: Sequence[Any], tools: Manifest) -> list[PlanStep]:
-        """Returns the steps that can be run; at least one reply."""
-        return drafting.validate_steps(steps, tools)
+        return validate_steps(steps, tools)
 
     def _overrides(self, hook: str) -> bool:
         """Whether a subclass, or this object, has a hook of its own."""
         own = getattr(getattr(self, hook), "__func__", None)
         return own is not LLMPlanner.__dict__[hook]
 
-    def plan_model(self, wanted: Wanted | None = None, *, query: str = "") -> ChatModel:
+    def plan_model(self, query: str, profile: str = "", tools: Manifest | None = None) -> ChatModel:
         """Returns the model that drafts plans, by way of the hooks.
 
-        Without `wanted` the pipeline's own prompt is used, as for a new plan after a failure.
+        Without `tools` the pipeline's own prompt is used, as for a new plan after a failure.
         """
         if is_model(self.generator) and not any(map(self._overrides, _HOOKS)):
             return cast("ChatModel", self.generator)
-        name = type(self.generator).__name__
-        return AskingModel(name, lambda prompt: self._asked(prompt, wanted, query))
 
-    def _asked(self, prompt: Prompt, wanted: Wanted | None, query: str) -> str:
-        """Asks for a draft or a repair through the hooks."""
-        head = "\n\n".join(each.text for each in prompt.messages[:2])
-        if wanted is not None and self._overrides("_build_prompt"):
-            head = self._build_prompt(*wanted)
-        more = [
-            fence("your previous answer", each.text) if each.role == "assistant" else each.text
-            for each in prompt.messages[2:]
-        ]
-        said: object = self._ask_llm("\n\n".join([head, *more]), wanted.query if wanted else query)
-        text = answer_text(said)
-        if not self._overrides("_coerce_json_array") and not self._overrides("_validate_steps"):
-            return text  # the pipeline reads and checks it, and knows what to ask again
+        def asked(prompt: Prompt) -> str:
+            head = "\n\n".join(each.text for each in prompt.messages[:2])
+            if tools is not None and self._overrides("_build_prompt"):
+                head = self._build_prompt(profile, query, tools)
+            more = [
+                fence("your previous answer", each.text) if each.role == "assistant" else each.text
+                for each in prompt.messages[2:]
+            ]
+            text = _answer_text(self._ask_llm("\n\n".join([head, *more]), query))
+            return self._read(text, tools)
+
+        return AskingModel(self.generator, asked)
+
+    def _read(self, text: str, tools: Manifest | None) -> str:
+        """Has hooks of a program read an answer; else the pipeline knows what to ask again."""
+        validates = self._overrides("_validate_steps")
+        if not validates and not self._overrides("_coerce_json_array"):
+            return text
         steps = self._coerce_json_array(text)
-        if steps is not None and wanted is not None and self._overrides("_validate_steps"):
-            steps = self._validate_steps(steps, wanted.tools)
+        if steps is not None and tools is not None and validates:
+            steps = self._validate_steps(steps, tools)
         return text if steps is None else json.dumps(steps, ensure_ascii=False, default=str)
 
     async def _make(
@@ -254,15 +393,14 @@ class LLMPlanner(MapFunction):
         tell: Callable[[str], None],
     ) -> list[PlanStep]:
         text = profile.render_system_prompt() if isinstance(profile, BaseProfile) else profile
-        about = briefing_of(profile)
         shown = self._top_k_tools(query, tools, self.topk_tools)
         transcript = Transcript()
         deps = PlannerDeps(
-            plan_model=transcript.of(self.plan_model(Wanted(str(text), query, shown))),
+            plan_model=transcript.of(self.plan_model(query, str(text), shown)),
             clock=SystemClock(),
             # Only these, so that a tool that was not shown is as unknown as an invented one.
             tools=tool_specs(shown),
-            sources=memory_sources(self.memory),
+            sources=[Known(self._remembered)],
             settings=PlannerSettings(
                 top_k=max(1, len(shown)),
                 max_steps=self.max_steps,
@@ -270,11 +408,17 @@ class LLMPlanner(MapFunction):
                 triage=False,
             ),
         )
-        request = PlanRequest(query, profile=about, dialect="sage")
+        request = PlanRequest(query, profile=briefing_of(profile), dialect="sage")
         planned = await make_plan(request, deps=deps, tell=tell)
         self.planned, self.problems, self.failure = planned, planned.problems, ""
         first = str(transcript.exchanges[0]["text"]) if transcript.exchanges else ""
         return self._steps(planned, first, lambda plan: _keeps_rules(plan, request, deps))
+
+    async def _remembered(self) -> list[ContextBlock]:
+        """Returns what the memory tells, anything with `as_context()`, as data."""
+        tells = getattr(self.memory, "as_context", None)
+        text = str(await in_thread(tells) or "") if callable(tells) else ""
+        return [ContextBlock("memory", text)] if text.strip() else []
 
     def _steps(self, planned: Planned, text: str, keeps: Callable[[Plan], bool]) -> list[PlanStep]:
         """Returns the plan, its usable part, or the model's text as a reply."""
@@ -286,8 +430,7 @@ class LLMPlanner(MapFunction):
         elif plan is not None and len(plan.steps) > self.max_steps:
             # Our limit does not count replies; SAGE's counts every step of the list.
             most, count = self.max_steps, len(plan.steps)
-            cut = left_behind(f"the list holds {most} steps, the plan has {count}")
-            self.problems += (cut,)
+            self.problems += (left_behind(f"the list holds {most} steps, the plan has {count}"),)
             plan = salvage(plan, (), max_steps=most)
         writing = write(plan) if plan is not None else None
         if plan is None or writing is None or not writing.value:
@@ -305,31 +448,10 @@ class LLMPlanner(MapFunction):
 
     def _usable(self, planned: Planned, keeps: Callable[[Plan], bool]) -> Plan | None:
         """Returns as much of an unusable draft as can be used and keeps the rules."""
-        draft = planned.draft
-        if draft is None:
-            return None
-        parts = (
-            salvage(draft, planned.problems, max_steps=n) for n in range(self.max_steps, 0, -1)
-        )
+        draft, most = planned.draft, self.max_steps
+        sizes = range(most, 0, -1) if draft is not None else ()
+        parts = (salvage(cast("Plan", draft), planned.problems, max_steps=n) for n in sizes)
         return next((part for part in parts if part is not None and keeps(part)), None)
-
-
-class MemorySource:
-    """A memory of SAGE, anything with `as_context()`, as background for the planner."""
-
-    def __init__(self, memory: Any) -> None:
-        self._memory = memory
-
-    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """Returns what the memory tells, as data."""
-        del query, token_limit
-        text = str(await in_thread(self._memory.as_context) or "")
-        return [ContextBlock("memory", text)] if text.strip() else []
-
-
-def memory_sources(memory: Any) -> list[ContextSource]:
-    """Returns the memory as a source of context; none if there is no memory."""
-    return [MemorySource(memory)] if callable(getattr(memory, "as_context", None)) else []
 
 
 def _told(flaw: Problem, locale: str) -> str:
@@ -344,7 +466,7 @@ def _ranker(given: Any) -> Ranker | None:
     if given is None or hasattr(given, "scores"):
         return cast("Ranker | None", given)
     if callable(given):
-        return Ranking(cast("Scores", given))
+        return cast("Ranker", SimpleNamespace(scores=given))
     raise TypeError("'ranker' is 'minilm', a function of (query, texts), or has scores(…)")
 
 
@@ -355,8 +477,8 @@ def _keeps_rules(plan: Plan, request: PlanRequest, deps: PlannerDeps) -> bool:
 
 
 # SAGE's module has these as functions; programs import and test them.
-_top_k_tools = drafting.top_k_tools
-_build_prompt = drafting.build_prompt
-_strip_code_fences = drafting.strip_code_fences
-_coerce_json_array = drafting.coerce_json_array
-_validate_steps = drafting.validate_steps
+_top_k_tools = top_k_tools
+_build_prompt = build_prompt
+_strip_code_fences = strip_code_fences
+_coerce_json_array = coerce_json_array
+_validate_steps = validate_steps

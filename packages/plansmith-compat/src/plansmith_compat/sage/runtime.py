@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import ExitStack
 from typing import Any, Final, Literal, Protocol, cast
 
 from plansmith.app import Plansmith
 from plansmith.errors import Refused, StaleDecision
 from plansmith.plan.capability import tool_specs
+from plansmith.plan.events import Event, StepDone, StepFailed, StepStarted, StepUnknown
 from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, StepStatus
+from plansmith.plan.steps import ToolStep
 from plansmith.ports import ChatModel, PlanStore
 from plansmith.review.policy import acting_steps
 from plansmith.store.memory import MemoryStore
-from plansmith_compat.calling import Tell, in_own_loop, in_thread, told_by, verdict_of
+from plansmith_compat.calling import (
+    Tell,
+    events_during,
+    in_own_loop,
+    in_thread,
+    told_by,
+    verdict_of,
+)
 from plansmith_compat.sage.dialect import write
-from plansmith_compat.sage.drafting import PlanStep
-from plansmith_compat.sage.model import GeneratorLike, need_generator, wording_model
-from plansmith_compat.sage.operator import MapFunction, Scoped
-from plansmith_compat.sage.planner import LLMPlanner
-from plansmith_compat.sage.profile import BaseProfile, briefing_of
-from plansmith_compat.sage.registry import RegistryTools, ToolRegistry
-from plansmith_compat.sage.runnable import Runnable, runnable
-from plansmith_compat.sage.step_result import StepResult, result_of
-from plansmith_compat.sage.step_stream import failed_before, tell_steps
-from plansmith_planner.make import model_of
+from plansmith_compat.sage.operators import (
+    BaseProfile,
+    MapFunction,
+    RegistryTools,
+    ToolRegistry,
+    briefing_of,
+    changed,
+)
+from plansmith_compat.sage.planner import (
+    GeneratorLike,
+    LLMPlanner,
+    PlanStep,
+    generator_of,
+    wording_model,
+)
+from plansmith_compat.sage.results import StepResult, failed_before, result_of, runnable
 
 Review = Callable[[Run], bool | Awaitable[bool | None] | None]
 _REPLANS: Final = 2
@@ -39,9 +54,9 @@ _CALLER: Final = "who called the runtime"
 class Planner(Protocol):
     """What a runtime needs from its planner; one with `generator` also words the answers."""
 
-    def plan(self, profile_system_prompt: str, user_query: str, tools: Any) -> list[dict[str, Any]]:
-        """Returns the steps."""
-        ...
+    def plan(
+        self, profile_system_prompt: str, user_query: str, tools: Any
+    ) -> list[dict[str, Any]]: ...
 
 
 class AgentRuntime(MapFunction):
@@ -53,9 +68,6 @@ class AgentRuntime(MapFunction):
     that changes something waits for `review` or `decide`. A missing argument becomes a question,
     and `answer_question` answers it, also in another process with the same `store`.
     """
-
-    max_steps = Scoped[int]()
-    profile = Scoped[BaseProfile]()
 
     def __init__(  # noqa: PLR0913 - SAGE's own signature, the rest by name
         self,
@@ -75,15 +87,12 @@ class AgentRuntime(MapFunction):
         self.profile = profile if profile is not None else BaseProfile()
         self.planner: Planner = planner if planner is not None else LLMPlanner(model=model)
         self.tools = tools if tools is not None else ToolRegistry()
-        self.summarizer = model_of(summarizer) if isinstance(summarizer, str) else summarizer
-        if self.summarizer is not None:
-            need_generator(self.summarizer)
+        self.summarizer = generator_of(summarizer) if summarizer is not None else None
         self.max_steps = _positive(max_steps)
         self.memory = memory
-        own = self._own_planner()
-        if memory is not None and own is not None:
-            own.memory = memory
-        if (replans or replan != "never") and own is None:
+        if memory is not None and self._own is not None:
+            self._own.memory = memory
+        if (replans or replan != "never") and self._own is None:
             raise TypeError("new plans while a plan runs need an LLMPlanner")
         self.replans = replans or (0 if replan == "never" else _REPLANS)
         self._replan: Literal["on_failure", "after_each"] = (
@@ -99,6 +108,12 @@ class AgentRuntime(MapFunction):
     def observations(self) -> list[dict[str, Any]]:
         """The result of each tool step of the last query."""
         return self.result["observations"] if self.result is not None else []
+
+    @property
+    def _own(self) -> LLMPlanner | None:
+        """The planner if it is one of ours, and not only declared to be one."""
+        ours = issubclass(type(self.planner), LLMPlanner)
+        return cast("LLMPlanner", self.planner) if ours else None
 
     def step(self, user_query: str) -> StepResult:
         """Plans a query, runs the plan, and returns reply, observations and plan."""
@@ -127,14 +142,10 @@ class AgentRuntime(MapFunction):
         query = table.get("user_query") or table.get("query")
         if not isinstance(query, str) or not query.strip():
             raise ValueError("give a query, or a mapping with 'user_query' (or 'query')")
-        own = AgentRuntime.__dict__
-        with ExitStack() as changes:
-            if "max_steps" in table:
-                most = _positive(table["max_steps"])
-                changes.enter_context(own["max_steps"].during(self, most))
-            profile = self._profile_with(table.get("profile_overrides"))
-            changes.enter_context(own["profile"].during(self, profile))
-            return self.step(query)
+        most = _positive(table.get("max_steps", self.max_steps))
+        profile = self._profile_with(table.get("profile_overrides"))
+        with changed(self, max_steps=most, profile=profile) as runtime:
+            return runtime.step(query)
 
     async def answer(self, query: str, profile: BaseProfile | None = None) -> StepResult:
         """Does the same as `step`, for async programs."""
@@ -183,11 +194,10 @@ class AgentRuntime(MapFunction):
         name = run_id or (self.run.id if self.run is not None else "")
         if not name:
             raise Refused("there is no run to go on with", hint="give run_id=…")
-        async with self._smith("") as smith:
+        async with self._smith("", self.profile) as smith:
             request = (await smith.get(name)).request
-        async with self._smith(request) as smith:
-            run = await act(smith, await smith.get(name))
-            run = await self._go_on(smith, run)
+        async with self._smith(request, self.profile) as smith:
+            run = await self._go_on(smith, await act(smith, await smith.get(name)))
             earlier = await failed_before(smith, run)
         steps = write(run.plan).value if run.plan else []
         return self._ended(run, result_of(run, cast("list[PlanStep]", steps), earlier))
@@ -202,24 +212,12 @@ class AgentRuntime(MapFunction):
             steps = await in_thread(self._plan_steps, who, query, manifest, tell)
         except Exception as error:  # noqa: BLE001 - a planner may raise anything
             return self._ended(None, StepResult(error=f"Planning failed: {error}"))
-        own = self._own_planner()
+        own = self._own
         if own is not None and own.failure and len(steps) == 1:
             # Nothing was planned, so nothing runs, and the answer says why.
-            said = str(steps[0].get("text", ""))
-            reply = "\n".join(dict.fromkeys([said, own.failure]))
+            reply = "\n".join(dict.fromkeys([str(steps[0].get("text", "")), own.failure]))
             failed = f"Planning failed: {own.failure}"
             return self._ended(None, StepResult(reply, plan=steps, error=failed))
-        return await self._ran(steps, manifest, who, query, tell)
-
-    async def _ran(
-        self,
-        steps: list[PlanStep],
-        manifest: Mapping[str, Any],
-        who: BaseProfile,
-        query: str,
-        tell: Tell | None,
-    ) -> StepResult:
-        """Runs a list of steps as a plan."""
         given = runnable(
             steps,
             manifest,
@@ -231,7 +229,7 @@ class AgentRuntime(MapFunction):
         if given.plan is None:
             return self._ended(None, result_of(None, steps, given.unusable))
         async with self._smith(query, who) as smith:
-            run = await self._started(smith, given, who, query, tell)
+            run = await self._ran(smith, given.plan, who, query, tell)
             earlier = await failed_before(smith, run)
         return self._ended(run, result_of(run, steps, [*given.unusable, *earlier]))
 
@@ -239,23 +237,23 @@ class AgentRuntime(MapFunction):
         self.run, self.result = run, result
         return result
 
-    async def _started(
-        self, smith: Plansmith, given: Runnable, who: BaseProfile, query: str, tell: Tell | None
+    async def _ran(
+        self, smith: Plansmith, plan: Plan, who: BaseProfile, query: str, tell: Tell | None
     ) -> Run:
-        own = self._own_planner()
+        """Runs a plan, and tells each tool step as it starts and ends."""
         wanted = PlanRequest(
             query,
             profile=briefing_of(who.render_system_prompt()),
-            top_k=own.topk_tools if own is not None else None,
+            top_k=self._own.topk_tools if self._own is not None else None,
             max_steps=self.max_steps,
             dialect="sage",
         )
-        options = wanted.options()
-        made = await smith.runs.create(query, plan=given.plan, options=options, by=_CALLER)
-        if tell is None:
-            return await self._go_on(smith, made.run)
-        async with tell_steps(smith, made.run.id, tell):
-            return await self._go_on(smith, made.run)
+        made = await smith.runs.create(query, plan=plan, options=wanted.options(), by=_CALLER)
+        going = asyncio.ensure_future(self._go_on(smith, made.run))
+        if tell is not None:
+            async for event in events_during(going, smith.store, made.run.id):
+                await _tell_step(smith, made.run.id, event, tell)
+        return await going
 
     async def _go_on(self, smith: Plansmith, run: Run) -> Run:
         """Runs on until the run is over or asks; every plan is decided on before it runs."""
@@ -287,46 +285,35 @@ class AgentRuntime(MapFunction):
         self, profile: BaseProfile, query: str, tools: Mapping[str, Any], tell: Tell | None
     ) -> list[PlanStep]:
         """Has the planner plan; by `plan`, which a subclass may have overridden."""
-        given: dict[str, Any] = {
-            "profile_system_prompt": profile.render_system_prompt(),
-            "user_query": query,
-            "tools": tools,
-        }
-        own = self._own_planner()
-        if tell is None or own is None or type(own).plan is not LLMPlanner.plan:
-            steps = self.planner.plan(**given)
+        given: Any = (profile.render_system_prompt(), query, tools)
+        steps: object = None
+        if tell is None or self._own is None or type(self._own).plan is not LLMPlanner.plan:
+            names = ("profile_system_prompt", "user_query", "tools")
+            steps = self.planner.plan(**dict(zip(names, given, strict=True)))
         else:
-            steps = list[PlanStep]()
-            for event in own.plan_stream(**given):
+            for event in self._own.plan_stream(*given):
                 if event["type"] == "plan":
                     steps = event["steps"]
                 else:
                     tell({"type": "planning_thought", "content": event["content"]})
-        given_back: object = steps
-        if not isinstance(given_back, list):
+        if not isinstance(steps, list):
             raise TypeError(f"the planner returned {type(steps).__name__}, not a list of steps")
         if tell is not None:
             tell({"type": "plan_generated", "plan": steps})
-        return steps
-
-    def _own_planner(self) -> LLMPlanner | None:
-        """Returns the planner if it is one of ours, and not only declared to be one."""
-        ours = issubclass(type(self.planner), LLMPlanner)
-        return cast("LLMPlanner", self.planner) if ours else None
+        return cast("list[PlanStep]", steps)
 
     def _wording(self, query: str, who: BaseProfile) -> ChatModel | None:
         """Returns the model that words answers: the summarizer's, else the planner's."""
         text = who.render_system_prompt()
         if self.summarizer is not None:
             return wording_model(self.summarizer, None, text)
-        own = self._own_planner()
-        return wording_model(own.generator, query, text) if own is not None else None
+        return wording_model(self._own.generator, query, text) if self._own is not None else None
 
-    def _smith(self, query: str, who: BaseProfile | None = None) -> Plansmith:
-        own = self._own_planner() if self.replans else None
+    def _smith(self, query: str, who: BaseProfile) -> Plansmith:
+        own = self._own if self.replans else None
         return Plansmith(
-            model=own.plan_model(query=query) if own is not None else None,
-            report_model=self._wording(query, who or self.profile),
+            model=own.plan_model(query) if own is not None else None,
+            report_model=self._wording(query, who),
             tools=[RegistryTools(self.tools)],
             store=self._store,
             shared_store=not isinstance(self._store, str),
@@ -345,6 +332,24 @@ class AgentRuntime(MapFunction):
             message = "the profile stays as it is: %s"
             logging.getLogger(__name__).warning(message, error)
             return self.profile
+
+
+async def _tell_step(smith: Plansmith, run_id: str, event: Event, tell: Tell) -> None:
+    """Tells that a tool step has started or ended."""
+    body = event.body
+    if not isinstance(body, (StepStarted, StepDone, StepFailed, StepUnknown)):
+        return
+    run = await smith.get(run_id)
+    step = run.plan.by_id.get(body.step) if run.plan is not None else None
+    if not isinstance(step, ToolStep):
+        return
+    state = run.steps[step.id]
+    if isinstance(body, StepStarted):
+        tell({"type": "tool_start", "tool": step.tool, "arguments": dict(step.inputs)})
+    elif isinstance(body, StepDone):
+        tell({"type": "tool_result", "tool": step.tool, "result": state.result})
+    else:
+        tell({"type": "tool_error", "tool": step.tool, "error": state.error})
 
 
 async def _decided(smith: Plansmith, run: Run, *, approve: bool, by: str) -> Run:

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from plansmith.clock import SystemClock
-from plansmith.engine.budget import OPTIONS, STOP
-from plansmith.errors import UnreadableText
+from plansmith.engine.budget import OPTIONS
 from plansmith.formats.dialect import Reading
-from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanRequest
-from plansmith.plan.problem import has_errors, problem
-from plansmith.plan.sentence import Sentence
-from plansmith.ports import ChatModel, Clock, ContextBlock
+from plansmith.plan.problem import has_errors
+from plansmith.ports import ContextBlock
 from plansmith_compat.spring import keys
 from plansmith_compat.spring.beans import ResearchPlan
 from plansmith_compat.spring.dialects import write_as
 from plansmith_compat.spring.dialects.research import MANNER, read
 from plansmith_compat.spring.keys import State, Updates
-from plansmith_compat.spring.nodes import REJECTED, HumanFeedbackDispatcher, feedback_data
-from plansmith_compat.spring.planner import Drafting, OnText, error_text, streamed, text_of, usable
+from plansmith_compat.spring.nodes import (
+    REJECTED,
+    HumanFeedbackDispatcher,
+    decision_in,
+    feedback_data,
+)
+from plansmith_compat.spring.planner import (
+    OnText,
+    PlanningNode,
+    error_text,
+    read_output,
+    text_of,
+    usable,
+)
 from plansmith_planner.agent_cards import CODER, RESEARCHER
-from plansmith_planner.make import model_of
-from plansmith_planner.parse.reply import read_plan_value
-from plansmith_planner.settings import PlannerSettings
 
 __all__ = [
     "HumanFeedbackDispatcher",
@@ -46,29 +50,10 @@ _AT_LIMIT: Final = (
 _WORDS: Final = (keys.FEEDBACK_CONTENT, "feed_back_content")
 
 
-@dataclass(frozen=True, slots=True)
-class PlannerNode:
-    """Writes a research plan to `planner_content`; one model call each time.
+class PlannerNode(PlanningNode):
+    """Writes a research plan to `planner_content`, or to `planner_error` why it is not usable."""
 
-    `model` is a model, its name, or None for the automatic choice.
-    """
-
-    model: ChatModel | str | None = None
-    _: KW_ONLY
-    agents: Sequence[AgentSpec] = (RESEARCHER, CODER)
-    settings: PlannerSettings = field(default_factory=PlannerSettings)
-    clock: Clock = field(default_factory=SystemClock)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "model", model_of(self.model))
-
-    async def apply(self, state: State) -> Updates:
-        """Returns the updates of the state: the plan as JSON text, or why it is not usable."""
-        return await self._apply(state, lambda _: None)
-
-    def stream(self, state: State) -> AsyncIterator[str | Updates]:
-        """Yields the plan's text piece by piece, and at last the updates of the state."""
-        return streamed(lambda on_text: self._apply(state, on_text))
+    usual_agents = (RESEARCHER, CODER)
 
     async def _apply(self, state: State, on_text: OnText) -> Updates:
         said = feedback_data(state).get(keys.FEEDBACK_CONTENT)
@@ -76,13 +61,12 @@ class PlannerNode:
         most = state.get(keys.MAX_STEP_NUM)
         request = PlanRequest(
             str(state[keys.QUERY]),
-            previous=_read(state.get(keys.PLANNER_CONTENT)).plan if words else None,
+            previous=_read(state).plan if words else None,
             feedback="\n".join(words),
             max_steps=int(most) if most else None,
             dialect="deepresearch",
         )
-        drafting = Drafting(self.model, self.agents, self.settings, self.clock)
-        planned = await drafting.draft(request, _blocks(state), on_text)
+        planned = await self._draft(request, _blocks(state), on_text)
         plan = usable(planned)
         if plan is None:
             why = error_text(planned.problems)
@@ -106,20 +90,11 @@ def _written(plan: Plan) -> dict[str, Json]:
     value = cast("dict[str, Json]", write_as("deepresearch", plan).value)
     steps = cast("list[dict[str, Json]]", value["steps"])
     # A step of a plan that has not begun has no status: the nodes of the team set it.
-    bare = [{**each, "executionStatus": None} for each in steps]
-    return {**value, "steps": cast("Json", bare)}
+    return {**value, "steps": [{**each, "executionStatus": None} for each in steps]}
 
 
-def _read(content: object) -> Reading:
-    try:
-        value = read_plan_value(content) if isinstance(content, str) else cast("Json", content)
-    except UnreadableText as error:
-        message = Sentence(
-            "no plan of {title} was found: {reason}", title=MANNER.title, reason=error.message
-        )
-        hint = Sentence("write the plan again")
-        return Reading(None, (problem("PS001", message, hint=hint),))
-    return read(value)
+def _read(state: State) -> Reading:
+    return read_output(state.get(keys.PLANNER_CONTENT), MANNER.title, read)
 
 
 class InformationNode:
@@ -130,25 +105,18 @@ class InformationNode:
 
     async def apply(self, state: State) -> Updates:
         """Returns the updates of the state: `current_plan` and `information_next_node`."""
-        reading = _read(state.get(keys.PLANNER_CONTENT))
-        iterations = _iterations(state)
+        reading, again = _read(state), {keys.PLAN_ITERATIONS: _iterations(state) + 1}
         if reading.plan is None or has_errors(list(reading.problems)):
-            return _unreadable(state, reading, iterations)
-        plan = ResearchPlan.from_json(_written(reading.plan))
+            why = text_of(state.get(keys.PLANNER_ERROR) or error_text(reading.problems))
+            told: Updates = {keys.PLANNER_ERROR: why}
+            ends = _at_limit(state)
+            return _informed(keys.END if ends else keys.PLANNER, told if ends else told | again)
+        plan: Updates = {keys.CURRENT_PLAN: ResearchPlan.from_json(_written(reading.plan))}
         if reading.plan.enough_context:
-            return _informed(keys.REPORTER, {keys.CURRENT_PLAN: plan})
+            return _informed(keys.REPORTER, plan)
         if state.get(keys.AUTO_ACCEPTED_PLAN) is not True:
-            return _informed(keys.HUMAN_FEEDBACK, {keys.CURRENT_PLAN: plan})
-        more = {keys.CURRENT_PLAN: plan, keys.PLAN_ITERATIONS: iterations + 1}
-        return _informed(keys.RESEARCH_TEAM, more)
-
-
-def _unreadable(state: State, reading: Reading, iterations: int) -> Updates:
-    why = text_of(state.get(keys.PLANNER_ERROR) or error_text(reading.problems))
-    if iterations >= _most(state):
-        return _informed(keys.END, {keys.PLANNER_ERROR: why})
-    more = {keys.PLANNER_ERROR: why, keys.PLAN_ITERATIONS: iterations + 1}
-    return _informed(keys.PLANNER, more)
+            return _informed(keys.HUMAN_FEEDBACK, plan)
+        return _informed(keys.RESEARCH_TEAM, plan | again)
 
 
 def _informed(node: str, more: Updates) -> Updates:
@@ -159,9 +127,9 @@ def _iterations(state: State) -> int:
     return int(state.get(keys.PLAN_ITERATIONS) or 0)
 
 
-def _most(state: State) -> int:
+def _at_limit(state: State) -> bool:
     given = state.get(keys.MAX_PLAN_ITERATIONS)
-    return _MAX_ITERATIONS if given is None else int(given)
+    return _iterations(state) >= (_MAX_ITERATIONS if given is None else int(given))
 
 
 class HumanFeedbackNode:
@@ -173,28 +141,25 @@ class HumanFeedbackNode:
 
     async def apply(self, state: State) -> Updates:
         """Returns the updates of the state, with the next node."""
-        data = feedback_data(state) | feedback_data(state.get(keys.HUMAN_FEEDBACK))
+        data: Mapping[str, Any] = feedback_data(state) | feedback_data(
+            state.get(keys.HUMAN_FEEDBACK)
+        )
         if data.get("terminate") is True:
             return _to(keys.END, {})
-        if data.get(keys.FEEDBACK) is True:
-            more = {keys.PLAN_ITERATIONS: _iterations(state) + 1, keys.FEEDBACK_CONTENT: ""}
-            return _to(keys.RESEARCH_TEAM, more)
-        if state.get(keys.HUMAN_FEEDBACK_QUESTION) and data.get("decision") in OPTIONS:
-            cleared: Updates = {keys.HUMAN_FEEDBACK_QUESTION: ""}
-            stops = data["decision"] == STOP
-            return _to(keys.END, cleared) if stops else _again(state, data) | cleared
-        if data.get(keys.FEEDBACK) is not False:
-            return _to(keys.WAIT_FOR_FEEDBACK, {})
-        if _iterations(state) >= _most(state):
-            asked = {keys.HUMAN_FEEDBACK_QUESTION: _AT_LIMIT}
-            return _to(keys.WAIT_FOR_FEEDBACK, asked)
-        return _again(state, data)
-
-
-def _again(state: State, data: Mapping[str, Any]) -> Updates:
-    words = str(data.get(keys.FEEDBACK_CONTENT) or REJECTED)
-    iterations = _iterations(state) + 1
-    return _to(keys.PLANNER, {keys.FEEDBACK_CONTENT: words, keys.PLAN_ITERATIONS: iterations})
+        more: Updates = {keys.PLAN_ITERATIONS: _iterations(state) + 1, keys.FEEDBACK_CONTENT: ""}
+        match decision_in(data, state, at_limit=_at_limit(state)):
+            case "approve":
+                return _to(keys.RESEARCH_TEAM, more)
+            case "go_on":
+                words = str(data.get(keys.FEEDBACK_CONTENT) or REJECTED)
+                asked = {keys.FEEDBACK_CONTENT: words, keys.HUMAN_FEEDBACK_QUESTION: ""}
+                return _to(keys.PLANNER, more | asked)
+            case "stop":
+                return _to(keys.END, {keys.HUMAN_FEEDBACK_QUESTION: ""})
+            case "ask":
+                return _to(keys.WAIT_FOR_FEEDBACK, {keys.HUMAN_FEEDBACK_QUESTION: _AT_LIMIT})
+            case "wait":
+                return _to(keys.WAIT_FOR_FEEDBACK, {})
 
 
 def _to(node: str, more: Updates) -> Updates:
@@ -208,5 +173,4 @@ class InformationDispatcher:
     """The edge behind the information node."""
 
     async def apply(self, state: State) -> str:
-        """Returns the next node."""
         return str(state.get(keys.INFORMATION_NEXT_NODE) or keys.END)

@@ -87,12 +87,9 @@ class JManus:
         plan = (tool or self.planning_tool).get_current_plan()
         if plan is None:
             raise Refused("the planning tool has no plan", hint="have it create one first")
-        steps = [{"stepRequirement": each.step_requirement} | _ends(each) for each in plan.steps]
-        given: dict[str, Any] = {"title": plan.title, "steps": steps}
-        given |= {"directResponse": True} if plan.direct_response else {}
-        given |= {"userRequest": plan.user_request} if plan.user_request else {}
-        given |= {"response": plan.response} if plan.response else {}
-        run = await self.create(by=by, **given)
+        held = ("title", "steps", "direct_response", "user_request", "response")
+        given = plan.model_dump(by_alias=True, include={*held}, exclude_defaults=True)
+        run = await self.create(by=by, **{"title": plan.title, "steps": [], **given})
         plan.current_plan_id = run.id
         return run
 
@@ -120,23 +117,23 @@ class JManus:
         return await delete_run(self.smith.runs.journals, run_id)
 
 
-def _ends(step: ManusStep) -> dict[str, Any]:
-    return {"terminateColumns": step.terminate_columns} if step.terminate_columns else {}
-
-
 def _held(plan: Plan, run_id: str) -> ManusPlan:
     """Returns a plan as the planning tool holds it."""
     value = cast("dict[str, Any]", write_as("jmanus", plan).value)
     steps = [
-        ManusStep(each["stepRequirement"], each.get("terminateColumns"), place)
+        ManusStep.from_json({**each, "stepIndex": place})
         for place, each in enumerate(value["steps"])
     ]
     direct = value.get("directResponse")
-    title, asked = str(value["title"]), value.get("userRequest")
-    held = ManusPlan(title, steps, current_plan_id=run_id, root_plan_id=run_id)
-    held.direct_response, held.user_request = bool(direct), asked
-    held.response = direct if isinstance(direct, str) else None
-    return held
+    return ManusPlan(
+        title=str(value["title"]),
+        steps=steps,
+        current_plan_id=run_id,
+        root_plan_id=run_id,
+        user_request=value.get("userRequest"),
+        direct_response=bool(direct),
+        response=direct if isinstance(direct, str) else None,
+    )
 
 
 class PlanTemplates:
@@ -173,11 +170,9 @@ class PlanTemplates:
         return [_written(each) for each in sorted(found, key=lambda each: each.version)]
 
     async def parameters(self, name: str) -> list[str]:
-        """Returns the names of a template's parameters."""
         return list((await self._book.get(name)).properties)
 
     async def plan(self, name: str, params: Mapping[str, Json]) -> Plan:
-        """Returns a template's plan with its parameters filled in and checked."""
         return await self._book.plan(name, params)
 
     async def run(self, name: str, params: Mapping[str, Json], *, by: str = "") -> Run:
@@ -191,7 +186,6 @@ class PlanTemplates:
         return [_written(each) for full, each in known.items() if "@" not in full]
 
     async def take_in(self, values: Sequence[Mapping[str, Any]], *, by: str = "") -> int:
-        """Imports templates; returns their number."""
         for value in values:
             await self.save(value, by=by)
         return len(values)

@@ -1,24 +1,28 @@
-"""The planner nodes' common part: a state becomes a request, one model call a draft of its plan."""
+"""The planner nodes: a state becomes a request, one model call a draft of its plan."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final, cast
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, cast
 
 from plansmith.clock import SystemClock
 from plansmith.errors import UnreadableText
+from plansmith.formats.dialect import Reading
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Planned, PlanRequest
-from plansmith.plan.problem import Problem, Severity
+from plansmith.plan.problem import Problem, Severity, problem
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Clock, ContextBlock
+from plansmith_compat.calling import Known
 from plansmith_compat.spring import keys
+from plansmith_compat.spring.beans import Bean
 from plansmith_compat.spring.dialects import write_as
-from plansmith_compat.spring.dialects.nl2sql import SQL, read
+from plansmith_compat.spring.dialects.nl2sql import SQL, TITLE, read
 from plansmith_compat.spring.keys import State, Updates
 from plansmith_planner.agent_cards import CODER, SQL_WRITER
 from plansmith_planner.make import model_of
@@ -47,59 +51,83 @@ _NO_QUESTION: Final = (keys.SMALL_TALK_REJECT, keys.INTENT_UNCLEAR)
 _MAX_REJECTED: Final = 4000
 
 
-@dataclass(frozen=True, slots=True)
-class StateContext:
-    """Gives blocks of the state to the planner as context: data, never instructions."""
+class PlanningNode(ABC):
+    """A node that drafts a plan; one model call each time.
 
-    blocks: Sequence[ContextBlock]
+    `model` is a model, its name, or None for the automatic choice. Your own prompts replace ours
+    with `PlannerSettings(prompts=FOLDER)`.
+    """
 
-    async def gather(self, query: str, *, token_limit: int) -> Sequence[ContextBlock]:
-        """Returns the blocks."""
-        del query, token_limit
-        return self.blocks
+    usual_agents: ClassVar[Sequence[AgentSpec]]
 
+    def __init__(
+        self,
+        model: ChatModel | str | None = None,
+        *,
+        agents: Sequence[AgentSpec] | None = None,
+        settings: PlannerSettings | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.model = model_of(model)
+        self.agents = self.usual_agents if agents is None else agents
+        self.settings = settings or PlannerSettings()
+        self.clock = clock or SystemClock()
 
-@dataclass(frozen=True, slots=True)
-class Drafting:
-    """What makes one draft: the model, who may do the steps, and the settings."""
+    async def apply(self, state: State) -> Updates:
+        """Returns the updates of the state: the plan as JSON text, or why there is none."""
+        return await self._apply(state, lambda _: None)
 
-    model: ChatModel | str | None
-    agents: Sequence[AgentSpec]
-    settings: PlannerSettings
-    clock: Clock
+    async def stream(self, state: State) -> AsyncIterator[str | Updates]:
+        """Yields the plan's text piece by piece, and at last the updates of the state."""
+        texts: asyncio.Queue[str] = asyncio.Queue()
+        planning = asyncio.ensure_future(self._apply(state, texts.put_nowait))
+        try:
+            while not planning.done() or not texts.empty():
+                piece = asyncio.ensure_future(texts.get())
+                either: set[asyncio.Future[Any]] = {planning, piece}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if piece.done():
+                    yield piece.result()
+                else:
+                    piece.cancel()
+            yield await planning
+        finally:
+            planning.cancel()
 
-    async def draft(
+    @abstractmethod
+    async def _apply(self, state: State, on_text: OnText) -> Updates: ...
+
+    async def _draft(
         self, request: PlanRequest, blocks: Sequence[ContextBlock], on_text: OnText
     ) -> Planned:
         """Calls the model once; what is wrong with its plan goes back through the graph."""
         deps = PlannerDeps(
-            plan_model=model_of(self.model),
+            plan_model=self.model,
             clock=self.clock,
             agents=self.agents,
-            sources=[StateContext(blocks)],
+            sources=[Known(lambda: blocks)],
             settings=self.settings.replace(triage=False, repairs=0),
         )
         return await make_plan(request, deps=deps, on_text=on_text)
 
 
-async def streamed(
-    apply: Callable[[OnText], Awaitable[Updates]],
-) -> AsyncIterator[str | Updates]:
-    """Yields the plan's text piece by piece, and at last the updates of the state."""
-    texts: asyncio.Queue[str] = asyncio.Queue()
-    planning = asyncio.ensure_future(apply(texts.put_nowait))
+def value_in(output: object) -> Json:
+    """Returns a planner's output as JSON: text, or a plan as an object."""
+    if isinstance(output, Bean):
+        return output.to_json()
+    return read_plan_value(output) if isinstance(output, str) else cast("Json", output)
+
+
+def read_output(output: object, title: str, read: Callable[[Json], Reading]) -> Reading:
+    """Reads the plan in a planner's output."""
     try:
-        while not planning.done() or not texts.empty():
-            piece = asyncio.ensure_future(texts.get())
-            either: set[asyncio.Future[str] | asyncio.Future[Updates]] = {planning, piece}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if piece.done():
-                yield piece.result()
-            else:
-                piece.cancel()
-        yield await planning
-    finally:
-        planning.cancel()
+        return read(value_in(output))
+    except UnreadableText as error:
+        message = Sentence(
+            "no plan of {title} was found: {reason}", title=title, reason=error.message
+        )
+        hint = Sentence("write the plan again")
+        return Reading(None, (problem("PS001", message, hint=hint),))
 
 
 def usable(planned: Planned) -> Plan | None:
@@ -118,53 +146,37 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-@dataclass(frozen=True, slots=True)
-class PlannerNode:
-    """Plans with the SQL writer and the coder, or with other agents; one model call each time.
+class PlannerNode(PlanningNode):
+    """NL2SQL's planner: plans with the SQL writer and the coder, or with other agents."""
 
-    `model` is a model, its name, or None for the automatic choice. Your own prompts replace ours
-    with `PlannerSettings(prompts=FOLDER)`.
-    """
-
-    model: ChatModel | str | None = None
-    _: KW_ONLY
-    agents: Sequence[AgentSpec] = (SQL_WRITER, CODER)
-    settings: PlannerSettings = field(default_factory=PlannerSettings)
-    clock: Clock = field(default_factory=SystemClock)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "model", model_of(self.model))
-
-    async def apply(self, state: State) -> Updates:
-        """Returns the updates of the state: the plan as JSON text, or why there is none."""
-        return await self._apply(state, lambda _: None)
-
-    def stream(self, state: State) -> AsyncIterator[str | Updates]:
-        """Yields the plan's text piece by piece, and at last the updates of the state."""
-        return streamed(lambda on_text: self._apply(state, on_text))
+    usual_agents = (SQL_WRITER, CODER)
 
     async def _apply(self, state: State, on_text: OnText) -> Updates:
-        question = question_of(state)
+        question = _question_of(state)
         if state.get(keys.IS_ONLY_NL2SQL):
             return _done(only_nl2sql(question))
         words = [state.get(keys.PLAN_VALIDATION_ERROR), state.get(keys.HUMAN_FEEDBACK_CONTENT)]
         feedback = "\n".join(dict.fromkeys(text_of(each) for each in words if each))
-        text = text_of(state.get(keys.PLANNER_NODE_OUTPUT) or "") if feedback else ""
-        text = text or text_of(state.get(keys.HUMAN_REJECTED_PLAN) or "" if feedback else "")
-        rejected = _read(text)
+        sent_back = state.get(keys.PLANNER_NODE_OUTPUT) or state.get(keys.HUMAN_REJECTED_PLAN)
+        text = text_of(sent_back or "") if feedback else ""
+        rejected = read_output(text, TITLE, read).plan if text else None
         blocks = _blocks(state, question)
         if text and rejected is None:
             blocks.append(ContextBlock(_REJECTED_TEXT, text[:_MAX_REJECTED]))
         request = PlanRequest(question, previous=rejected, feedback=feedback, dialect="spring")
-        drafting = Drafting(self.model, self.agents, self.settings, self.clock)
-        return _updates(await drafting.draft(request, blocks, on_text))
+        planned = await self._draft(request, blocks, on_text)
+        plan = usable(planned)
+        if plan is not None:
+            return _done(write_as("nl2sql", plan).value)
+        return {
+            keys.PLANNER_NODE_OUTPUT: planned.text,
+            keys.PLAN_VALIDATION_STATUS: False,
+            keys.PLAN_VALIDATION_ERROR: error_text(planned.problems),
+        }
 
 
-def question_of(state: State) -> str:
-    """Returns the rewritten question if a node before has rewritten it, else the person's own.
-
-    Raises `KeyError` if there is neither.
-    """
+def _question_of(state: State) -> str:
+    """Returns the rewritten question if a node before has rewritten it, else the person's own."""
     enhanced: Any = state.get(keys.QUERY_ENHANCE_NODE_OUTPUT)
     if isinstance(enhanced, Mapping):
         given = cast("Mapping[str, Any]", enhanced)
@@ -186,35 +198,11 @@ def _blocks(state: State, question: str) -> list[ContextBlock]:
 
 def only_nl2sql(question: str) -> dict[str, Json]:
     """Returns the fixed plan if only SQL is wanted: one step, made without a model."""
-    step: dict[str, Json] = {
-        "step": 1,
-        "tool_to_use": SQL,
-        "tool_parameters": {"instruction": question},
-    }
+    parameters: Json = {"instruction": question}
+    step: Json = {"step": 1, "tool_to_use": SQL, "tool_parameters": parameters}
     return {"thought_process": "根据问题生成SQL", "execution_plan": [step]}
 
 
-def _read(text: str) -> Plan | None:
-    """Returns the plan that was sent back, for the model to see with its problems."""
-    try:
-        return read(read_plan_value(text)).plan if text else None
-    except UnreadableText:
-        return None
-
-
-def _updates(planned: Planned) -> Updates:
-    plan = usable(planned)
-    if plan is not None:
-        return _done(write_as("nl2sql", plan).value)
-    return {
-        keys.PLANNER_NODE_OUTPUT: planned.text,
-        keys.PLAN_VALIDATION_STATUS: False,
-        keys.PLAN_VALIDATION_ERROR: error_text(planned.problems),
-    }
-
-
 def _done(plan: Json) -> Updates:
-    return {
-        keys.PLANNER_NODE_OUTPUT: json.dumps(cast("Any", plan), ensure_ascii=False),
-        keys.PLAN_CURRENT_STEP: 1,
-    }
+    text = json.dumps(cast("Any", plan), ensure_ascii=False)
+    return {keys.PLANNER_NODE_OUTPUT: text, keys.PLAN_CURRENT_STEP: 1}

@@ -45,11 +45,9 @@ PARAMETERS: Final[dict[str, Json]] = {
     },
     "required": ["command", "title", "steps"],
 }
-_NO_PLAN: Final = "No active plan"
-_MISSING: Final = "Required parameters missing"
+Arguments = str | Mapping[str, Any]  # of a call: JSON text or an object
 
 
-@dataclass
 class ToolExecuteResult(Bean):
     """What a call of the tool says."""
 
@@ -67,42 +65,26 @@ class FunctionToolCallback:
     function: Callable[[Mapping[str, Any]], ToolExecuteResult]
     return_direct: bool = True
 
-    def call(self, arguments: str | Mapping[str, Any]) -> str:
-        """Calls the function with arguments as JSON text or as an object; returns its text."""
+    def call(self, arguments: Arguments) -> str:
         return self.function(_arguments(arguments)).output
 
     @property
     def spec(self) -> ToolSpec:
-        """Returns the definition as a tool's, to be offered to a model."""
-        return ToolSpec(
-            name=self.name,
-            description=self.description,
-            input_schema=dict(self.input_schema),
-            effect=Effect.READ,
-        )
+        """The definition as a tool's, to be offered to a model."""
+        about, schema = self.description, dict(self.input_schema)
+        return ToolSpec(name=self.name, description=about, input_schema=schema, effect=Effect.READ)
 
 
 @runtime_checkable
 class PlanningToolInterface(Protocol):
     """What every planning tool of JManus offers."""
 
-    def get_current_plan_id(self) -> str | None:
-        """Returns the id of the current plan, or None."""
-        ...
-
-    def get_current_plan(self) -> ManusPlan | None:
-        """Returns the current plan, or None."""
-        ...
-
+    def get_current_plan_id(self) -> str | None: ...
+    def get_current_plan(self) -> ManusPlan | None: ...
     def get_function_tool_callback(
         self, tool: PlanningToolInterface | None = None
-    ) -> FunctionToolCallback:
-        """Returns the function for a model; its calls go to `tool`, or to this one."""
-        ...
-
-    def apply(self, arguments: str | Mapping[str, Any]) -> ToolExecuteResult:
-        """Carries out a call; the arguments are JSON text or an object."""
-        ...
+    ) -> FunctionToolCallback: ...
+    def apply(self, arguments: Arguments) -> ToolExecuteResult: ...
 
 
 class PlanningTool:
@@ -116,16 +98,13 @@ class PlanningTool:
         self._plan: ManusPlan | None = None
 
     def get_current_plan_id(self) -> str | None:
-        """Returns the id of the current plan, or None."""
         return self._plan.current_plan_id if self._plan else None
 
     def set_current_plan_id(self, plan_id: str) -> None:
-        """Sets the id of the current plan, if there is one."""
         if self._plan is not None:
             self._plan.current_plan_id = plan_id
 
     def get_current_plan(self) -> ManusPlan | None:
-        """Returns the current plan, or None."""
         return self._plan
 
     def get_function_tool_callback(
@@ -135,25 +114,22 @@ class PlanningTool:
         return FunctionToolCallback(NAME, DESCRIPTION, PARAMETERS, (tool or self).apply)
 
     def get_current_tool_state_string(self) -> str:
-        """Returns the current plan as text."""
-        return f"Current plan: {_shown(self._plan)}" if self._plan else _NO_PLAN
+        return f"Current plan: {_shown(self._plan)}" if self._plan else "No active plan"
 
-    def run(self, arguments: str | Mapping[str, Any]) -> ToolExecuteResult:
-        """Carries out a call, as `apply` does."""
-        return self.apply(arguments)
-
-    def apply(self, arguments: str | Mapping[str, Any]) -> ToolExecuteResult:
-        """Carries out a call; the arguments are JSON text or an object."""
+    def apply(self, arguments: Arguments) -> ToolExecuteResult:
+        """Carries out a call."""
         given = {snake(name): each for name, each in _arguments(arguments).items()}
         title = given.get("title")
         if given.get("direct_response") is True:
-            self._plan = ManusPlan(str(title or ""), user_request=title, direct_response=True)
-            return ToolExecuteResult("Direct response mode: plan created successfully")
+            text = str(title or "")
+            self.hold(ManusPlan(title=text, user_request=text or None, direct_response=True))
+            return ToolExecuteResult(output="Direct response mode: plan created successfully")
         command = given.get("command")
         if command != "create":
-            hint = "the only command is create"
-            raise Refused(f"Invalid command: {command}", hint=hint)
+            raise Refused(f"Invalid command: {command}", hint="the only command is create")
         return self.create_plan(title, given.get("steps"), given.get("terminate_columns"))
+
+    run = apply
 
     def create_plan(
         self, title: str | None, steps: Sequence[Any] | None, terminate_columns: str | None = None
@@ -161,10 +137,11 @@ class PlanningTool:
         """Makes a plan; `terminate_columns` hold for every step that names none itself."""
         given: object = title
         if not isinstance(given, str) or not steps or isinstance(steps, str):
-            return ToolExecuteResult(_MISSING)
+            return ToolExecuteResult(output="Required parameters missing")
         made = [_step(each, place, terminate_columns) for place, each in enumerate(steps)]
-        self._plan = ManusPlan(given, made)
-        return ToolExecuteResult(f"Plan created successfully\n{_shown(self._plan)}")
+        plan = ManusPlan(title=given, steps=made)
+        self.hold(plan)
+        return ToolExecuteResult(output=f"Plan created successfully\n{_shown(plan)}")
 
     def hold(self, plan: ManusPlan) -> None:
         """Makes a plan the current one."""
@@ -179,7 +156,7 @@ class PlanningTool:
     createPlan = create_plan  # noqa: N815
 
 
-def _arguments(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
+def _arguments(given: Arguments) -> Mapping[str, Any]:
     try:
         value: Any = json.loads(given) if isinstance(given, str) else given
     except (ValueError, RecursionError) as error:
@@ -190,20 +167,18 @@ def _arguments(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _step(value: Any, place: int, columns: str | None) -> ManusStep:
+    own: Any = None
     if isinstance(value, Mapping):
         given = {snake(str(name)): each for name, each in cast("Any", value).items()}
-        text, own = str(given.get("step_requirement", "")), given.get("terminate_columns")
-        return ManusStep(text, own or columns or None, place)
-    return ManusStep(str(value), columns or None, place)
+        value, own = given.get("step_requirement", ""), given.get("terminate_columns")
+    ends = str(own or columns or "") or None
+    return ManusStep(step_requirement=str(value), terminate_columns=ends, step_index=place)
 
 
 def _shown(plan: ManusPlan) -> str:
-    lines = [f"{place}. [{each.status}] {each.step_requirement}" for place, each in _numbered(plan)]
+    numbered = enumerate(plan.steps, start=1)
+    lines = [f"{place}. [{each.status}] {each.step_requirement}" for place, each in numbered]
     return "\n".join([plan.title, *lines])
-
-
-def _numbered(plan: ManusPlan) -> list[tuple[int, ManusStep]]:
-    return [*enumerate(plan.steps, start=1)]
 
 
 class OffersPlanning:
@@ -211,16 +186,14 @@ class OffersPlanning:
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
-        self._title = schema()["title"]
 
     @property
     def name(self) -> str:
-        """The model's name."""
         return self._model.name
 
     def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Streams the answer: the arguments of the call, or text."""
-        if prompt.schema is not None and prompt.schema.get("title") == self._title:
+        if prompt.schema is not None and prompt.schema.get("title") == schema()["title"]:
             spec = PlanningTool().get_function_tool_callback().spec
             parameters = {name: each for name, each in prompt.schema.items() if name != "title"}
             offered = spec.replace(input_schema=parameters)

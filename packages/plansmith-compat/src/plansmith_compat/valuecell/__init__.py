@@ -20,8 +20,7 @@ from plansmith_compat.valuecell.models import (
     calculate_next_execution_delay,
 )
 from plansmith_compat.valuecell.orchestrator import AgentOrchestrator
-from plansmith_compat.valuecell.planner import ExecutionPlanner, PlanService
-from plansmith_compat.valuecell.planning_agent import PlanningAgent
+from plansmith_compat.valuecell.planner import ExecutionPlanner, PlanningAgent, PlanService
 from plansmith_compat.valuecell.super_agent import SuperAgent, SuperAgentService
 from plansmith_compat.valuecell.tasks import InMemoryTaskStore, TaskManager, TaskService
 

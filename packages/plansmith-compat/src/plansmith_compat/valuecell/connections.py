@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 from plansmith import plugins
 from plansmith.app import Plansmith
@@ -11,21 +11,6 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.ports import Agent, ChatModel
 from plansmith_connect.a2a.cards import NAMESPACE
 from plansmith_planner.make import model_of
-
-NOT_FOUND: Final = "The requested agent could not be found or is not available."
-
-
-@runtime_checkable
-class KnowsAgents(Protocol):
-    """Connections of a program's own, with the two questions that a planner asks."""
-
-    def get_all_agent_cards(self) -> Mapping[str, Any]:
-        """Returns the cards of all enabled agents."""
-        ...
-
-    def get_agent_card(self, agent_name: str, /) -> Any:
-        """Returns the card of an enabled agent."""
-        ...
 
 
 class RemoteConnections:
@@ -48,14 +33,11 @@ class RemoteConnections:
 
     def get_agent_card(self, agent_name: str) -> AgentSpec | None:
         """Returns the card of an enabled agent; one over A2A also by its name in ValueCell."""
-        return self.get_all_agent_cards().get(self._full_name(agent_name))
-
-    def _full_name(self, agent_name: str) -> str:
         # A name that is taken, also by an agent that is off, never means another agent.
         names = [card.name for card in self.smith.runs.intake.agents()]
         remote = f"{NAMESPACE}{agent_name}".lower()
-        same = [agent_name] if agent_name in names else [n for n in names if n.lower() == remote]
-        return next(iter(same), agent_name)
+        same = [name for name in names if name.lower() == remote and agent_name not in names]
+        return self.get_all_agent_cards().get(next(iter(same), agent_name))
 
     def get_all_agent_cards(self) -> dict[str, AgentSpec]:
         """Returns the cards of all enabled agents."""
@@ -63,11 +45,8 @@ class RemoteConnections:
 
     def get_planable_agent_cards(self) -> dict[str, AgentSpec]:
         """Returns the cards a planner may use: neither hidden nor passthrough."""
-        return {
-            name: card
-            for name, card in self.get_all_agent_cards().items()
-            if not card.hidden and not card.passthrough
-        }
+        cards = self.get_all_agent_cards().values()
+        return {card.name: card for card in cards if not card.hidden and not card.passthrough}
 
     def is_planner_passthrough(self, agent_name: str) -> bool:
         """Returns whether an agent takes requests unchanged."""
@@ -75,11 +54,11 @@ class RemoteConnections:
         return card is not None and card.passthrough
 
     def list_available_agents(self) -> list[str]:
-        """Returns the names of all enabled agents."""
         return list(self.get_all_agent_cards())
 
 
-Connections = RemoteConnections | KnowsAgents
+# Ours, or connections of a program's own, with `get_all_agent_cards` and `get_agent_card`.
+Connections = Any
 
 
 def smith_of(connections: Connections) -> Plansmith:
@@ -90,8 +69,6 @@ def smith_of(connections: Connections) -> Plansmith:
 
 def planable(connections: Connections) -> Mapping[str, Any]:
     """Returns the cards a planner may use; older connections do not tell them apart."""
-    if isinstance(connections, RemoteConnections):
-        return connections.get_planable_agent_cards()
     everything = getattr(connections, "get_all_agent_cards", dict)
     return cast("Mapping[str, Any]", getattr(connections, "get_planable_agent_cards", everything)())
 

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.app import Plansmith
+from plansmith.formats.dialect import plain_text
 from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitAnswer, next_move
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import AskStep
 from plansmith.plan.thread import Reading
 from plansmith.ports import Message
-from plansmith.text import HAN
 from plansmith_compat.turns import begun
 from plansmith_compat.valuecell.dialect import GUIDANCE
 from plansmith_compat.valuecell.models import UserInput
@@ -24,10 +23,9 @@ from plansmith_planner.language.recurrence import recurrence
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread
-    from plansmith_planner.threads.turn import Turn
 
-MOST_WORDS: Final = 10
-MOST_CHARACTERS: Final = 20
+# ValueCell's own rule: words of confirmation, English or Chinese, count inline. They only stop
+# the question when a task runs; a schedule is set up by approving the hash of its plan.
 _CONFIRMED: Final = re.compile(
     r"\b(?:yes|confirm(?:ed)?|i agree|go ahead|please proceed|set it up)\b"
     r"|确认|同意|是的|好的|没问题",
@@ -38,11 +36,14 @@ _DENIED: Final = re.compile(
     r"|不要|不用|不是的|不好的|别|取消|[不未没](?:有|能|经|想|会|可以)?(?:确认|同意)",
     re.IGNORECASE,
 )
-_DIALECT: Final = "valuecell"
+ASK_FOR_TIME: Final = {
+    True: "请说明该任务何时运行，例如“每天 09:30”或“每 60 分钟”",
+    False: "When should it run, such as daily at 09:30, or every 60 minutes?",
+}
 
 
 def is_confirmed(text: str) -> bool:
-    """Whether a person's words confirm something; any denial in them means no."""
+    """Whether a person's words confirm when a task runs; any denial in them means no."""
     return bool(_CONFIRMED.search(text)) and not _DENIED.search(text)
 
 
@@ -58,24 +59,25 @@ def handed_over(enriched: str, said: str) -> str:
 def asked_in(plan: Plan) -> str:
     """Returns what the planning model wants to know first; empty if nothing."""
     asked = [step for step in plan.steps if isinstance(step, AskStep) and step.id == GUIDANCE]
-    return "".join(map(str, pieces(asked[0].question))) if asked else ""
-
-
-def guidance_in(plan: Plan, text: str) -> str:
-    """Returns what the person must answer before the plan runs; empty if nothing."""
-    return asked_in(plan) or schedule_guidance(plan, text)
+    return plain_text(asked[0].question) if asked else ""
 
 
 def schedule_guidance(plan: Plan, text: str) -> str:
     """Returns what the person must say or confirm about when it is repeated; empty if nothing."""
     chinese, times = plan.locale.startswith("zh"), times_of(plan)
-    if not times:
-        return _unclear_time(text, chinese=chinese)
-    if is_confirmed(text):
+    if times and is_confirmed(text):
+        return ""
+    if times and chinese:
+        return f"请确认该定时任务：{times}。回复“确认”后才会创建。"
+    if times:
+        return f"Please confirm the schedule: {times}. It is created after you confirm it."
+    # A time that the person named and nobody can read is asked for: such a task never runs once.
+    found = recurrence(text)
+    if found is None or not found.flaw:
         return ""
     if chinese:
-        return f"请确认该定时任务：{times}。回复“确认”后才会创建。"
-    return f"Please confirm the schedule: {times}. It is created after you confirm it."
+        return f"{ASK_FOR_TIME[True]}：{found.words}（{found.flaw}）。"
+    return f"{ASK_FOR_TIME[False]} “{found.words}” cannot be read: {found.flaw}."
 
 
 def times_of(plan: Plan) -> str:
@@ -84,32 +86,6 @@ def times_of(plan: Plan) -> str:
         return str(plan.schedule)
     titles = {step.id: step.title or step.id for step in plan.steps}
     return "; ".join(f"{titles.get(name, name)} {each}" for name, each in plan.schedules.items())
-
-
-def _unclear_time(text: str, *, chinese: bool) -> str:
-    """Asks for a time that the person named and nobody can read; such a task never runs once."""
-    found = recurrence(text)
-    if found is None or not found.flaw:
-        return ""
-    if chinese:
-        return f"{ask_for_time(chinese=True)}：{found.words}（{found.flaw}）。"
-    return f"{ask_for_time(chinese=False)} “{found.words}” cannot be read: {found.flaw}."
-
-
-def ask_for_time(*, chinese: bool) -> str:
-    """Asks when a task should run, in words that a person would use."""
-    if chinese:
-        return "请说明该任务何时运行，例如“每天 09:30”或“每 60 分钟”"
-    return "When should it run, such as daily at 09:30, or every 60 minutes?"
-
-
-def short_title(title: str) -> str:
-    """Returns a title of at most ten words, or twenty characters in Chinese."""
-    if HAN.search(title):
-        plain = title.strip()
-        return plain if len(plain) <= MOST_CHARACTERS else f"{plain[: MOST_CHARACTERS - 1]}…"
-    words = title.split()
-    return title.strip() if len(words) <= MOST_WORDS else " ".join(words[:MOST_WORDS]) + "…"
 
 
 def place_of(run: Run) -> Origin | None:
@@ -128,26 +104,29 @@ class Conversations:
     def __init__(self, smith: Plansmith) -> None:
         self.smith = smith
 
-    async def plan(self, user_input: UserInput, thread_id: str) -> Run:
-        """Creates a run and lets the model plan the request."""
-        thread, turn = await self._begin(user_input, thread_id, dialect=_DIALECT)
-        return _run(await thread.plan(turn, triaged=user_input.triaged))
-
-    async def keep(
-        self, plan: Plan, user_input: UserInput, thread_id: str, *, checked: bool = True
-    ) -> Run:
-        """Creates a run for a plan that is there already, such as one for a named agent."""
-        _, turn = await self._begin(user_input, thread_id, plan=plan, checked=checked)
-        return _run(turn)
-
-    async def _begin(
-        self, user_input: UserInput, thread_id: str, **run: Any
-    ) -> tuple[Thread, Turn]:
-        place, thread = _place(user_input, thread_id), await self._thread_of(user_input)
-        said, query = user_input.said or user_input.query, user_input.query
-        return thread, await begun(
-            self.smith, thread, said, query=query, by=place.user, origin=place, **run
+    async def begin(self, user_input: UserInput, thread_id: str, plan: Plan | None = None) -> Run:
+        """Creates the run of a request, which the model plans unless there is a plan already."""
+        meta, thread = user_input.meta, await self._thread_of(user_input)
+        place = Origin(
+            kind="conversation",
+            id=meta.conversation_id,
+            thread=thread_id,
+            user=meta.user_id,
+            handed_over=not user_input.target_agent_name,
         )
+        # A plan that is there was checked against the cards, which Plansmith need not know, or
+        # names an agent that planners must not choose.
+        how: dict[str, Any] = {"dialect": "valuecell"}
+        if plan is not None:
+            how = {"plan": plan, "checked": False}
+        said, query = user_input.said or user_input.query, user_input.query
+        turn = await begun(
+            self.smith, thread, said, query=query, by=meta.user_id, origin=place, **how
+        )
+        if plan is None:
+            turn = await thread.plan(turn, triaged=user_input.triaged)
+        assert turn.run is not None  # noqa: S101 - it was created with the message
+        return turn.run
 
     async def told(self, user_input: UserInput, text: str) -> None:
         """Keeps a message that was answered at once, without a run."""
@@ -166,11 +145,11 @@ class Conversations:
         decisions = [each.body.decision for each in events if isinstance(each.body, e.Triaged)]
         return decisions[-1:] in (["answer"], ["refuse"])
 
-    async def waiting_runs(self) -> list[Run]:
-        """Returns the runs of all conversations that wait for an answer."""
+    async def asking_runs(self) -> list[Run]:
+        """Returns the runs of all conversations that wait for an answer about the request."""
         names, journals = await self.smith.store.open_runs(), self.smith.runs.journals
         runs = [(await journals.listed(name))[0] for name in names]
-        return [run for run in runs if place_of(run) and isinstance(next_move(run), AwaitAnswer)]
+        return [run for run in runs if place_of(run) and is_asked(run)]
 
     async def history(self, conversation_id: str) -> Sequence[Message]:
         """Returns what was said in a conversation before."""
@@ -180,18 +159,3 @@ class Conversations:
     async def _thread_of(self, user_input: UserInput) -> Thread:
         thread: Thread = await self.smith.thread(user_input.meta.conversation_id)
         return thread
-
-
-def _run(turn: Turn) -> Run:
-    assert turn.run is not None  # noqa: S101 - it was created with the message
-    return turn.run
-
-
-def _place(user_input: UserInput, thread_id: str) -> Origin:
-    return Origin(
-        kind="conversation",
-        id=user_input.meta.conversation_id,
-        thread=thread_id,
-        user=user_input.meta.user_id,
-        handed_over=not user_input.target_agent_name,
-    )

@@ -24,6 +24,7 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.schedules import timing_of
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AskStep
+from plansmith_compat.reading import names_of
 from plansmith_planner.parse.habits import (
     Ids,
     Notes,
@@ -87,20 +88,15 @@ _ALIASES: Final = {
 
 def recognises(value: Json) -> bool:
     """Whether a value looks like ValueCell's format."""
-    if isinstance(value, list):
-        return bool(value) and all(_is_task(each) for each in value)
-    if not isinstance(value, dict):
-        return False
-    names = {snake(name) for name in value}
-    marks = {"adequate", "guidance_message", "orig_query"}
-    if "tasks" in names and names & marks:
+    names = names_of(value)
+    if "tasks" in names and names & {"adequate", "guidance_message", "orig_query"}:
         return True
-    tasks = value.get("tasks")
-    return isinstance(tasks, list) and bool(tasks) and all(_is_task(each) for each in tasks)
+    tasks = value.get("tasks") if isinstance(value, dict) else value
+    return isinstance(tasks, list) and bool(tasks) and all(map(_is_task, tasks))
 
 
 def _is_task(value: Json) -> bool:
-    names = {snake(name) for name in value} if isinstance(value, dict) else set[str]()
+    names = names_of(value)
     return "agent_name" in names and bool(names & {"query", "pattern", "task_id"})
 
 
@@ -112,17 +108,14 @@ def read(value: Json) -> Reading:
     if head is None or (tasks is None and not _refuses(head)):
         return Reading(None, not_a_plan(TITLE, _HINT))
     if tasks is None and head.get("tasks"):
-        notes.refuse(
-            "PS005", Sentence("the tasks are not a list of objects"), hint=_HINT, path=("tasks",)
-        )
+        message = Sentence("the tasks are not a list of objects")
+        notes.refuse("PS005", message, hint=_HINT, path=("tasks",))
     steps, schedules = _tasks(tasks or [], notes)
     adequate = notes.consent(head.get("adequate", True), "adequate")
     guidance = raw_text(head.get("guidance_message"))
     if guidance and adequate and steps:
-        notes.say(
-            Sentence("the plan is adequate: its guidance_message is left out"),
-            path=("guidance_message",),
-        )
+        message = Sentence("the plan is adequate: its guidance_message is left out")
+        notes.say(message, path=("guidance_message",))
     if not steps and not notes.problems and not guidance:
         guidance = raw_text(head.get("reason"))
     if not adequate:
@@ -136,7 +129,7 @@ def read(value: Json) -> Reading:
         "goal": raw_text(head.get("orig_query")),
         "thought": raw_text(head.get("reason")),
         "enough_context": adequate and bool(tasks),
-        "steps": [*_asked_first(steps, head.get("user_input"), notes)],
+        "steps": [*steps, *_asked_first(steps, head.get("user_input"), notes)],
     }
     if head.get("plan_id"):
         document["id"] = text_of(head["plan_id"])
@@ -147,35 +140,26 @@ def read(value: Json) -> Reading:
 def _asked_first(
     steps: Sequence[dict[str, Json]], value: Json, notes: Notes
 ) -> list[dict[str, Json]]:
-    """Returns the steps with the fields that the planner waits for; nothing is done before."""
-    fields = _fields(value, notes)
-    known = [each["id"] for each in fields]
-    for step in steps if fields else ():
-        step["after"] = [*known, *cast("list[Json]", step.get("after", []))]
-    return [*steps, *fields]
-
-
-def _fields(value: Json, notes: Notes) -> list[dict[str, Json]]:
-    """Returns the questions of a planner that waits for single facts from the person."""
-    steps: list[dict[str, Json]] = []
+    """Returns the questions for facts that the planner waits for; nothing is done before."""
+    asked: list[dict[str, Json]] = []
     for place, each in enumerate(value if isinstance(value, list) else [value], start=1):
         given: Mapping[str, Json] = each if isinstance(each, dict) else {"description": each}
-        named = {snake(name).removeprefix("field_"): text for name, text in given.items()}
+        named = {snake(name).removeprefix(_FIELD): text for name, text in given.items()}
         name = text_of(named.get("name"))
         question = raw_text(named.get("description")) or name
         if question:
             step: dict[str, Json] = {"id": f"{_FIELD}{place}", "kind": "ask", "title": name}
-            steps.append(step | {"question": escape_text(question)})
+            asked.append(step | {"question": escape_text(question)})
         elif each:
-            hint = Sentence("give its {missing}", missing="description")
-            notes.drop(
-                Sentence(
-                    "field {place} of user_input does not say what is wanted: it is left out",
-                    place=place,
-                ),
-                hint=hint,
+            message = Sentence(
+                "field {place} of user_input does not say what is wanted: it is left out",
+                place=place,
             )
-    return steps
+            notes.drop(message, hint=Sentence("give its {missing}", missing="description"))
+    for step in steps if asked else ():
+        before = cast("list[Json]", step.get("after", []))
+        step["after"] = [*(each["id"] for each in asked), *before]
+    return asked
 
 
 def _refuses(head: Mapping[str, Json]) -> bool:
@@ -202,15 +186,14 @@ def _head(value: Json, notes: Notes) -> dict[str, Json] | None:
 
 def _without_run(value: Mapping[str, Json], notes: Notes) -> dict[str, Json]:
     """Returns the object without the fields of a run; notes once what was removed."""
-    of_run = [name for name, each in value.items() if snake(name) in _OF_THE_RUN and each]
-    if of_run:
-        notes.say(
-            Sentence(
-                "left out, since it belongs to a run and not to a plan: {fields}",
-                fields=", ".join(of_run),
-            )
+    of_run = [name for name in value if snake(name) in _OF_THE_RUN]
+    told = ", ".join(name for name in of_run if value[name])
+    if told:
+        message = Sentence(
+            "left out, since it belongs to a run and not to a plan: {fields}", fields=told
         )
-    return {name: each for name, each in value.items() if snake(name) not in _OF_THE_RUN}
+        notes.say(message)
+    return {name: each for name, each in value.items() if name not in of_run}
 
 
 def _tasks(
@@ -220,31 +203,23 @@ def _tasks(
     ids, steps, schedules = Ids(), list[dict[str, Json]](), list[dict[str, Json]]()
     for place, task in enumerate(tasks, start=1):
         if not isinstance(task, dict):
-            hint = Sentence("write each task as an object")
-            notes.drop(
-                Sentence(
-                    "task {place} is not a task: {text}", place=place, text=repr(str(task)[:80])
-                ),
-                hint=hint,
-            )
+            text = repr(str(task)[:80])
+            message = Sentence("task {place} is not a task: {text}", place=place, text=text)
+            notes.drop(message, hint=Sentence("write each task as an object"))
             continue
         fields = notes.fields(_without_run(task, notes), _TASK_FIELDS, aliases=_ALIASES)
         title, query = raw_text(fields.get("title")), raw_text(fields.get("query"))
         agent, name = text_of(fields.get("agent_name")), ids.make(fields.get("task_id"), place)
         if not agent or not (query or title):
             missing = "agent_name" if not agent else "query"
-            notes.drop(
-                Sentence("task {place} has no '{missing}'", place=place, missing=missing),
-                hint=Sentence("give its {missing}", missing=missing),
-            )
+            message = Sentence("task {place} has no '{missing}'", place=place, missing=missing)
+            notes.drop(message, hint=Sentence("give its {missing}", missing=missing))
             continue
         if not query:
-            notes.say(
-                Sentence("the task has no query: its title is taken"), step=name, path=("query",)
-            )
-        steps.append(
-            {"id": name, "title": title, "agent": agent, "task": escape_text(query or title)}
-        )
+            message = Sentence("the task has no query: its title is taken")
+            notes.say(message, step=name, path=("query",))
+        step: dict[str, Json] = {"id": name, "title": title, "agent": agent}
+        steps.append(step | {"task": escape_text(query or title)})
         schedules.append(_schedule(fields, name, notes))
     return steps, schedules
 
@@ -266,10 +241,8 @@ def _schedule(fields: Mapping[str, Json], step: str, notes: Notes) -> dict[str, 
         return {}
     made = _timing_of(config, step, notes) if isinstance(config, dict) else {}
     if not made:
-        message, hint = (
-            Sentence("a recurring task has no schedule"),
-            Sentence("give interval_minutes or daily_time"),
-        )
+        message = Sentence("a recurring task has no schedule")
+        hint = Sentence("give interval_minutes or daily_time")
         notes.refuse("PS004", message, hint=hint, step=step, path=("schedule_config",))
     return made
 
@@ -325,18 +298,14 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
         else:
             no_such_step(step, title=TITLE, notes=notes)
     if tasks and plan.enough_context is bool(guidance):
-        notes.lose(
-            Sentence("{title} calls a plan adequate when it has tasks", title=TITLE),
-            path=("enough_context",),
-        )
+        message = Sentence("{title} calls a plan adequate when it has tasks", title=TITLE)
+        notes.lose(message, path=("enough_context",))
+    value: dict[str, Json] = {"tasks": tasks, "guidance_message": guidance or None}
     if run is not None:
-        return Writing(_execution_plan(plan, run, tasks, guidance), tuple(notes.problems))
-    value: dict[str, Json] = {
-        "tasks": tasks,
-        "adequate": bool(tasks) and not guidance,
-        "reason": plan.thought,
-        "guidance_message": guidance or None,
-    }
+        value |= {"plan_id": plan.id or run.id, "orig_query": run.request or plan.goal}
+        value |= {"created_at": _moment(run.created_at)}
+        return Writing(value, tuple(notes.problems))
+    value |= {"adequate": bool(tasks) and not guidance, "reason": plan.thought}
     value |= {"user_input": fields} if fields else {}
     if plan.goal or plan.id:
         value |= {"orig_query": plan.goal} | ({"plan_id": plan.id} if plan.id else {})
@@ -354,27 +323,14 @@ def _task(step: AgentStep, timing: dict[str, Json], run: Run | None, notes: Note
         "schedule_config": timing or None,
     }
     if run is not None:
-        task |= _standing(run.steps.get(step.id, StepState()))
+        state = run.steps.get(step.id, StepState())
+        task |= {
+            "status": STATUSES[state.status],
+            "started_at": _moment(state.started_at),
+            "completed_at": _moment(state.finished_at),
+            "error_message": state.error or None,
+        }
     return task
-
-
-def _standing(state: StepState) -> dict[str, Json]:
-    return {
-        "status": STATUSES[state.status],
-        "started_at": _moment(state.started_at),
-        "completed_at": _moment(state.finished_at),
-        "error_message": state.error or None,
-    }
-
-
-def _execution_plan(plan: Plan, run: Run, tasks: list[Json], guidance: str) -> Json:
-    return {
-        "plan_id": plan.id or run.id,
-        "orig_query": run.request or plan.goal,
-        "tasks": tasks,
-        "created_at": _moment(run.created_at),
-        "guidance_message": guidance or None,
-    }
 
 
 def _timing(plan: Plan, step: str, notes: Notes) -> dict[str, Json]:
@@ -424,11 +380,13 @@ def asks(plan: Plan) -> tuple[str, ...]:
     return tuple(plain_text(each) for each in fields)
 
 
-_DOES: Final = (recognises, read, write, schema)
 DIALECT: Final = Dialect(
     "valuecell",
     TITLE,
-    *_DOES,
+    recognises,
+    read,
+    write,
+    schema,
     files("plansmith_compat.valuecell") / "prompts" / "valuecell.md",
     asks=asks,
     agents_only=True,

@@ -41,9 +41,6 @@ class TaskPattern(StrEnum):
     RECURRING = "recurring"
 
 
-FINISHED: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED})
-
-
 class ScheduleConfig(BaseModel):
     """When a recurring task runs: every so many minutes, or daily at a time.
 
@@ -66,9 +63,8 @@ class ScheduleConfig(BaseModel):
 
     def timing(self) -> Timing:
         """Returns the same as a timing of Plansmith; raises `Misconfigured` if it is none."""
-        at = self.daily_time
-        clock = _CLOCK.fullmatch(at) if at is not None else None
-        daily = f"{int(clock[1]):02}:{int(clock[2]):02}" if clock else at
+        clock = _CLOCK.fullmatch(self.daily_time or "")
+        daily = f"{int(clock[1]):02}:{int(clock[2]):02}" if clock else self.daily_time
         way = {"every_minutes": self.interval_minutes, "daily_at": daily}
         given = {name: value for name, value in way.items() if value is not None}
         return make_timing(**given, timezone=self.timezone)
@@ -78,11 +74,8 @@ class ScheduleConfig(BaseModel):
         """Returns the schedule of a timing, if ValueCell can express it."""
         if timing is None or not (timing.every_minutes or timing.daily_at):
             return None
-        return cls(
-            interval_minutes=timing.every_minutes,
-            daily_time=timing.daily_at,
-            timezone=timing.timezone,
-        )
+        every, daily, zone = timing.every_minutes, timing.daily_at, timing.timezone
+        return cls(interval_minutes=every, daily_time=daily, timezone=zone)
 
 
 def calculate_next_execution_delay(
@@ -123,7 +116,6 @@ class Task(BaseModel):
     error_message: str | None = None
 
     def start(self) -> bool:
-        """Starts a pending task."""
         if self.status is not TaskStatus.PENDING:
             return False
         self.status, self.started_at = TaskStatus.RUNNING, _now()
@@ -131,37 +123,29 @@ class Task(BaseModel):
         return True
 
     def complete(self) -> bool:
-        """Ends the task successfully; impossible for a finished task."""
         return self._finish(TaskStatus.COMPLETED)
 
     def fail(self, error_message: str) -> bool:
-        """Ends the task with an error; impossible for a finished task."""
-        failed = self._finish(TaskStatus.FAILED)
-        if failed:
-            self.error_message = error_message
-        return failed
+        return self._finish(TaskStatus.FAILED, error_message)
 
     def cancel(self) -> bool:
-        """Cancels the task; a finished task stays as it is."""
         return self._finish(TaskStatus.CANCELLED)
 
-    def _finish(self, status: TaskStatus) -> bool:
+    def _finish(self, status: TaskStatus, error: str | None = None) -> bool:
+        """Ends the task; a finished one stays as it ended."""
         if self.is_finished():
             return False
         self.status, self.completed_at = status, _now()
-        self.updated_at = self.completed_at
+        self.updated_at, self.error_message = self.completed_at, error
         return True
 
     def is_finished(self) -> bool:
-        """Returns whether the task has ended."""
-        return self.status in FINISHED
+        return self.status in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
 
     def is_running(self) -> bool:
-        """Returns whether the agent is working on the task."""
         return self.status is TaskStatus.RUNNING
 
     def is_waiting_input(self) -> bool:
-        """Returns whether the task waits for the person."""
         return self.status is TaskStatus.WAITING_INPUT
 
     def is_scheduled(self) -> bool:
@@ -211,7 +195,7 @@ class PlannerResponse(BaseModel):
     guidance_message: str | None = None
 
 
-def _new_conversation() -> str:
+def _new_id() -> str:
     return f"conv-{uuid4()}"
 
 
@@ -219,8 +203,8 @@ class UserInputMetadata(BaseModel):
     """The user and the conversation of a request; without an id it is a new conversation."""
 
     conversation_id: Annotated[
-        str, BeforeValidator(lambda given: _new_conversation() if given is None else given)
-    ] = Field(default_factory=_new_conversation)
+        str, BeforeValidator(lambda given: _new_id() if given is None else given)
+    ] = Field(default_factory=_new_id)
     user_id: Named = ""
 
 
@@ -288,12 +272,10 @@ class UserInputRequest:
         self.event = asyncio.Event()
 
     async def wait_for_response(self) -> str:
-        """Waits for the answer and returns it."""
         await self.event.wait()
         return self.response or ""
 
     def provide_response(self, response: str) -> None:
-        """Sets the answer and wakes whoever waits for it."""
         self.response = response
         self.event.set()
 
@@ -305,15 +287,12 @@ class UserInputRegistry:
         self._pending: dict[str, UserInputRequest] = {}
 
     def add_request(self, conversation_id: str, request: UserInputRequest) -> None:
-        """Adds a question."""
         self._pending[conversation_id] = request
 
     def has_request(self, conversation_id: str) -> bool:
-        """Whether a conversation waits for an answer."""
         return conversation_id in self._pending
 
     def get_prompt(self, conversation_id: str) -> str | None:
-        """Returns the open question of a conversation."""
         request = self._pending.get(conversation_id)
         return request.prompt if request else None
 
@@ -326,5 +305,4 @@ class UserInputRegistry:
         return True
 
     def clear(self, conversation_id: str) -> None:
-        """Removes a question here; it stays open in the journal."""
         self._pending.pop(conversation_id, None)

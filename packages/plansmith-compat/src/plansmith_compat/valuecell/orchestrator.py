@@ -14,6 +14,7 @@ from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.plan.schedules import Schedule
 from plansmith.plan.thread import Reading
+from plansmith_compat.calling import events_during
 from plansmith_compat.valuecell.connections import RemoteConnections
 from plansmith_compat.valuecell.conversations import handed_over, is_asked, place_of, times_of
 from plansmith_compat.valuecell.models import (
@@ -25,8 +26,7 @@ from plansmith_compat.valuecell.models import (
     UserInput,
     UserInputRequest,
 )
-from plansmith_compat.valuecell.planner import PlanService
-from plansmith_compat.valuecell.planning_agent import Ask
+from plansmith_compat.valuecell.planner import Ask, PlanService
 from plansmith_compat.valuecell.super_agent import AnySuperAgent, SuperAgent, SuperAgentService
 
 if TYPE_CHECKING:
@@ -54,11 +54,9 @@ class Talk:
     responses: asyncio.Queue[Response]
 
     def send(self, event: str, **more: str) -> None:
-        """Puts a response in line for whoever listens."""
         self.responses.put_nowait(self.response(event, **more))
 
     def response(self, event: str, **more: str) -> Response:
-        """Makes a response of this conversation."""
         known = {"conversation_id": self.conversation, "thread_id": self.thread}
         return Response.model_validate({"event": event} | known | more)
 
@@ -106,7 +104,9 @@ class AgentOrchestrator:
         if talk is None or not pending:
             talk = Talk(meta.conversation_id, thread, meta.user_id, asyncio.Queue())
             self._talks[meta.conversation_id] = talk
-            self._start(user_input, talk)
+            working = asyncio.create_task(self._work(user_input, talk))
+            self._working[working] = talk
+            working.add_done_callback(self._working.pop)
         elif talk.user != meta.user_id:
             yield talk.response("system_failed", content=_NOT_YOURS)
             yield talk.response("done")
@@ -115,11 +115,6 @@ class AgentOrchestrator:
             talk.forget()
             talk.send("thread_started")
             self.plan_service.provide_user_response(meta.conversation_id, user_input.query)
-        async for response in self._listened(talk):
-            yield response
-
-    async def _listened(self, talk: Talk) -> AsyncIterator[Response]:
-        """Yields the responses of a message, up to the end or an open question."""
         while True:
             response = await talk.responses.get()
             yield response
@@ -130,11 +125,6 @@ class AgentOrchestrator:
                 return
             if response.event == "done":
                 return
-
-    def _start(self, user_input: UserInput, talk: Talk) -> None:
-        working = asyncio.create_task(self._work(user_input, talk))
-        self._working[working] = talk
-        working.add_done_callback(self._working.pop)
 
     async def settled(self) -> None:
         """Waits until all requests have ended or wait for a person."""
@@ -154,7 +144,11 @@ class AgentOrchestrator:
             talk.send("thread_started")
             reading = await thread.in_turn(user_input.query, by=talk.user)
             if reading.kind == "request":
-                await self._respond(user_input, talk)
+                handed = await self._triaged(user_input, talk)
+                if handed is not None:
+                    ask = self._asker(talk)
+                    plan = await self.plan_service.start_planning_task(handed, talk.thread, ask)
+                    await self._carry_out(plan, talk)
             else:
                 self.plan_service.take_over(talk.conversation)
                 await self._answer(thread, user_input.query, reading, talk)
@@ -166,14 +160,6 @@ class AgentOrchestrator:
             talk.send("done")
             if self._talks.get(talk.conversation) is talk:
                 del self._talks[talk.conversation]
-
-    async def _respond(self, user_input: UserInput, talk: Talk) -> None:
-        """Answers a request at once, or plans and runs it."""
-        handed = await self._triaged(user_input, talk)
-        if handed is not None:
-            ask = self._asker(talk)
-            plan = await self.plan_service.start_planning_task(handed, talk.thread, ask)
-            await self._carry_out(plan, talk)
 
     def _asker(self, talk: Talk) -> Ask:
         async def ask(request: UserInputRequest) -> None:
@@ -241,7 +227,7 @@ class AgentOrchestrator:
         """Executes a run and tells what happens to its tasks, and what it waits for."""
         after = (await self._smith.store.events(run_id))[-1].number
         running = asyncio.ensure_future(self._smith.runs.run(run_id))
-        async for event in self._events(run_id, running, after):
+        async for event in events_during(running, self._smith.store, run_id, after):
             body = event.body
             for kind, name in _KINDS:
                 if isinstance(body, kind):
@@ -268,23 +254,6 @@ class AgentOrchestrator:
         if run.plan is not None and run.plan.schedules:
             return await schedules.create_each(run.id, approve=approve, by=by)
         return [await schedules.create(run=run.id, approve=approve, by=by)]
-
-    async def _events(
-        self, run_id: str, running: asyncio.Future[Run], after: int
-    ) -> AsyncIterator[e.Event]:
-        """Yields the new events of a run until it ends or waits."""
-        while True:
-            ended = running.done()
-            for event in await self._smith.store.events(run_id, after=after):
-                after = event.number
-                yield event
-            if ended:
-                return
-            news = asyncio.ensure_future(self._smith.store.wait(run_id, after=after))
-            either: set[asyncio.Future[Any]] = {running, news}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            news.cancel()
-            await asyncio.gather(news, return_exceptions=True)
 
 
 def _content(body: StepEvent) -> str:

@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
-from plansmith.errors import PlansmithError, Refused, UnreadableText
+from plansmith.errors import ModelFailed, PlansmithError, Refused, UnreadableText
+from plansmith.formats.dialect import dialect, plain_text
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.events import PlanningFailed
 from plansmith.plan.plan import Plan
+from plansmith.plan.origin import Origin
+from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.problem import Problem, has_errors
-from plansmith.plan.refs import pieces
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.run_options import Origin
 from plansmith.plan.schedules import parts, timing_of
 from plansmith.plan.steps import AgentStep
+from plansmith.text import HAN
+from plansmith_compat.calling import awaited
 from plansmith_compat.turns import answered
 from plansmith_compat.valuecell.connections import (
-    NOT_FOUND,
     Connections,
     agentcard_to_prompt,
     planable,
     smith_of,
 )
 from plansmith_compat.valuecell.conversations import (
+    ASK_FOR_TIME,
     Conversations,
-    ask_for_time,
     asked_in,
-    guidance_in,
     is_asked,
     place_of,
-    short_title,
+    schedule_guidance,
     times_of,
 )
 from plansmith_compat.valuecell.dialect import STATUSES
 from plansmith_compat.valuecell.models import (
     ExecutionPlan,
+    PlannerInput,
     PlannerResponse,
     ScheduleConfig,
     Task,
@@ -46,19 +50,28 @@ from plansmith_compat.valuecell.models import (
     UserInputRegistry,
     UserInputRequest,
 )
-from plansmith_compat.valuecell.planning_agent import (
-    MOST_QUESTIONS,
-    UNKNOWN_MODEL,
-    Ask,
-    PlanningAgent,
-    ask_agent,
-    model_name,
-    read_response,
-)
 from plansmith_planner.language.locales import locale_of
 from plansmith_planner.parse.habits import decides, text_of
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.triage import agent_plan
+
+Ask = Callable[[UserInputRequest], Awaitable[None]]
+MOST_WORDS: Final = 10
+MOST_CHARACTERS: Final = 20
+# A planner that asks more than this will not stop asking.
+MOST_QUESTIONS: Final = 12
+_UNKNOWN_MODEL: Final = "unknown model/provider"
+_NOT_FOUND: Final = "The requested agent could not be found or is not available."
+
+
+class PlanningAgent(Protocol):
+    """What plans instead of Plansmith's own planner; both methods may be async.
+
+    They return an object with `is_paused`, `tools_requiring_user_input`, `tools` and `content`.
+    """
+
+    def run(self, planner_input: PlannerInput, /, *, session_id: str, user_id: str) -> Any: ...
+    def continue_run(self, *, run_response: Any, updated_tools: Any) -> Any: ...
 
 
 class ExecutionPlanner:
@@ -78,15 +91,23 @@ class ExecutionPlanner:
         self, user_input: UserInput, user_input_callback: Ask, thread_id: str
     ) -> ExecutionPlan:
         """Plans a request; passes questions about it to the callback and awaits answers."""
+        target = user_input.target_agent_name
         try:
             if self.agent is not None:
                 return await self._by_agent(self.agent, user_input, user_input_callback, thread_id)
-            refused = self._refusal(user_input.target_agent_name)
-            if refused:
-                return await self._told(user_input, refused)
-            run = await self._planned(user_input, thread_id)
-            run = await self.asked(run, user_input_callback)
-            return await self.plan_of(run)
+            card = self.agent_connections.get_agent_card(target) if target else None
+            if target and card is None:
+                known = ", ".join(planable(self.agent_connections)) or "none"
+                refusal = f"The agent {target!r} is not available. Available agents: {known}."
+                return await self._told(user_input, refusal)
+            plan = None
+            if target:
+                name = card.name if isinstance(card, AgentSpec) else target
+                plan = agent_plan(name, user_input.query, locale_of(user_input.query))
+            else:
+                self.conversations.smith.runs.planning.need_planner()
+            run = await self.conversations.begin(user_input, thread_id, plan)
+            return await self.plan_of(await self.asked(run, user_input_callback))
         except PlansmithError as error:
             return self._guidance(user_input, f"Planner is unavailable: {error}")
 
@@ -96,10 +117,7 @@ class ExecutionPlanner:
             if not is_asked(run):
                 break
             name, question = next(iter(run.questions.items()))
-            request = UserInputRequest(question.text)
-            await ask(request)
-            answer = await request.wait_for_response()
-            place = place_of(run)
+            answer, place = await _answer_to(question.text, ask), place_of(run)
             user = place.user if place else ""
             run = await answered(self.conversations.smith, run, name, answer, by=user)
         return run
@@ -117,77 +135,54 @@ class ExecutionPlanner:
             conversation_id=place.id,
             user_id=place.user,
             orig_query=run.request,
-            tasks=[] if guidance else tasks_of(run, place),
+            tasks=[] if guidance else _tasks_of(run, place),
             created_at=run.created_at.isoformat() if run.created_at else "",
             guidance_message=guidance or None,
         )
-
-    def _refusal(self, target: str) -> str:
-        """Returns why the named agent cannot take the request; empty if it can."""
-        if not target or self.agent_connections.get_agent_card(target) is not None:
-            return ""
-        known = ", ".join(planable(self.agent_connections)) or "none"
-        return f"The agent {target!r} is not available. Available agents: {known}."
-
-    async def _planned(self, user_input: UserInput, thread_id: str) -> Run:
-        """Creates a run for the request; without a model if it names an agent."""
-        target = user_input.target_agent_name
-        if target:
-            card = self.agent_connections.get_agent_card(target)
-            name = card.name if isinstance(card, AgentSpec) else target
-            plan = agent_plan(name, user_input.query, locale_of(user_input.query))
-            # Not checked: the named agent may be one that planners must not choose.
-            return await self.conversations.keep(plan, user_input, thread_id, checked=False)
-        self.conversations.smith.runs.planning.need_planner()
-        return await self.conversations.plan(user_input, thread_id)
 
     async def _by_agent(
         self, agent: PlanningAgent, user_input: UserInput, ask: Ask, thread_id: str
     ) -> ExecutionPlan:
         """Lets an agent of the program plan, and keeps its plan like any other."""
         try:
-            content = await ask_agent(agent, user_input, ask)
+            content = await _ask_agent(agent, user_input, ask)
         except Exception as error:  # noqa: BLE001 - whatever it raises is told as guidance
             return await self._told(user_input, f"Planner failed: {error}")
-        found, model = read_response(content), model_name(agent)
-        if found is None:
+        model, locale = _model_name(agent), locale_of(user_input.query)
+        if not isinstance(content, PlannerResponse):
             return await self._told(user_input, _malformed(str(content), model))
+        found = dialect("valuecell").read(content.model_dump(mode="json"))
         if found.plan is None or has_errors(list(found.problems)):
-            own = content.guidance_message if isinstance(content, PlannerResponse) else ""
-            chinese = locale_of(user_input.query).startswith("zh")
-            why = own or _rejected(found.problems, model, chinese=chinese)
-            return await self._told(user_input, why)
-        known = planable(self.agent_connections)
+            own = content.guidance_message
+            return await self._told(user_input, own or _rejected(found.problems, model, locale))
         steps = [step for step in found.plan.steps if isinstance(step, AgentStep)]
-        missing = sorted({step.agent for step in steps} - known.keys())
+        missing = sorted({step.agent for step in steps} - planable(self.agent_connections).keys())
         if missing:
             return await self._told(user_input, _unsupported(", ".join(missing), model))
-        plan = found.plan.replace(locale=locale_of(user_input.query), goal=user_input.query)
-        # Checked against the cards above: foreign connections are not known to Plansmith.
-        return await self.plan_of(
-            await self.conversations.keep(plan, user_input, thread_id, checked=False)
-        )
+        plan = found.plan.replace(locale=locale, goal=user_input.query)
+        return await self.plan_of(await self.conversations.begin(user_input, thread_id, plan))
 
     async def _no_tasks(self, run: Run) -> str:
         """Returns why a run has no tasks to run; empty if it has."""
-        plan = run.plan
+        plan, smith, place = run.plan, self.conversations.smith, place_of(run)
         if run.questions and is_asked(run):
             return "Planner keeps asking: " + next(iter(run.questions.values())).text
         if plan is None and run.status is not RunStatus.FAILED:
             return run.report or run.reason or "Planner gave no plan."
         if plan is None or plan.degraded:
-            return await self._own_words(run) or _failure(run, self._model())
+            return await self._own_words(run) or self._failure(run)
         if not plan.steps:
             return plan.thought or "Planner gave no tasks."
-        if not asked_in(plan):
+        if question := asked_in(plan):
+            return question
+        for part in (each for each in parts(plan) if each.timing is not None):
             try:
-                await self._require_unattended(plan)
+                await smith.schedules.require_unattended(part.plan)
             except Refused as refused:
                 return str(refused)
         # A named agent gets the words as they are, also those that say when.
-        place = place_of(run)
         named = place is not None and not place.handed_over and not times_of(plan)
-        return asked_in(plan) if named else guidance_in(plan, run.request)
+        return "" if named else schedule_guidance(plan, run.request)
 
     async def _own_words(self, run: Run) -> str:
         """Returns what the model itself asked, if it gave no draft that can be used."""
@@ -204,14 +199,18 @@ class ExecutionPlanner:
                 return text_of(value.get("guidance_message"))
         return ""
 
-    async def _require_unattended(self, plan: Plan) -> None:
-        for part in parts(plan):
-            if part.timing is not None:
-                await self.conversations.smith.schedules.require_unattended(part.plan)
-
-    def _model(self) -> str:
+    def _failure(self, run: Run) -> str:
+        """Returns guidance on why planning failed."""
         planner = self.conversations.smith.runs.planning.planner
-        return planner.name if planner else UNKNOWN_MODEL
+        model = planner.name if planner else _UNKNOWN_MODEL
+        codes = {each.code: each for each in reversed(run.problems)}
+        if failure := codes.get("PS015"):
+            return f"Planner is unavailable: {failure.message} ({failure.hint})"
+        if unreadable := codes.get("PS001"):
+            return _malformed(unreadable.message, model)
+        why = run.plan.degraded if run.plan is not None else run.reason
+        found = _rejected(run.problems, model, locale_of(run.request))
+        return found or f"The plan was rejected: {why}"
 
     async def _told(self, user_input: UserInput, message: str) -> ExecutionPlan:
         """Tells why a request gets no run, and keeps that in its conversation."""
@@ -254,7 +253,7 @@ class ExecutionPlanner:
     def tool_get_agent_description(self, agent_name: str) -> str:
         """Returns one agent's card as Markdown."""
         card = self.agent_connections.get_agent_card(agent_name)
-        return agentcard_to_prompt(card) if card else NOT_FOUND
+        return agentcard_to_prompt(card) if card else _NOT_FOUND
 
     def tool_get_enabled_agents(self) -> str:
         """Returns the cards of all agents that plans may use, as Markdown."""
@@ -264,32 +263,51 @@ class ExecutionPlanner:
         )
 
 
-def _failure(run: Run, model: str) -> str:
-    """Returns guidance on why planning failed."""
-    codes = {each.code: each for each in reversed(run.problems)}
-    if "PS015" in codes:
-        failure = codes["PS015"]
-        return f"Planner is unavailable: {failure.message} ({failure.hint})"
-    if "PS001" in codes:
-        return _malformed(codes["PS001"].message, model)
-    why = run.plan.degraded if run.plan is not None else run.reason
-    found = _rejected(run.problems, model, chinese=locale_of(run.request).startswith("zh"))
-    return found or f"The plan was rejected: {why}"
+async def _answer_to(question: str, ask: Ask) -> str:
+    request = UserInputRequest(question)
+    await ask(request)
+    return await request.wait_for_response()
 
 
-def _rejected(problems: tuple[Problem, ...], model: str, *, chinese: bool) -> str:
+async def _ask_agent(agent: PlanningAgent, user_input: UserInput, ask: Ask) -> object:
+    """Returns what the agent has planned; asks the person for each field it pauses for."""
+    wanted = PlannerInput(query=user_input.query, target_agent_name=user_input.target_agent_name)
+    meta = user_input.meta
+    response = await awaited(
+        agent.run(wanted, session_id=meta.conversation_id, user_id=meta.user_id)
+    )
+    for _ in range(MOST_QUESTIONS):
+        if not response.is_paused:
+            return response.content
+        for tool in response.tools_requiring_user_input:
+            for field in tool.user_input_schema:
+                field.value = await _answer_to(field.description, ask)
+        going_on = agent.continue_run(run_response=response, updated_tools=response.tools)
+        response = await awaited(going_on)
+    if response.is_paused:
+        raise ModelFailed(f"it paused more than {MOST_QUESTIONS} times")
+    return response.content
+
+
+def _model_name(agent: object) -> str:
+    """Returns the name of an agent's model, and of its provider if it has one."""
+    model = getattr(agent, "model", None)
+    name = getattr(model, "id", None) or getattr(model, "name", None)
+    provider = getattr(model, "provider", None)
+    return f"{name} (via {provider})" if name and provider else str(name or _UNKNOWN_MODEL)
+
+
+def _rejected(problems: Sequence[Problem], model: str, locale: str) -> str:
     """Returns guidance on what is wrong with a plan; empty if it does not say so."""
-    missing = [each for each in problems if each.code == "PS102"]
+    missing = dict.fromkeys(each.message for each in problems if each.code == "PS102")
     if missing:
-        return _unsupported("; ".join(dict.fromkeys(each.message for each in missing)), model)
+        return _unsupported("; ".join(missing), model)
     flaws = [each for each in problems if each.severity == "error"]
-    times = [each for each in flaws if each.path[:1] in _TIMES]
-    if times:
-        return ask_for_time(chinese=chinese)
+    if any(
+        each.path[:1] in (("schedule_config",), ("schedule",), ("schedules",)) for each in flaws
+    ):
+        return ASK_FOR_TIME[locale.startswith("zh")]
     return f"The plan was rejected: {flaws[0].message}" if flaws else ""
-
-
-_TIMES: Final = (("schedule_config",), ("schedule",), ("schedules",))
 
 
 def _malformed(what: str, model: str) -> str:
@@ -306,13 +324,19 @@ def _unsupported(what: str, model: str) -> str:
     )
 
 
-def tasks_of(run: Run, place: Origin) -> list[Task]:
+def short_title(title: str) -> str:
+    """Returns a title of at most ten words, or twenty characters in Chinese."""
+    plain, words = title.strip(), title.split()
+    if HAN.search(title):
+        return plain if len(plain) <= MOST_CHARACTERS else f"{plain[: MOST_CHARACTERS - 1]}…"
+    return plain if len(words) <= MOST_WORDS else " ".join(words[:MOST_WORDS]) + "…"
+
+
+def _tasks_of(run: Run, place: Origin) -> list[Task]:
     """Returns the tasks of a run; a handed-over task has its own conversation."""
     assert run.plan is not None  # noqa: S101 - a run without a plan has no tasks
     tasks: list[Task] = []
-    for step in run.plan.steps:
-        if not isinstance(step, AgentStep):
-            continue
+    for step in (each for each in run.plan.steps if isinstance(each, AgentStep)):
         timing = timing_of(run.plan, step.id)
         state = run.steps.get(step.id, StepState())
         created = run.created_at or state.started_at
@@ -321,7 +345,7 @@ def tasks_of(run: Run, place: Origin) -> list[Task]:
             Task(
                 task_id=f"{run.id}/{step.id}",
                 title=short_title(step.title),
-                query="".join(map(str, pieces(step.task))),
+                query=plain_text(step.task),
                 conversation_id=f"conv-{run.id}-{step.id}" if place.handed_over else place.id,
                 thread_id=place.thread,
                 user_id=place.user,
@@ -348,25 +372,17 @@ class PlanService:
         execution_planner: ExecutionPlanner | None = None,
         user_input_registry: UserInputRegistry | None = None,
     ) -> None:
-        self._planner = execution_planner or ExecutionPlanner(agent_connections)
+        self.planner = execution_planner or ExecutionPlanner(agent_connections)
         self._registry = user_input_registry or UserInputRegistry()
         self._resumed: dict[str, asyncio.Task[ExecutionPlan]] = {}
 
-    @property
-    def planner(self) -> ExecutionPlanner:
-        """The planner that is used."""
-        return self._planner
-
     def register_user_input(self, conversation_id: str, request: UserInputRequest) -> None:
-        """Adds a question of a conversation."""
         self._registry.add_request(conversation_id, request)
 
     def has_pending_request(self, conversation_id: str) -> bool:
-        """Whether a conversation waits for an answer."""
         return self._registry.has_request(conversation_id)
 
     def get_request_prompt(self, conversation_id: str) -> str | None:
-        """Returns the open question of a conversation."""
         return self._registry.get_prompt(conversation_id)
 
     def provide_user_response(self, conversation_id: str, response: str) -> bool:
@@ -374,7 +390,6 @@ class PlanService:
         return self._registry.provide_response(conversation_id, response)
 
     def clear_pending_request(self, conversation_id: str) -> None:
-        """Removes the question of a conversation."""
         self._registry.clear(conversation_id)
 
     def start_planning_task(
@@ -382,7 +397,7 @@ class PlanService:
     ) -> asyncio.Task[ExecutionPlan]:
         """Plans in the background; the registry and the callback get every question."""
         asked = self._asker(user_input.meta.conversation_id, callback)
-        return asyncio.create_task(self._planner.create_plan(user_input, asked, thread_id))
+        return asyncio.create_task(self.planner.create_plan(user_input, asked, thread_id))
 
     async def resume(self) -> dict[str, asyncio.Task[ExecutionPlan]]:
         """Continues waiting plans after a restart; returns the tasks by conversation.
@@ -390,9 +405,8 @@ class PlanService:
         An orchestrator needs none of this: its next message finds the question by itself.
         """
         found: dict[str, asyncio.Task[ExecutionPlan]] = {}
-        for run in await self._planner.conversations.waiting_runs():
-            if is_asked(run):
-                found[run.origin.id] = asyncio.create_task(self.go_on(run, run.origin.id))
+        for run in await self.planner.conversations.asking_runs():
+            found[run.origin.id] = asyncio.create_task(self.go_on(run, run.origin.id))
         # Lets every task register its question, so that it can be answered.
         await asyncio.sleep(0)
         self._resumed |= found
@@ -403,18 +417,18 @@ class PlanService:
         resumed = self._resumed.pop(conversation_id, None)
         if resumed is not None and not resumed.done():
             resumed.cancel()
-            self._registry.clear(conversation_id)
+            self.clear_pending_request(conversation_id)
 
     async def go_on(
         self, run: Run, conversation_id: str, callback: Ask | None = None
     ) -> ExecutionPlan:
         """Asks the further questions of a run about its request; returns its plan."""
         ask = self._asker(conversation_id, callback)
-        return await self._planner.plan_of(await self._planner.asked(run, ask))
+        return await self.planner.plan_of(await self.planner.asked(run, ask))
 
-    def _asker(self, conversation_id: str, callback: Ask | None = None) -> Ask:
+    def _asker(self, conversation_id: str, callback: Ask | None) -> Ask:
         async def ask(request: UserInputRequest) -> None:
-            self._registry.add_request(conversation_id, request)
+            self.register_user_input(conversation_id, request)
             if callback is not None:
                 await callback(request)
 

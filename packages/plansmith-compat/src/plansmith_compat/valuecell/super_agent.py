@@ -21,8 +21,6 @@ from plansmith_planner.model_planner import ModelPlanner
 from plansmith_planner.triage import triage
 
 UNAVAILABLE: Final = "SuperAgent unavailable: no model is set"
-# Rules pass on whatever they are asked, and say no more about it.
-_NEEDS_PLAN: Final = "the request needs a plan"
 _TOKENS: Final = 2000
 Said = str | SuperAgentOutcome
 _S = TypeVar("_S")
@@ -35,7 +33,6 @@ class Outcomes(Generic[_S]):
         self._said = said
 
     async def __aiter__(self) -> AsyncIterator[_S]:
-        """Returns each text and the outcome."""
         if isinstance(self._said, AsyncIterator):
             async for each in self._said:
                 yield each
@@ -43,7 +40,6 @@ class Outcomes(Generic[_S]):
             yield await self._said
 
     def __await__(self) -> Generator[Any, None, _S]:
-        """Returns the last that was said: the outcome."""
         return self._last().__await__()
 
     async def _last(self) -> _S:
@@ -54,13 +50,8 @@ class AnySuperAgent(Protocol):
     """A super agent of a program's own; `run` may also return an awaitable, as it once did."""
 
     @property
-    def name(self) -> str:
-        """The name by which requests address it."""
-        ...
-
-    def run(self, user_input: UserInput, /) -> Any:
-        """Says texts and one outcome."""
-        ...
+    def name(self) -> str: ...
+    def run(self, user_input: UserInput, /) -> Any: ...
 
 
 class SuperAgent:
@@ -80,32 +71,29 @@ class SuperAgent:
         """Yields one outcome: an answer, or the request for the planner; it can be awaited too."""
         return cast("AsyncIterator[SuperAgentOutcome]", Outcomes(self._run(user_input)))
 
-    async def _run(self, user_input: UserInput) -> AsyncIterator[SuperAgentOutcome]:
+    async def _run(self, user_input: UserInput) -> SuperAgentOutcome:
         model, query = self._model(), user_input.query
         if model is None:
-            yield _handoff(query, UNAVAILABLE)
-            return
+            return _handoff(query, UNAVAILABLE)
         known = await self._known(user_input.meta.conversation_id)
         decided = await triage(query, model=model, locale=locale_of(query), known=known)
         if decided.decision is Decision.PLAN:
             # Triage takes out the words that say when, and the planner needs them.
-            yield _handoff(query if decided.schedule else decided.query, decided.reason)
-            return
+            return _handoff(query if decided.schedule else decided.query, decided.reason)
         if self.conversations is None:  # else the orchestrator keeps it
             await self._alone.told(user_input, decided.answer)
-        yield SuperAgentOutcome(
+        return SuperAgentOutcome(
             decision=SuperAgentDecision.ANSWER,
             answer_content=decided.answer,
             reason=decided.reason,
         )
 
     def _model(self) -> ChatModel | None:
-        given = self._given
-        if given is None and self.conversations is not None:
+        if self._given is None and self.conversations is not None:
             planner = self.conversations.smith.runs.planning.planner
             return planner.model if isinstance(planner, ModelPlanner) else None
         try:
-            return model_of(given)
+            return model_of(self._given)
         except PlansmithError:
             return None
 
@@ -121,7 +109,8 @@ def _handoff(query: str, reason: str) -> SuperAgentOutcome:
     return SuperAgentOutcome(
         decision=SuperAgentDecision.HANDOFF_TO_PLANNER,
         enriched_query=query,
-        reason=reason or _NEEDS_PLAN,
+        # Rules pass on whatever they are asked, and say no more about it.
+        reason=reason or "the request needs a plan",
     )
 
 
@@ -139,8 +128,5 @@ class SuperAgentService:
     def run(self, user_input: UserInput) -> AsyncIterator[Said]:
         """Yields what the super agent says; it can be awaited too."""
         said = self.super_agent.run(user_input)
-        return cast("AsyncIterator[Said]", Outcomes(_iterated(said)))
-
-
-def _iterated(said: Any) -> AsyncIterator[Said] | Awaitable[Said]:
-    return cast("AsyncIterator[Said]", said.__aiter__()) if hasattr(said, "__aiter__") else said
+        said = said.__aiter__() if hasattr(said, "__aiter__") else said
+        return cast("AsyncIterator[Said]", Outcomes(said))

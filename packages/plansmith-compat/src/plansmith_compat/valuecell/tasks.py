@@ -5,24 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Protocol
 
 from plansmith_compat.valuecell.models import Task, TaskStatus
 
-DEFAULT_EXECUTION_POLL_INTERVAL: Final = 0.1
-
 
 class TaskStore(Protocol):
-    """Where a task manager keeps its tasks."""
+    """Where a task manager keeps its tasks; `list_tasks` returns those that fit, oldest first."""
 
-    async def save_task(self, task: Task, /) -> None:
-        """Keeps a task; one with the same id is replaced."""
-        ...
-
-    async def load_task(self, task_id: str, /) -> Task | None:
-        """Returns a task; None if there is none."""
-        ...
-
+    async def save_task(self, task: Task, /) -> None: ...
+    async def load_task(self, task_id: str, /) -> Task | None: ...
     async def list_tasks(
         self,
         conversation_id: str | None = None,
@@ -30,17 +22,9 @@ class TaskStore(Protocol):
         status: TaskStatus | None = None,
         limit: int | None = None,
         offset: int = 0,
-    ) -> list[Task]:
-        """Returns the tasks that fit, oldest first."""
-        ...
-
-    async def delete_task(self, task_id: str, /) -> bool:
-        """Removes a task; false if there is none."""
-        ...
-
-    async def task_exists(self, task_id: str, /) -> bool:
-        """Whether there is such a task."""
-        ...
+    ) -> list[Task]: ...
+    async def delete_task(self, task_id: str, /) -> bool: ...
+    async def task_exists(self, task_id: str, /) -> bool: ...
 
 
 class InMemoryTaskStore:
@@ -50,11 +34,9 @@ class InMemoryTaskStore:
         self._tasks: dict[str, Task] = {}
 
     async def save_task(self, task: Task) -> None:
-        """Keeps a task; one with the same id is replaced."""
         self._tasks[task.task_id] = task
 
     async def load_task(self, task_id: str) -> Task | None:
-        """Returns a task; None if there is none."""
         return self._tasks.get(task_id)
 
     async def list_tasks(
@@ -65,7 +47,6 @@ class InMemoryTaskStore:
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Task]:
-        """Returns the tasks that fit, oldest first."""
         found = [
             task
             for task in self._tasks.values()
@@ -76,11 +57,9 @@ class InMemoryTaskStore:
         return found[offset:] if limit is None else found[offset : offset + limit]
 
     async def delete_task(self, task_id: str) -> bool:
-        """Removes a task; false if there is none."""
         return self._tasks.pop(task_id, None) is not None
 
     async def task_exists(self, task_id: str) -> bool:
-        """Whether there is such a task."""
         return task_id in self._tasks
 
 
@@ -98,22 +77,18 @@ class TaskManager:
             await self._store.save_task(task)
 
     async def get_task(self, task_id: str) -> Task | None:
-        """Returns a task; None if there is none."""
         return await self._store.load_task(task_id)
 
     # The name of earlier releases of ValueCell.
     _get_task = get_task
 
     async def start_task(self, task_id: str) -> bool:
-        """Starts a pending task."""
         return await self._change(task_id, lambda task: task.start())
 
     async def complete_task(self, task_id: str) -> bool:
-        """Ends a task successfully; impossible for a finished task."""
         return await self._change(task_id, lambda task: task.complete())
 
     async def fail_task(self, task_id: str, error_message: str) -> bool:
-        """Ends a task with an error; impossible for a finished task."""
         return await self._change(task_id, lambda task: task.fail(error_message))
 
     async def cancel_task(self, task_id: str) -> bool:
@@ -140,37 +115,25 @@ class TaskService:
     """The same for the other services of a program."""
 
     def __init__(self, manager: TaskManager | None = None) -> None:
-        self._manager = manager or TaskManager()
-
-    @property
-    def manager(self) -> TaskManager:
-        """The manager that is used."""
-        return self._manager
+        self.manager = manager or TaskManager()
 
     async def update_task(self, task: Task) -> None:
-        """Keeps a task as it is now."""
-        await self._manager.update_task(task)
+        await self.manager.update_task(task)
 
     async def get_task(self, task_id: str) -> Task | None:
-        """Returns a task; None if there is none."""
-        return await self._manager.get_task(task_id)
+        return await self.manager.get_task(task_id)
 
     async def start_task(self, task_id: str) -> bool:
-        """Starts a pending task."""
-        return await self._manager.start_task(task_id)
+        return await self.manager.start_task(task_id)
 
     async def complete_task(self, task_id: str) -> bool:
-        """Ends a task successfully."""
-        return await self._manager.complete_task(task_id)
+        return await self.manager.complete_task(task_id)
 
     async def fail_task(self, task_id: str, reason: str) -> bool:
-        """Ends a task with an error."""
-        return await self._manager.fail_task(task_id, reason)
+        return await self.manager.fail_task(task_id, reason)
 
     async def cancel_task(self, task_id: str) -> bool:
-        """Cancels a task."""
-        return await self._manager.cancel_task(task_id)
+        return await self.manager.cancel_task(task_id)
 
     async def cancel_conversation_tasks(self, conversation_id: str) -> int:
-        """Cancels all tasks of a conversation; returns how many."""
-        return await self._manager.cancel_conversation_tasks(conversation_id)
+        return await self.manager.cancel_conversation_tasks(conversation_id)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.resources import files
-from typing import Final, NamedTuple
+from dataclasses import replace
+from typing import Final
 
-from plansmith.formats.dialect import Dialect, Reading, Write, Writing
+from plansmith.formats.dialect import Reading, Writing
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
@@ -15,24 +14,10 @@ from plansmith.plan.steps import AgentStep
 from plansmith_compat.deerflow.dialect import CODER, RESEARCHER
 from plansmith_compat.deerflow.dialect import recognises as is_research
 from plansmith_compat.spring.dialects import jmanus, nl2sql, research
-from plansmith_planner.parse.habits import not_a_plan, with_notes
+from plansmith_planner.parse.habits import not_a_plan
 
 TITLE: Final = "Spring AI Alibaba"
-
-
-class Shape(NamedTuple):
-    """One of the three formats."""
-
-    recognises: Callable[[Json], bool]
-    read: Callable[[Json], Reading]
-    write: Write
-
-
-SHAPES: Final = {
-    "nl2sql": Shape(nl2sql.recognises, nl2sql.read, with_notes(nl2sql.write)),
-    "jmanus": Shape(jmanus.recognises, jmanus.read, jmanus.DIALECT.write),
-    "deepresearch": Shape(research.recognises, research.read, research.DIALECT.write),
-}
+SHAPES: Final = {each.name: each for each in (nl2sql.DIALECT, jmanus.DIALECT, research.DIALECT)}
 _HINT: Final = Sentence(
     "give a plan of NL2SQL (execution_plan), JManus (stepRequirement) or deepresearch"
 )
@@ -51,23 +36,11 @@ def shape_for(plan: Plan) -> str:
     return "deepresearch" if agents and agents <= {RESEARCHER, CODER} else "jmanus"
 
 
-def recognises(value: Json) -> bool:
-    """Whether a value has one of the three formats."""
-    return shape_of(value) is not None
-
-
 def read(value: Json) -> Reading:
     """Reads a plan in any of the three formats."""
     # DeerFlow recognises research without marks too; a caller of this module means this one.
     name = shape_of(value) or ("deepresearch" if is_research(value) else None)
-    if name is None:
-        return Reading(None, not_a_plan(TITLE, _HINT))
-    return SHAPES[name].read(value)
-
-
-def write(plan: Plan, run: Run | None = None) -> Writing:
-    """Writes the plan in the format that suits it."""
-    return write_as(shape_for(plan), plan, run)
+    return SHAPES[name].read(value) if name else Reading(None, not_a_plan(TITLE, _HINT))
 
 
 def write_as(shape: str, plan: Plan, run: Run | None = None) -> Writing:
@@ -75,13 +48,13 @@ def write_as(shape: str, plan: Plan, run: Run | None = None) -> Writing:
     return SHAPES[shape].write(plan, run)
 
 
-DIALECT: Final = Dialect(
-    "spring",
-    TITLE,
-    recognises,
-    read,
-    write,
-    nl2sql.schema,
-    files("plansmith_compat.spring") / "prompts" / "spring.md",
+# A model that is asked for a plan writes it in the format of NL2SQL.
+DIALECT: Final = replace(
+    nl2sql.DIALECT,
+    name="spring",
+    title=TITLE,
+    recognises=lambda value: shape_of(value) is not None,
+    read=read,
+    write=lambda plan, run: write_as(shape_for(plan), plan, run),
     turn=1,
 )

@@ -23,6 +23,7 @@ from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep
 from plansmith_compat.openmanus.dialect import in_words
+from plansmith_compat.reading import names_of
 from plansmith_planner.parse.habits import (
     Notes,
     inputs_loss,
@@ -86,17 +87,13 @@ STATUSES: Final[Mapping[StepStatus, str]] = {
 
 def recognises(value: Json) -> bool:
     """Whether a value looks like JManus' format; steps in words alone are not enough."""
-    if not isinstance(value, dict):
-        return False
-    return bool({snake(name) for name in value} & _MARKS) or _are_steps(value.get("steps"))
+    steps = value.get("steps") if isinstance(value, dict) else None
+    return bool(names_of(value) & _MARKS) or _are_steps(steps)
 
 
 def _are_steps(value: Json) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_step, value))
-
-
-def _is_step(value: Json) -> bool:
-    return isinstance(value, dict) and "step_requirement" in {snake(name) for name in value}
+    steps = value if isinstance(value, list) else []
+    return bool(steps) and all("step_requirement" in names_of(each) for each in steps)
 
 
 def read(value: Json) -> Reading:
@@ -112,13 +109,10 @@ def read(value: Json) -> Reading:
     if given is None or not (given or answer):
         return Reading(None, not_a_plan(TITLE, _HINT))
     if direct and given:
-        notes.refuse(
-            "PS005",
-            Sentence(
-                "the plan has a direct response and steps: it is unclear which of them is meant"
-            ),
-            path=("directResponse",),
+        message = Sentence(
+            "the plan has a direct response and steps: it is unclear which of them is meant"
         )
+        notes.refuse("PS005", message, path=("directResponse",))
     steps = [answer] if answer else _steps(given, text_of(head.get(COLUMNS)), notes)
     if not steps:
         return Reading(None, (*not_a_plan(TITLE, _HINT), *notes.problems))
@@ -140,10 +134,8 @@ def _shown(
     """Returns the known fields; notes once what JManus stores beside a plan."""
     aside = [name for name, each in value.items() if snake(name) in _ASIDE and each]
     if aside:
-        notes.say(
-            Sentence("left out, since a plan is the same without it: {fields}", fields=[*aside]),
-            step=step,
-        )
+        told = Sentence("left out, since a plan is the same without it: {fields}", fields=[*aside])
+        notes.say(told, step=step)
     rest = {name: each for name, each in value.items() if snake(name) not in _ASIDE | _FORM}
     return notes.fields(rest, known, aliases=_ALIASES, step=step)
 
@@ -168,41 +160,41 @@ def _steps(given: Sequence[Json], columns: str, notes: Notes) -> list[dict[str, 
         fields: dict[str, Json] = {"step_requirement": each if isinstance(each, str) else ""}
         if isinstance(each, dict):
             fields = _shown(each, _STEP_FIELDS, notes, f"s{place}")
-        text = raw_text(fields.get("step_requirement"))
         before = [str(step["id"]) for step in steps]
-        if tool := text_of(fields.get("tool_to_use")):
-            parameters = fields.get("tool_parameters")
-            named = parameters.items() if isinstance(parameters, dict) else ()
-            steps.append({
-                "id": f"s{place}", "title": text, "tool": tool, "after": [*before[-1:]],
-                "inputs": {name: literal(each) for name, each in named},
-            })  # fmt: skip
-            continue
-        tag = _TAG.fullmatch(text)
-        agent = text_of(fields.get("agent_name")) or (tag[1] if tag else "")
-        # If the agent has its own field, a tag in the text stays.
-        task = tag[2] if tag and tag[1] == agent else text
-        if not task.strip():
-            notes.drop(
-                Sentence("step {place} does not say what to do", place=place),
-                hint=Sentence("write what is to be done"),
-            )
-            continue
-        if not agent:
-            notes.say(
-                Sentence("no agent is named: {agent} takes the step", agent=DEFAULT_AGENT),
-                step=f"s{place}",
-            )
-        inputs = result_inputs(before)
-        ends = text_of(fields.get(COLUMNS)) or columns
-        if ends:
-            inputs |= {COLUMNS: ends}
-        step: dict[str, Json] = {"id": f"s{place}", "agent": agent or DEFAULT_AGENT}
-        step |= {"task": _with_parameters(task)}
-        if inputs:
-            step["inputs"] = inputs
-        steps.append(step)
+        step = _tool_step(fields, before) or _agent_step(fields, place, before, columns, notes)
+        steps += [{"id": f"s{place}", **step}] if step else []
     return steps
+
+
+def _tool_step(fields: Mapping[str, Json], before: Sequence[str]) -> dict[str, Json] | None:
+    tool, parameters = text_of(fields.get("tool_to_use")), fields.get("tool_parameters")
+    if not tool:
+        return None
+    named = parameters.items() if isinstance(parameters, dict) else ()
+    inputs: Json = {name: literal(each) for name, each in named}
+    title = raw_text(fields.get("step_requirement"))
+    return {"title": title, "tool": tool, "after": [*before[-1:]], "inputs": inputs}
+
+
+def _agent_step(
+    fields: Mapping[str, Json], place: int, before: Sequence[str], columns: str, notes: Notes
+) -> dict[str, Json] | None:
+    text = raw_text(fields.get("step_requirement"))
+    tag = _TAG.fullmatch(text)
+    agent = text_of(fields.get("agent_name")) or (tag[1] if tag else "")
+    # If the agent has its own field, a tag in the text stays.
+    task = tag[2] if tag and tag[1] == agent else text
+    if not task.strip():
+        message = Sentence("step {place} does not say what to do", place=place)
+        notes.drop(message, hint=Sentence("write what is to be done"))
+        return None
+    if not agent:
+        message = Sentence("no agent is named: {agent} takes the step", agent=DEFAULT_AGENT)
+        notes.say(message, step=f"s{place}")
+    ends = text_of(fields.get(COLUMNS)) or columns
+    inputs = result_inputs(before) | ({COLUMNS: ends} if ends else {})
+    step: dict[str, Json] = {"agent": agent or DEFAULT_AGENT, "task": _with_parameters(task)}
+    return step | ({"inputs": inputs} if inputs else {})
 
 
 def _with_parameters(text: str) -> str:
@@ -265,12 +257,10 @@ def _for_agent(step: AgentStep, before: Sequence[str], notes: Notes) -> dict[str
 
 def _call(step: AnyStep, notes: Notes) -> dict[str, Json]:
     """Writes a call or question as a task: an agent with tools has to make it."""
-    notes.lose(
-        Sentence(
-            "a {kind} step becomes a task in words for {agent}", kind=step.kind, agent=DEFAULT_AGENT
-        ),
-        step=step.id,
+    told = Sentence(
+        "a {kind} step becomes a task in words for {agent}", kind=step.kind, agent=DEFAULT_AGENT
     )
+    notes.lose(told, step=step.id)
     text = _template_text(in_words(step), step.id, notes)
     return {"stepRequirement": f"[{DEFAULT_AGENT}] {text}"}
 
@@ -284,9 +274,8 @@ def _template_text(text: str, step: str, notes: Notes) -> str:
         elif piece.step == PARAMS and len(piece.path) == 1:
             parts.append(f"<<{piece.path[0]}>>")
         else:
-            notes.lose(
-                Sentence("references become plain text: {piece}", piece=str(piece)), step=step
-            )
+            told = Sentence("references become plain text: {piece}", piece=str(piece))
+            notes.lose(told, step=step)
             parts.append(str(piece))
     return "".join(parts)
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from importlib.resources import files
 from typing import Final
 
-from plansmith.formats.dialect import Reading, closed, id_losses, in_order, plan_schema
+from plansmith.formats.dialect import (
+    Dialect,
+    Reading,
+    closed,
+    id_losses,
+    in_order,
+    plan_schema,
+)
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import problem
-from plansmith.plan.refs import LITERAL, escape_text, find, literal
+from plansmith.plan.refs import escape_text, find, literal
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AgentStep, AnyStep, ReplyStep, ToolStep
+from plansmith_compat.reading import bare, names_of, not_a_step
 from plansmith_planner.parse.habits import (
     Notes,
     export_text,
@@ -23,9 +31,9 @@ from plansmith_planner.parse.habits import (
     objects,
     raw_text,
     result_inputs,
-    snake,
     step_losses,
     text_of,
+    with_notes,
 )
 
 TITLE: Final = "Spring AI Alibaba's NL2SQL"
@@ -61,13 +69,9 @@ _REST: Final = "\nRest it on these results:\n"
 
 def recognises(value: Json) -> bool:
     """Whether a value is such a plan, or the list of its steps."""
-    if isinstance(value, dict):
-        return "execution_plan" in {snake(name) for name in value}
-    return isinstance(value, list) and bool(value) and all(map(_is_step, value))
-
-
-def _is_step(value: Json) -> bool:
-    return isinstance(value, dict) and "tool_to_use" in {snake(name) for name in value}
+    steps = value if isinstance(value, list) else []
+    listed = bool(steps) and all("tool_to_use" in names_of(each) for each in steps)
+    return listed or "execution_plan" in names_of(value)
 
 
 def read(value: Json) -> Reading:
@@ -83,7 +87,10 @@ def read(value: Json) -> Reading:
     for place, each in enumerate(_by_number(given, notes), start=1):
         step = _step(each, place, [str(step["id"]) for step in steps], notes)
         steps += [step] if step else []
-    _report_last(steps, notes)
+    for early in (step for step in steps[:-1] if step.get("kind") == "reply"):
+        message = Sentence("{tool} is not the last step", tool=REPORT)
+        hint, path = Sentence("put the report behind all other steps"), ("tool_to_use",)
+        notes.refuse("PS005", message, hint=hint, step=str(early["id"]), path=path)
     thought = raw_text(head.get("thought_process"))
     return notes.reading({"thought": thought, "steps": [*steps]})
 
@@ -97,22 +104,15 @@ def _by_number(given: Sequence[Json], notes: Notes) -> list[Json]:
         return list(given)
     ranked = sorted(range(len(given)), key=lambda place: (numbers[place] or 0, place))
     if ranked != list(range(len(given))):
-        notes.say(
-            Sentence("the steps are put in the order of their numbers"), path=("execution_plan",)
-        )
+        told = Sentence("the steps are put in the order of their numbers")
+        notes.say(told, path=("execution_plan",))
     return [given[place] for place in ranked]
 
 
 def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[str, Json] | None:
     name = f"s{place}"
     if not isinstance(value, dict):
-        hint = Sentence("write each step as an object")
-        notes.drop(
-            Sentence(
-                "entry {place} is not a step: {text}", place=place, text=repr(str(value)[:80])
-            ),
-            hint=hint,
-        )
+        not_a_step(value, place, notes, Sentence("write each step as an object"))
         return None
     fields = notes.fields(value, _STEP_FIELDS, aliases=_ALIASES, step=name)
     node = _node(text_of(fields.get("tool_to_use")), name, notes)
@@ -130,8 +130,10 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
     parameters = notes.fields(parameters, known, aliases=_ALIASES, step=name)
     words = escape_text(raw_text(parameters.get(PARAMETERS[node])))
     if not words:
-        _missing(PARAMETERS[node], name, notes)
-        words = "?"
+        field, words = PARAMETERS[node], "?"
+        message = Sentence("the field '{field}' of tool_parameters is missing", field=field)
+        hint, path = Sentence("add '{field}'", field=field), ("tool_parameters", field)
+        notes.refuse("PS004", message, hint=hint, step=name, path=path)
     if node == REPORT:
         results = "\n".join("{{" + each + "}}" for each in before)
         return {"id": name, "kind": "reply", "instruction": words + _REST * bool(before) + results}
@@ -161,32 +163,9 @@ def _node(name: str, step: str, notes: Notes) -> str:
     word = name.upper()
     near = next((node for node in TOOLS if node.partition("_")[0] == word.partition("_")[0]), name)
     if near != name:
-        notes.say(
-            Sentence("the tool '{name}' is read as '{known}'", name=name, known=near),
-            step=step,
-            path=("tool_to_use",),
-        )
+        told = Sentence("the tool '{name}' is read as '{known}'", name=name, known=near)
+        notes.say(told, step=step, path=("tool_to_use",))
     return near
-
-
-def _missing(field: str, step: str, notes: Notes) -> None:
-    path = ("tool_parameters", field)
-    message, hint = (
-        Sentence("the field '{field}' of tool_parameters is missing", field=field),
-        Sentence("add '{field}'", field=field),
-    )
-    notes.problems.append(problem("PS004", message, hint=hint, step=step, path=path))
-
-
-def _report_last(steps: Sequence[Mapping[str, Json]], notes: Notes) -> None:
-    early = [str(step["id"]) for step in steps[:-1] if step.get("kind") == "reply"]
-    for name in early:
-        message, hint = (
-            Sentence("{tool} is not the last step", tool=REPORT),
-            Sentence("put the report behind all other steps"),
-        )
-        path = ("tool_to_use",)
-        notes.problems.append(problem("PS005", message, hint=hint, step=name, path=path))
 
 
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
@@ -224,11 +203,7 @@ def _tool_parameters(step: ToolStep, notes: Notes) -> dict[str, Json]:
     refs = [str(each.ref) for each in find(step.inputs) if each.ref]
     if refs:
         notes.lose(Sentence("references become plain text: {refs}", refs=[*refs]), step=step.id)
-    return {name: _plain(each) for name, each in step.inputs.items()}
-
-
-def _plain(value: Json) -> Json:
-    return value[LITERAL] if isinstance(value, dict) and value.keys() == {LITERAL} else value
+    return {name: bare(each) for name, each in step.inputs.items()}
 
 
 def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:
@@ -239,11 +214,8 @@ def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str,
         results = _REST + "\n".join("{{" + each + "}}" for each in before)
         words = step.instruction.removesuffix(results) if before else step.instruction
         if before and words == step.instruction:
-            notes.lose(
-                Sentence("{title} reports on every step before", title=TITLE),
-                step=step.id,
-                path=("instruction",),
-            )
+            told = Sentence("{title} reports on every step before", title=TITLE)
+            notes.lose(told, step=step.id, path=("instruction",))
         return {PARAMETERS[REPORT]: export_text(words, notes, step=step.id)}
     assert isinstance(step, AgentStep)  # noqa: S101 - `node_of` knows no other
     statement = step.inputs.get("sql_query")
@@ -277,3 +249,14 @@ def schema() -> dict[str, Json]:
     }
     steps: Json = {"type": "array", "minItems": 1, "items": closed(step)}
     return plan_schema("NL2SQL plan", {"thought_process": text, "execution_plan": steps})
+
+
+DIALECT: Final = Dialect(
+    "nl2sql",
+    TITLE,
+    recognises,
+    read,
+    with_notes(write),
+    schema,
+    files("plansmith_compat.spring") / "prompts" / "spring.md",
+)

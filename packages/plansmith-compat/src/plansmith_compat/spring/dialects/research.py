@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.resources import files
 from typing import Final, cast
 
-from plansmith.formats.dialect import Dialect, Reading, in_order
+from plansmith.formats.dialect import Dialect, in_order
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith_compat.deerflow.dialect import Manner, is_work, read_research, write_research
 from plansmith_compat.deerflow.dialect import recognises as is_research
 from plansmith_compat.deerflow.dialect import schema as research_schema
-from plansmith_planner.parse.habits import Notes, snake, with_notes
+from plansmith_compat.reading import names_of
+from plansmith_planner.parse.habits import Notes, with_notes
 
 MANNER: Final = Manner("Spring AI Alibaba's deepresearch", in_turn=False)
 _MARKS: Final = frozenset({"hasEnoughContext", "executionRes", "executionStatus"})
@@ -33,21 +35,19 @@ def recognises(value: Json) -> bool:
     """Whether a value is such a plan and not DeerFlow's, which has the same fields."""
     if not is_research(value):
         return False
-    head = value if isinstance(value, dict) else {"steps": value}
-    steps = head.get("steps")
-    inner = [each for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
-    names = {name for each in [head, *inner] for name in each}
-    return bool(names & _MARKS) or "execution_status" in {snake(name) for name in names}
+    steps = value.get("steps") if isinstance(value, dict) else value
+    parts: list[Json] = [value, *(steps if isinstance(steps, list) else ())]
+    found = [each for each in parts if isinstance(each, dict)]
+    return any(each.keys() & _MARKS or "execution_status" in names_of(each) for each in found)
 
 
-def read(value: Json) -> Reading:
-    """Reads a plan; researchers work in parallel, processing steps get their results."""
-    return read_research(value, MANNER)
+# Researchers work in parallel, processing steps get their results.
+read: Final = partial(read_research, MANNER)
 
 
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     """Writes the plan in this format, with status and result of each step."""
-    value = write_research(plan, run, MANNER, notes)
+    value = write_research(MANNER, plan, run, notes)
     held = [step for step in in_order(plan) if is_work(step)]
     for step, written in zip(held, cast("list[dict[str, Json]]", value["steps"]), strict=True):
         state = run.steps.get(step.id, StepState()) if run else StepState()
@@ -57,18 +57,13 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     return value
 
 
-def schema() -> dict[str, Json]:
-    """Returns the JSON Schema of a plan in this format."""
-    return research_schema() | {"title": "deepresearch plan"}
-
-
 DIALECT: Final = Dialect(
     "deepresearch",
     MANNER.title,
     recognises,
     read,
     with_notes(write),
-    schema,
+    lambda: research_schema() | {"title": "deepresearch plan"},
     files("plansmith_compat.spring") / "prompts" / "deepresearch.md",
     turn=None,
 )
