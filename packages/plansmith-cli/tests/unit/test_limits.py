@@ -24,7 +24,7 @@ from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.settings import BuiltinSettings
 from plansmith_planner.models.provider import ProviderModel
 from plansmith_planner.settings import ModelSettings
-from plansmith_server.schemas.requests import Behaviour, NewRun
+from plansmith_server.bodies import Behaviour, NewRun
 
 
 def by_field(value: Any) -> dict[str, object]:

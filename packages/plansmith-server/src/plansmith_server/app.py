@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,13 +17,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.routing import Route as WebRoute
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.sentence import Sentence
+from plansmith_server.api import Ask, Route
 from plansmith_server.errors import HttpProblem, of_error, wanted_language
 from plansmith_server.middleware import GateRules, RequestGate
-from plansmith_server.openapi import Ask, Route
 from plansmith_server.ops.idempotency import Idempotency
 from plansmith_server.ops.metrics import Spans
 from plansmith_server.route_table import PAGES, ROUTES
@@ -58,7 +59,7 @@ def gated(
 
 
 def make_app(
-    server_state: ServerState,
+    state: ServerState,
     *,
     auth: Auth,
     more: Sequence[BaseRoute] = (),
@@ -66,158 +67,122 @@ def make_app(
     spans: Spans | None = None,
 ) -> App:
     """Builds an application; `more` are the routes of MCP and A2A, `during` open resources."""
-    monotonic = server_state.smith.runs.journals.clock.monotonic
-    dispatcher = _Dispatcher(server_state, Idempotency(monotonic), spans or Spans(None))
-    lifespan = partial(_lifespan, server_state, during, dispatcher.spans)
-    by_path: dict[str, list[Route]] = {}
-    for each in (*ROUTES, *PAGES):
-        by_path.setdefault(each.path, []).append(each)
-    described = [_web_route(dispatcher, path, routes) for path, routes in by_path.items()]
-    pages = [each for each in described if each.path in ("/", "/{path:path}")]
-    rest = [each for each in described if each not in pages]
+    handling = _Handling(state, Idempotency(state.clock.monotonic), spans or Spans(None))
+    lifespan = partial(_lifespan, state, during, handling.spans)
     app = Starlette(
-        routes=[*rest, *more, *pages],
+        routes=[*handling.routes(ROUTES), *more, *handling.routes(PAGES)],
         exception_handlers={
-            HttpProblem: dispatcher.problem,
-            HTTPException: dispatcher.refused,
-            PlansmithError: dispatcher.failed,
+            HttpProblem: handling.failed,
+            HTTPException: handling.failed,
+            PlansmithError: handling.failed,
         },
         lifespan=lambda _: lifespan(),
     )
     app.state.routes = ROUTES
     app.state.auth = auth
-    return App(_Observed(app, dispatcher), dispatcher.count_refused, lifespan)
-
-
-def _web_route(dispatcher: _Dispatcher, path: str, routes: Sequence[Route]) -> WebRoute:
-    by_method = {each.method: each for each in routes}
-
-    async def endpoint(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        return await dispatcher.answer(by_method[method], request)
-
-    return WebRoute(path, endpoint, methods=[*by_method])
+    return App(partial(handling.observed, app), handling.count_refused, lifespan)
 
 
 @asynccontextmanager
 async def _lifespan(
-    server_state: ServerState, during: Sequence[Resource], spans: Spans
+    state: ServerState, during: Sequence[Resource], spans: Spans
 ) -> AsyncGenerator[None]:
     """Resumes open runs at the start; at the end stops so that every run can be resumed."""
-    tasks = [*begin_upkeep(server_state)]
-    follow = spans.follow(server_state.smith.store, server_state.events)
-    tasks.append(asyncio.create_task(follow))
+    tasks = [*begin_upkeep(state)]
+    tasks.append(asyncio.create_task(spans.follow(state.smith.store, state.events)))
     try:
         # MCP and A2A end first: they still read from the store.
         async with AsyncExitStack() as stack:
             for each in during:
                 await stack.enter_async_context(each())
             yield
-            server_state.closing.set()
+            state.closing.set()
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await server_state.close()
-        server_state.log.info("stopped")
+        await state.close()
+        state.log.info("stopped")
 
 
-class _Dispatcher:
-    """Calls the handler of a route; turns errors into problem+json responses."""
+@dataclass(slots=True)
+class _Handling:
+    """Calls the handlers of routes, turns errors into responses, counts and logs requests."""
 
-    def __init__(self, server_state: ServerState, idempotency: Idempotency, spans: Spans) -> None:
-        self.server_state = server_state
-        self.spans = spans
-        self._idempotency = idempotency
+    state: ServerState
+    idempotency: Idempotency
+    spans: Spans
 
-    async def answer(self, route: Route, request: Request) -> Response:
+    def routes(self, routes: Sequence[Route]) -> list[WebRoute]:
+        by_path: dict[str, dict[str, Route]] = {}
+        for each in routes:
+            by_path.setdefault(each.path, {})[each.method] = each
+        return [
+            WebRoute(path, partial(self._answer, methods), methods=[*methods])
+            for path, methods in by_path.items()
+        ]
+
+    async def _answer(self, methods: dict[str, Route], request: Request) -> Response:
+        route = methods["GET" if request.method == "HEAD" else request.method]
         request.scope["plansmith_route"] = route.path
         grant = need_scope(request.scope, route.scope)
-        handle: Callable[[], Awaitable[Response]] = partial(route, Ask(self.server_state, request))
+        handle: Callable[[], Awaitable[Response]] = partial(route, Ask(self.state, request))
         key = request.headers.get("idempotency-key", "")
         if route.method != "POST" or route.scope == "look" or not key:
             return await handle()
         # By the hash: the name of a token can be given again.
         place = f"{grant.token.hash if grant.token else ''} {request.url.path}"
-        return await self._idempotency.once(key, place, await request.body(), handle)
+        return await self.idempotency.once(key, place, await request.body(), handle)
+
+    async def failed(self, request: Request, error: Exception) -> Response:
+        """Turns an error into a response in the client's language."""
+        if isinstance(error, HTTPException):
+            code = {404: "not_found", 405: "no_such_method"}.get(error.status_code, "refused")
+            error = HttpProblem(error.status_code, code, str(error.detail), headers=error.headers)
+        if isinstance(error, JournalDamaged):
+            self.state.log.failure("journal_damaged", path=request.url.path, error=str(error))
+        if isinstance(error, PlansmithError):
+            error = of_error(error)
+        assert isinstance(error, HttpProblem)  # noqa: S101 - starlette calls it for these only
+        return error.response(wanted_language(request.headers.get("accept-language", "")))
 
     def count_refused(self, scope: Scope, status: int) -> None:
         """Counts and logs a request that the gate refused."""
-        self.server_state.metrics.count(scope["method"], "refused", status, 0.0)
-        self.server_state.log.warning(
-            "refused", method=scope["method"], path=scope["path"], status=status
-        )
+        method, path = scope["method"], scope["path"]
+        self.state.metrics.count(method, "refused", status, 0.0)
+        self.state.log.warning("refused", method=method, path=path, status=status)
 
-    async def problem(self, request: Request, error: Exception) -> Response:
-        assert isinstance(error, HttpProblem)  # noqa: S101 - starlette calls it for this type only
-        return error.response(wanted_language(request.headers.get("accept-language", "")))
-
-    async def refused(self, _: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)  # noqa: S101 - starlette calls it for this type only
-        code = {404: "not_found", 405: "no_such_method"}.get(error.status_code, "refused")
-        return HttpProblem(
-            error.status_code, code, str(error.detail), headers=error.headers
-        ).response()
-
-    async def failed(self, request: Request, error: Exception) -> Response:
-        assert isinstance(error, PlansmithError)  # noqa: S101 - starlette calls it for this type only
-        if isinstance(error, JournalDamaged):
-            self.server_state.log.failure(
-                "journal_damaged", path=request.url.path, error=str(error)
-            )
-        language = wanted_language(request.headers.get("accept-language", ""))
-        return of_error(error).response(language)
-
-
-class _Observed:
-    """Counts, times and logs each request; turns an unexpected error into a 500 response."""
-
-    def __init__(self, app: ASGIApp, dispatcher: _Dispatcher) -> None:
-        self._app = app
-        self._dispatcher = dispatcher
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def observed(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Counts, times and logs a request; turns an unexpected error into a 500 response."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
-        server_state, began, status = (
-            self._dispatcher.server_state,
-            self._dispatcher.server_state.smith.runs.journals.clock.monotonic(),
-            0,
-        )
+        log, began, status = self.state.log, self.state.clock.monotonic(), 0
+        method, path = scope["method"], scope["path"]
 
         async def send_seen(message: Any) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
+            status = message.get("status", status)
             await send(message)
 
         try:
-            with self._dispatcher.spans.request(scope) as span:
-                await self._app(scope, receive, send_seen)
+            with self.spans.request(scope) as span:
+                await app(scope, receive, send_seen)
                 span(status)
         except Exception as error:
-            server_state.log.failure("request_crashed", path=scope["path"], error=repr(error))
+            log.failure("request_crashed", path=path, error=repr(error))
             if status:
                 raise  # the response has begun: only closing the connection tells the client
-            await _broken(scope)(scope, receive, send_seen)
-        finally:
-            seconds = server_state.smith.runs.journals.clock.monotonic() - began
-            route = scope.get("plansmith_route", "other")
-            server_state.metrics.count(scope["method"], route, status, seconds)
-            server_state.log.info(
-                "request",
-                method=scope["method"],
-                path=scope["path"],
-                status=status,
-                ms=round(seconds * 1000, 1),
+            why, hint = (
+                Sentence("the server failed on this request"),
+                Sentence("the server's log has more"),
             )
-
-
-def _broken(scope: Any) -> Response:
-    """Makes the response to a request on which the server itself failed."""
-    hint = Sentence("the server's log has more")
-    language = wanted_language(Headers(scope=scope).get("accept-language", ""))
-    return HttpProblem(
-        500, "broke", Sentence("the server failed on this request"), hint=hint
-    ).response(language)
+            language = wanted_language(Headers(scope=scope).get("accept-language", ""))
+            broken = HttpProblem(500, "broke", why, hint=hint).response(language)
+            await broken(scope, receive, send_seen)
+        finally:
+            seconds = self.state.clock.monotonic() - began
+            route = scope.get("plansmith_route", "other")
+            self.state.metrics.count(method, route, status, seconds)
+            ms = round(seconds * 1000, 1)
+            log.info("request", method=method, path=path, status=status, ms=ms)

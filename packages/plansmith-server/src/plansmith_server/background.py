@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -51,6 +52,7 @@ class BackgroundRuns:
         carrier: RunCarrier | None = None,
     ) -> None:
         self._smith = smith
+        self._journals = smith.runs.journals
         self._teams = teams
         self._drafts = drafts
         self._log = log
@@ -102,57 +104,36 @@ class BackgroundRuns:
         try:
             with self._drafts.of(run_id):
                 advance = partial(self._plan_or_execute, run_id)
-                self._continue_at_expiry(
-                    await self._smith.runs.journals.patience.until_done(advance)
-                )
+                self._continue_at_expiry(await self._journals.patience.until_done(advance))
         except StaleWriter:
             self._log.info("run_changed_meanwhile", run=run_id)
             self._again.add(run_id)  # by a person, or by a process that has it now
         except RunBusy as error:
             self._log.info("run_elsewhere", run=run_id, why=str(error))
-            self._look_again(run_id)
-        except EventMisfit as error:
-            self._log.failure("run_broke", run=run_id, error=str(error))
-            await self._pause(run_id, Sentence("an error occurred: {error}", error=repr(error)))
-        except PlansmithError as error:
-            self._log.warning("run_stopped", run=run_id, error=str(error))
-            await self._give_up(run_id, error)
+            if self._adopts:
+                self._elsewhere.add(run_id)
+            else:
+                self.continue_later(run_id, _LOOK_S)
         except asyncio.CancelledError:
             self._again.discard(run_id)
             raise
         except Exception as error:  # noqa: BLE001 - one broken run must not take the server down
-            self._log.failure("run_broke", run=run_id, error=repr(error))
-            await self._pause(run_id, Sentence("an error occurred: {error}", error=repr(error)))
+            await self._give_up(run_id, error)
         finally:
             del self._tasks[run_id]
             if run_id in self._again:
                 self._again.discard(run_id)
                 self._begin(run_id)
 
-    async def until_rest(self, run_id: str) -> Run:
-        """Continues a run; returns it when it is over or waits for a person."""
-        self.go_on(run_id)
-        return await self._smith.runs.journals.whole(await self.at_rest(run_id))
-
-    async def at_rest(self, run_id: str) -> Journal:
-        """Waits until a run is over or needs a person; returns its journal."""
-        journals, store = self._smith.runs.journals, self._smith.store
-        while goes_on((journal := await journals.load(run_id)).run):
-            await store.wait(run_id, after=journal.last)
-        return journal
-
-    def _look_again(self, run_id: str) -> None:
-        """Continues a run of another process once that lets go of it."""
-        if self._adopts:
-            self._elsewhere.add(run_id)
-        else:
-            self.continue_later(run_id, _LOOK_S)
-
     async def _plan_or_execute(self, run_id: str) -> Run:
         """Plans or executes a run; a run without a mode is planned only."""
-        journal = await self._smith.runs.journals.resumed(run_id)
+        journal = await self._journals.resumed(run_id)
         run = journal.run
-        smith = await self._smith_of(run)
+        try:
+            smith = self._teams.of(run)
+        except OtherTeam:
+            await self._journals.owners.need_free(run.id)
+            raise
         if run.options.thread and isinstance(next_move(run), MakePlan):
             await smith.threads.shorten(run.options.thread, upto=run.options.message or 1)
         if next_move(run) == MakePlan() and not run.options.mode:
@@ -161,37 +142,44 @@ class BackgroundRuns:
         smith.runs.journals.keep(journal)
         return await smith.runs.run(run_id, parks=True)
 
-    async def _smith_of(self, run: Run) -> Plansmith:
-        """Returns the Plansmith of the run's team; `RunBusy` if another process has the run."""
-        try:
-            return self._teams.of(run)
-        except OtherTeam:
-            await self._smith.runs.journals.owners.need_free(run.id)
-            raise
-
-    async def _give_up(self, run_id: str, error: PlansmithError) -> None:
-        """Ends a run that could not be planned, so that nobody waits for it for ever."""
+    async def _give_up(self, run_id: str, error: Exception) -> None:
+        """Ends a run that could not be planned, or pauses it: nobody waits for it for ever."""
+        if isinstance(error, EventMisfit) or not isinstance(error, PlansmithError):
+            self._log.failure("run_broke", run=run_id, error=repr(error))
+            await self._pause(run_id, Sentence("an error occurred: {error}", error=repr(error)))
+            return
+        self._log.warning("run_stopped", run=run_id, error=str(error))
         if isinstance(error, OtherTeam):
             await self._pause(run_id, str(error))
-        if isinstance(error, JournalError | OtherFolder | OtherTeam):
-            return
-        try:
-            await self._smith.runs.give_up(run_id, reason=str(error))
-        except PlansmithError as more:
-            self._log.warning("run_not_ended", run=run_id, error=str(more))
+        elif not isinstance(error, JournalError | OtherFolder):
+            try:
+                await self._smith.runs.give_up(run_id, reason=str(error))
+            except PlansmithError as more:
+                self._log.warning("run_not_ended", run=run_id, error=str(more))
 
     async def _pause(self, run_id: str, reason: str) -> None:
-        """Pauses a run that cannot continue here, with the reason."""
         try:
             await self._smith.pause(run_id, by=SYSTEM, reason=reason)
         except PlansmithError as more:
             self._log.warning("run_not_paused", run=run_id, error=str(more))
 
+    async def until_rest(self, run_id: str) -> Run:
+        """Continues a run; returns it when it is over or waits for a person."""
+        self.go_on(run_id)
+        return await self._journals.whole(await self.at_rest(run_id))
+
+    async def at_rest(self, run_id: str) -> Journal:
+        """Waits until a run is over or needs a person; returns its journal."""
+        while goes_on((journal := await self._journals.load(run_id)).run):
+            await self._smith.store.wait(run_id, after=journal.last)
+        return journal
+
     def _continue_at_expiry(self, run: Run) -> None:
         """Continues a run when one of its questions expires, or a step has waited long enough."""
         times = [each.expires_at for each in run.questions.values() if each.expires_at]
+        now = self._journals.clock.now()
         # It has just been run: what could not start then is not tried again at once.
-        soon = self._smith.runs.journals.clock.now() + timedelta(seconds=_LOOK_S)
+        soon = now + timedelta(seconds=_LOOK_S)
         if run.wakes_at is not None and run.status is RunStatus.RUNNING:
             times.append(max(run.wakes_at, soon))
         elif goes_on(run):
@@ -202,11 +190,7 @@ class BackgroundRuns:
         if old is not None:
             old.cancel()
         if times:
-            wait = (
-                max(0.0, (min(times) - self._smith.runs.journals.clock.now()).total_seconds())
-                + 0.01
-            )
-            self.continue_later(run.id, wait)
+            self.continue_later(run.id, max(0.0, (min(times) - now).total_seconds()) + 0.01)
 
     def await_time(self, run: Run) -> None:
         """Continues a run when its time has come, or soon, if another process has let go of it."""
@@ -215,56 +199,52 @@ class BackgroundRuns:
 
     def continue_later(self, run_id: str, wait: float) -> None:
         """Continues a run in some seconds."""
-        loop = asyncio.get_running_loop()
-        self._timers[run_id] = loop.call_later(wait, self._wake, run_id)
 
-    def _wake(self, run_id: str) -> None:
-        self._timers.pop(run_id, None)
-        self.go_on(run_id)
+        def wake() -> None:
+            self._timers.pop(run_id, None)
+            self.go_on(run_id)
+
+        self._timers[run_id] = asyncio.get_running_loop().call_later(wait, wake)
 
     async def halt_planning(self, run_id: str) -> None:
         """Stops the planning of a run; does not stop its execution."""
         task = self._tasks.get(run_id)
-        if task is None or (await self._smith.runs.journals.load(run_id)).run.phase in UNDER_WAY:
+        if task is None or (await self._journals.load(run_id)).run.phase in UNDER_WAY:
             return
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     async def until_journaled(self, run_id: str, work: Coroutine[Any, Any, _T]) -> None:
         """Starts long work and returns at its first journal event; raises if it fails before."""
-        after = (await self._smith.runs.journals.load(run_id)).run.last
+        after = (await self._journals.load(run_id)).last
         task = asyncio.create_task(self.do_and_continue(run_id, work))
         self._other_tasks.add(task)
         task.add_done_callback(self._other_tasks.discard)
-        news = asyncio.create_task(
-            _quietly(self._smith.store.wait(run_id, after=after.number if after else 0))
-        )
+        news = asyncio.ensure_future(self._smith.store.wait(run_id, after=after))
         await asyncio.wait([task, news], return_when=asyncio.FIRST_COMPLETED)
         news.cancel()
+        await asyncio.gather(news, return_exceptions=True)  # the next read tells of trouble
         if task.done():
             task.result()
         else:
-            task.add_done_callback(self._log_failure(run_id))
+            task.add_done_callback(partial(self._log_failure, run_id))
+
+    def _log_failure(self, run_id: str, task: asyncio.Task[Any]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._log.warning("background_work_failed", run=run_id, error=str(error))
 
     async def do_and_continue(self, run_id: str, work: Coroutine[Any, Any, _T]) -> _T:
         """Does work about a run, and continues the run if it can go on then."""
         with self._drafts.of(run_id):
             done = await work
-        if goes_on((await self._smith.runs.journals.load(run_id)).run):
+        if goes_on((await self._journals.load(run_id)).run):
             self.go_on(run_id)
         return done
 
-    def _log_failure(self, run_id: str) -> Callable[[asyncio.Task[Any]], None]:
-        def log(task: asyncio.Task[Any]) -> None:
-            error = None if task.cancelled() else task.exception()
-            if error is not None:
-                self._log.warning("background_work_failed", run=run_id, error=str(error))
-
-        return log
-
     async def resume_open(self) -> int:
         """Continues the runs that were open when the server started; returns how many."""
-        owners = self._smith.runs.journals.owners
+        owners = self._journals.owners
         # Before the runs are read: what a server made that ends later is not among them.
         dead = await owners.dead_servers()
         ids = await self._smith.store.open_runs()
@@ -277,14 +257,7 @@ class BackgroundRuns:
         count = 0
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
-            found = await asyncio.gather(*map(self.adopt, some), return_exceptions=True)
-            for run_id, each in zip(some, found, strict=True):
-                if isinstance(each, JournalDamaged):
-                    self._log.failure("run_damaged", run=run_id, error=str(each))
-                elif isinstance(each, BaseException):
-                    raise each
-                else:
-                    count += each
+            count += sum(await asyncio.gather(*map(self._adopt_sound, some)))
         self._dead_servers = dead
         return count
 
@@ -299,14 +272,14 @@ class BackgroundRuns:
     async def _keep_doing(self, work: Callable[[], Awaitable[None]]) -> None:
         self._adopts = True
         while True:
-            await self._smith.runs.journals.clock.sleep(_LOOK_S)
+            await self._journals.clock.sleep(_LOOK_S)
             try:
-                await self._smith.runs.journals.patience.until_done(work)
+                await self._journals.patience.until_done(work)
             except PlansmithError as error:
                 self._log.warning("orphans_not_adopted", error=str(error))
 
     async def _adopt_orphans(self) -> None:
-        owners = self._smith.runs.journals.owners
+        owners = self._journals.owners
         for run_id, claim in await owners.left_behind():
             if run_id not in self._not_here:
                 await self._adopt_orphan(run_id, claim)
@@ -319,55 +292,55 @@ class BackgroundRuns:
         self._dead_servers = dead  # one that was only silent may end another time
 
     async def _continue_released(self) -> None:
-        owned = await self._smith.runs.journals.owners.owned(self._elsewhere)
+        owned = await self._journals.owners.owned(self._elsewhere)
         for run_id in self._elsewhere - owned:
             self._elsewhere.discard(run_id)
             self.go_on(run_id)
 
     async def _adopt_orphan(self, run_id: str, claim: Claim) -> None:
         """Continues a run that was left; its claim goes if nothing is to be continued."""
-        goes_on = 0
-        try:
-            goes_on = await self.adopt(run_id)
-        except JournalDamaged as error:
-            self._log.failure("run_damaged", run=run_id, error=str(error))
-        if goes_on and self._adopted.get(run_id) != claim.term:
+        if await self._adopt_sound(run_id) and self._adopted.get(run_id) != claim.term:
             self._adopted[run_id] = claim.term  # whoever executes it claims it
         elif run_id not in self._not_here:
-            await self._smith.runs.journals.owners.forget(run_id)
+            await self._journals.owners.forget(run_id)
             self._adopted.pop(run_id, None)
 
-    async def adopt(self, run_id: str) -> int:
-        """Continues a run of this folder from now on; returns 1 if there is something to do."""
+    async def _adopt_sound(self, run_id: str) -> bool:
         try:
-            journal = await self._smith.runs.journals.load(run_id)
+            return await self.adopt(run_id)
+        except JournalDamaged as error:
+            self._log.failure("run_damaged", run=run_id, error=str(error))
+            return False
+
+    async def adopt(self, run_id: str) -> bool:
+        """Continues a run of this folder from now on; tells whether there is something to do."""
+        try:
+            journal = await self._journals.load(run_id)
         except NotFound:
             self._known.discard(run_id)  # deleted since it was listed
-            return 0
+            return False
         journal.need_sound()
         run = journal.run
-        if not self._smith.runs.journals.is_here(run.folder):
+        if not self._journals.is_here(run.folder):
             self._not_here.add(run_id)
             self._known.discard(run_id)
-            return 0
+            return False
         self._known.add(run_id)
-        if goes_on(run):
-            self._smith.runs.journals.keep(journal)
-            self.go_on(run_id)
-            return 1
-        self._continue_at_expiry(run)
-        return 0
+        if not goes_on(run):
+            self._continue_at_expiry(run)
+            return False
+        self._journals.keep(journal)
+        self.go_on(run_id)
+        return True
 
     async def settle(self, seconds: float, hurry: asyncio.Event) -> list[str]:
         """Waits for the tasks, for so many seconds or until `hurry`; returns the runs of others."""
         hurrying = asyncio.create_task(hurry.wait())
-        deadline = self._smith.runs.journals.clock.monotonic() + seconds
-        while self._tasks and not hurry.is_set():
-            left = deadline - self._smith.runs.journals.clock.monotonic()
-            if left <= 0:
-                break
-            waits = [*self._tasks.values(), hurrying]
-            await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._tasks and not hurry.is_set():
+                    waits = [*self._tasks.values(), hurrying]
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         hurrying.cancel()
         return [*self._tasks]
 
@@ -379,11 +352,3 @@ class BackgroundRuns:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _quietly(wait: Awaitable[None]) -> None:
-    """Waits; ignores trouble with the store, which the next read reports."""
-    try:
-        await wait
-    except PlansmithError:
-        return

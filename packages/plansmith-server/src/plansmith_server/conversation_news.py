@@ -5,33 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError
-from plansmith.plan.data import Json
 from plansmith.ports import Records
 from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
-from plansmith_server.serialize import moment
 
 _NEWEST: Final = 50
 _WAITING: Final = 200
 _EVERY_S: Final = 1.0  # how soon what another process says is noticed
-
-Row = dict[str, Json]
+Row = dict[str, Any]
 
 
 def conversation_row(head: ThreadHeadline) -> Row:
     """Returns the row of a conversation in a list."""
-    return {
-        "id": head.thread,
-        "title": head.title,
-        "owner": head.owner,
-        "folder": head.folder,
-        "messages": head.messages,
-        "last": head.last,
-        "updated_at": moment(head.updated),
-    }
+    row = head._asdict()
+    return {"id": row.pop("thread"), "updated_at": row.pop("updated"), **row}
 
 
 class ConversationNews:
@@ -53,7 +43,7 @@ class ConversationNews:
         """Opens a queue of changed conversations, beginning with the newest as they are."""
         queue: asyncio.Queue[Row] = asyncio.Queue(_WAITING)
         for head in self._known.values():
-            _put(queue, conversation_row(head))
+            put(queue, conversation_row(head))
         self._listeners.add(queue)
         idle = self._watching is None or self._watching.done()
         if idle and isinstance(self._store, Records):
@@ -79,22 +69,22 @@ class ConversationNews:
         """Sends what is new, and what is gone from among those that would still be shown."""
         now = {head.thread: head for head in reversed(heads)}
         oldest = heads[-1].updated if len(heads) == _NEWEST else None
-        for name, head in self._known.items():
-            if name not in now and (oldest is None or head.updated >= oldest):
-                self._send({**conversation_row(head), "removed": True})
+        rows = [
+            {**conversation_row(head), "removed": True}
+            for name, head in self._known.items()
+            if name not in now and (oldest is None or head.updated >= oldest)
+        ]
         for name, head in now.items():
-            before = self._known.get(name)
-            if before is None or before.last != head.last:
-                self._send(conversation_row(head))
+            if name not in self._known or self._known[name].last != head.last:
+                rows.append(conversation_row(head))
         self._known = now
-
-    def _send(self, row: Row) -> None:
         for queue in self._listeners:
-            _put(queue, row)
+            for row in rows:
+                put(queue, row)
 
 
-def _put(queue: asyncio.Queue[Row], row: Row) -> None:
-    """Drops the oldest row of a full queue: a client reads the conversation itself anyway."""
+def put(queue: asyncio.Queue[Row], row: Row) -> None:
+    """Drops the oldest of a full queue: what is told here can be read elsewhere."""
     if queue.full():
         queue.get_nowait()
     queue.put_nowait(row)

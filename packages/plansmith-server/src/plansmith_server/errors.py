@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, Literal, cast
 
 from pydantic import BaseModel, ValidationError
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 from plansmith import errors as err
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, stored_json
 from plansmith.plan.limits import broken_rule
 from plansmith.plan.problem import Problem
 from plansmith.plan.sentence import LANGUAGES, Sentence, in_language, language_of
@@ -25,34 +27,23 @@ _STATUSES: Final[Mapping[type[err.PlansmithError], int]] = {
     err.ModelFailed: 502,
     err.ToolBusy: 503,
     err.ToolFailed: 502,
-    err.InputNeeded: 409,
     err.NotFound: 404,
-    err.Refused: 409,
     err.StoreAway: 503,
     err.JournalDamaged: 500,
-    err.JournalError: 409,
+    err.PlansmithError: 409,
 }
-# Codes that programs know by an earlier name of the error.
-_CODES: Final = {"plan_invalid": "invalid_plan"}
-_TITLES: Final = {
-    400: "Bad request",
-    401: "Token required",
-    403: "Forbidden",
-    404: "Not found",
-    405: "Method not allowed",
-    408: "Request timeout",
-    409: "Conflict with the current state",
-    412: "Precondition failed",
-    413: "Too large",
-    415: "Unsupported media type",
-    421: "Wrong host",
-    422: "Invalid content",
-    428: "Precondition required",
-    429: "Too many requests",
-    500: "Internal server error",
-    502: "A model or tool failed",
-    503: "Temporarily unavailable",
-}
+
+
+class ProblemView(BaseModel):
+    """One thing that is wrong with a plan."""
+
+    code: str
+    name: str
+    severity: Literal["error", "warning", "note"]
+    step: str | None
+    path: list[str | int]
+    message: str
+    hint: str
 
 
 class ProblemBody(BaseModel):
@@ -68,43 +59,31 @@ class ProblemBody(BaseModel):
     hash: str = ""
 
 
+@dataclass(eq=False)
 class HttpProblem(Exception):
     """An error with its HTTP status."""
 
-    def __init__(
-        self,
-        status: int,
-        code: str,
-        detail: str,
-        *,
-        hint: str = "",
-        problems: Sequence[Mapping[str, Json]] = (),
-        headers: Mapping[str, str] | None = None,
-        digest: str = "",
-    ) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.code = code
-        self.detail = detail
-        self.hint = hint
-        self.problems = problems
-        self.headers = dict(headers or {})
-        self.digest = digest
+    status: int
+    code: str
+    detail: str
+    hint: str = field(default="", kw_only=True)
+    problems: Sequence[Mapping[str, Any]] = field(default=(), kw_only=True)
+    headers: Mapping[str, str] | None = field(default=None, kw_only=True)
+    hash: str = field(default="", kw_only=True)
 
-    def response(self, language: str = "en") -> JSONResponse:
+    def response(self, language: str = "en") -> Response:
         """Makes the response, in the client's language as far as it is made of sentences."""
-        body = ProblemBody(
-            type=f"urn:plansmith:{self.code}",
-            title=_TITLES.get(self.status, "Request failed"),
-            status=self.status,
-            detail=in_language(self.detail, language),
-            code=self.code,
-            hint=in_language(self.hint, language),
-            problems=[dict(in_reader_language(each, language)) for each in self.problems],
-            hash=self.digest,
-        )
-        content = body.model_dump(mode="json", exclude_defaults=True)
-        return JSONResponse(content, self.status, self.headers, MEDIA_TYPE)
+        body = {
+            "type": f"urn:plansmith:{self.code}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+        }
+        more = {"hint": self.hint, "problems": self.problems, "hash": self.hash}
+        body |= {name: value for name, value in more.items() if value}
+        text = stored_json(in_reader_language(body, language))
+        return Response(text, self.status, self.headers, MEDIA_TYPE)
 
 
 def wanted_language(accepted: str) -> str:
@@ -116,12 +95,9 @@ def wanted_language(accepted: str) -> str:
             ranked.append((-float(quality or 1), name.strip()))
         except ValueError:
             continue
-    known = [
-        name
-        for _, name in sorted(ranked, key=lambda each: each[0])
-        if name[:2].lower() in LANGUAGES
-    ]
-    return language_of(known[0] if known else "")
+    ranked.sort(key=lambda each: each[0])
+    known = (name for _, name in ranked if name[:2].lower() in LANGUAGES)
+    return language_of(next(known, ""))
 
 
 def in_reader_language(value: Any, language: str) -> Any:
@@ -147,42 +123,28 @@ def not_found(what: str, name: str) -> HttpProblem:
 
 def of_error(error: err.PlansmithError) -> HttpProblem:
     """Turns one of our errors into an HTTP error, by its class."""
-    status = next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), 409)
+    status = next(_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES)
     code = re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
-    code = _CODES.get(code, code)
-    headers: dict[str, str] = {}
+    problem = HttpProblem(status, code, error.message, hint=error.hint)
     if isinstance(error, err.ModelBusy) and error.retry_after is not None:
-        headers["Retry-After"] = str(max(1, round(error.retry_after)))
-    found = error.problems if isinstance(error, err.PlanInvalid) else ()
-    problems = [problem_json(each) for each in found if isinstance(each, Problem)]
-    return HttpProblem(
-        status, code, error.message, hint=error.hint, problems=problems, headers=headers
-    )
+        problem.headers = {"Retry-After": str(max(1, round(error.retry_after)))}
+    if isinstance(error, err.PlanInvalid):
+        found = (each for each in error.problems if isinstance(each, Problem))
+        problem.code, problem.problems = "invalid_plan", [problem_view(each) for each in found]
+    return problem
 
 
 def of_validation(error: ValidationError, where: str) -> HttpProblem:
     """Turns a validation error of a body or a query into an HTTP error."""
     first = error.errors(include_url=False, include_input=False)[:20]
-    told: list[dict[str, Json]] = [
-        {"path": [str(part) for part in each["loc"]], "message": broken_rule(each)}
-        for each in first
-    ]
+    told = [{"path": [*map(str, each["loc"])], "message": broken_rule(each)} for each in first]
     place = ".".join(map(str, first[0]["loc"]))
-    rule = broken_rule(first[0])
     named = f"{where} ({place})" if place else where
-    detail = Sentence("{where}: {rule}", where=named, rule=rule)
+    detail = Sentence("{where}: {rule}", where=named, rule=broken_rule(first[0]))
     hint = Sentence("see /openapi.json")
     return HttpProblem(422, "invalid_input", detail, hint=hint, problems=told)
 
 
-def problem_json(found: Problem) -> dict[str, Json]:
-    """Returns a problem of a plan as JSON, with all its fields."""
-    return {
-        "code": found.code,
-        "name": found.name,
-        "severity": found.severity.value,
-        "step": found.step,
-        "path": list(found.path),
-        "message": found.message,
-        "hint": found.hint,
-    }
+def problem_view(found: Problem) -> dict[str, Any]:
+    """Returns a problem of a plan, with all its fields."""
+    return {name: getattr(found, name) for name in ProblemView.model_fields}

@@ -8,38 +8,31 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import (
-    FileResponse,
-    HTMLResponse,
-    JSONResponse,
-    RedirectResponse,
-    Response,
-)
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith_server.errors import HttpProblem, wanted_language
-from plansmith_server.plain_pages import onward, plain_page
+from plansmith_server.plain_pages import onward, plain_page, switch_page
 from plansmith_server.team.auth import (
-    PAGE_HEADER,
-    PAGE_QUERY,
     PROBE,
     Auth,
     Grant,
     grant_of,
-    member_of,
     put_grant,
     same,
 )
 from plansmith_server.team.oidc_login import LoginResponse, OidcLogin
 
 _MOST_CLIENTS: Final = 10_000
+# How the page of a log-in shows that it is the page: in a header, or in the address of a link.
+PAGE_HEADER: Final = "x-plansmith-page"
+PAGE_QUERY: Final = "page_key"
 
 
 class RateLimiter:
@@ -69,38 +62,6 @@ class RateLimiter:
         if len(self._buckets) > _MOST_CLIENTS:
             self._buckets.popitem(last=False)
         return 0.0 if left >= 1 else (1 - left) / self._per_second
-
-
-FOLDER: Final = Path(__file__).parent / "page"
-_HEAD: Final = (
-    "<!doctype html><html lang=en><meta charset=utf-8>"
-    '<meta name=viewport content="width=device-width"><title>Plansmith</title>'
-)
-NOT_BUILT: Final = (
-    f"{_HEAD}<h1>Plansmith</h1><p>The server works, but its page has not been built here."
-    " <code>scripts/page</code> builds it from <code>web/</code> (it needs Node.js);"
-    " released packages have it inside.</p>"
-    '<p>The API is described in <a href="/openapi.json">/openapi.json</a>.</p>'
-)
-# No file system has longer names, and no view a longer address.
-_LONGEST: Final = 250
-_IMMUTABLE: Final = "public, max-age=31536000, immutable"
-
-
-def page_response(path: str, *, folder: Path = FOLDER) -> Response | None:
-    """Returns a file of the page, or None; views have their address behind the `#`."""
-    index = folder / "index.html"
-    if not index.is_file():
-        return HTMLResponse(NOT_BUILT) if path == "" else None
-    if len(path.encode(errors="replace")) > _LONGEST:
-        return None
-    wanted = (folder / path.replace("\0", "")).resolve() if path else index
-    inside = wanted.is_relative_to(folder.resolve())
-    if inside and wanted.is_file():
-        # Vite puts a hash into the names of what is under assets/.
-        kept = _IMMUTABLE if path.startswith("assets/") else "no-cache"
-        return FileResponse(wanted, headers={"Cache-Control": kept})
-    return None
 
 
 # Where files are put into the folder that plans work in.
@@ -260,11 +221,10 @@ class RequestGate:
         if headers.get("sec-fetch-site") == "cross-site":
             # Followed on another site, so that the browser kept the strict cookie back.
             return onward(f"/?token={given}")
-        if grant and grant.login and member_of(grant.login) != member and scope["method"] == "GET":
+        if grant and grant.login and grant.login.member != member and scope["method"] == "GET":
             language, new = headers.get("accept-language", ""), member.user or self.auth.by
-            old = grant.actor.name
-            return plain_page("switch", 200, accepts=language, old=old, new=new, token=given)
-        member = self.auth.take_link(given)
+            return switch_page(grant.actor.name, new, given, accepts=language)
+        member = self.auth.link_member(given, take=True)
         if member is None:
             return None
         cookie = self.auth.log_in(member)

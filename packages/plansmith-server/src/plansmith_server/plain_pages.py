@@ -9,6 +9,7 @@ from typing import Final
 
 from starlette.responses import HTMLResponse
 
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith_server.errors import wanted_language
 
 _STYLE: Final = (
@@ -27,98 +28,73 @@ _POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
+_HOME: Final = Sentence('<a class="go" href="/">Open Plansmith</a>')
+# The title and the paragraphs of each page.
 _TEXTS: Final = {
-    "sign_in": {
-        "en": (
-            "This browser is not signed in",
-            (
-                "<p>Open the link that <code>plansmith serve</code> printed when it started; it"
-                " works once. <code>plansmith tokens link</code> makes a new one.</p>"
-            ),
+    "sign_in": (
+        Sentence("This browser is not signed in"),
+        Sentence(
+            "Open the link that <code>plansmith serve</code> printed when it started; it works "
+            "once. <code>plansmith tokens link</code> makes a new one."
         ),
-        "zh": (
-            "此浏览器尚未登录",
-            (
-                "<p>请打开 <code>plansmith serve</code> 启动时显示的链接；它只能用一次。"
-                "<code>plansmith tokens link</code> 可生成新的链接。</p>"
-            ),
+    ),
+    "used": (
+        Sentence("This link has been used"),
+        Sentence("A link signs in one browser, once. If it was this browser, just go on:"),
+        _HOME,
+        Sentence(
+            "For another browser, run <code>plansmith tokens link</code> on the machine of the "
+            "server: it makes a new link, which works for ten minutes."
         ),
-    },
-    "used": {
-        "en": (
-            "This link has been used",
-            (
-                "<p>A link signs in one browser, once. If it was this browser, just go on:</p>"
-                '<p><a class="go" href="/">Open Plansmith</a></p>'
-                "<p>For another browser, run <code>plansmith tokens link</code> on the machine of"
-                " the server: it makes a new link, which works for ten minutes.</p>"
-            ),
-        ),
-        "zh": (
-            "这个链接已经用过",
-            (
-                "<p>一个链接只能让一个浏览器登录一次。如果就是这个浏览器，请继续：</p>"
-                '<p><a class="go" href="/">打开 Plansmith</a></p>'
-                "<p>要在另一个浏览器中登录，请在服务器所在的机器上运行"
-                " <code>plansmith tokens link</code>，它会生成十分钟内有效的新链接。</p>"
-            ),
-        ),
-    },
-    "switch": {
-        "en": (
-            "Log in as somebody else?",
-            (
-                "<p>This browser is logged in as <b>{old}</b>. The link that you followed logs it"
-                " in as <b>{new}</b>: what you do then is done in that name.</p>"
-                '<form method=post action="/?token={token}"><button class=go>Log in as {new}'
-                '</button></form><p><a href="/">Stay logged in as {old}</a></p>'
-            ),
-        ),
-        "zh": (
-            "要以另一个人的身份登录吗？",
-            (
-                "<p>此浏览器以 <b>{old}</b> 的身份登录。你打开的链接会让它以 <b>{new}</b>"
-                " 的身份登录：之后所做的一切都算在那个名下。</p>"
-                '<form method=post action="/?token={token}"><button class=go>以 {new} 的身份登录'
-                '</button></form><p><a href="/">保持 {old} 的登录</a></p>'
-            ),
-        ),
-    },
-    "lost": {
-        "en": (
-            "There is nothing at this address",
-            (
-                "<p>The link may be old or mistyped. Your runs are all still there.</p>"
-                '<p><a class="go" href="/">Open Plansmith</a></p>'
-            ),
-        ),
-        "zh": (
-            "这个地址没有内容",
-            (
-                "<p>链接可能已过期或输入有误。你的运行记录都还在。</p>"
-                '<p><a class="go" href="/">打开 Plansmith</a></p>'
-            ),
-        ),
-    },
-}
-_BY_PROVIDER: Final = {
-    "en": '<p><a class="go" href="/login">Log in</a> with the account of your organisation.</p>',
-    "zh": '<p><a class="go" href="/login">登录</a>（使用你所在组织的账号）</p>',
+    ),
+    "lost": (
+        Sentence("There is nothing at this address"),
+        Sentence("The link may be old or mistyped. Your runs are all still there."),
+        _HOME,
+    ),
 }
 
 
 def plain_page(
-    kind: str, status: int, *, accepts: str = "", by_provider: bool = False, **names: str
+    kind: str, status: int, *, accepts: str = "", by_provider: bool = False
 ) -> HTMLResponse:
     """Returns a page in the reader's language; `by_provider` adds the log-in of a provider."""
+    title, *parts = _TEXTS[kind]
+    if by_provider:
+        parts.append(
+            Sentence(
+                '<a class="go" href="/login">Log in</a> with the account of your organisation.'
+            )
+        )
+    return _page(status, accepts, title, *parts)
+
+
+def switch_page(old: str, new: str, token: str, *, accepts: str) -> HTMLResponse:
+    """Asks a browser that is logged in whether a link may log it in as somebody else."""
+    old, new, token = html.escape(old), html.escape(new), html.escape(token)
+    who = Sentence(
+        "This browser is logged in as <b>{old}</b>. The link that you followed logs it in as "
+        "<b>{new}</b>: what you do then is done in that name.",
+        old=old,
+        new=new,
+    )
+    button = Sentence(
+        '<form method=post action="/?token={token}"><button class=go>Log in as {new}</button>'
+        "</form>",
+        token=token,
+        new=new,
+    )
+    stay = Sentence('<a href="/">Stay logged in as {old}</a>', old=old)
+    return _page(200, accepts, Sentence("Log in as somebody else?"), who, button, stay)
+
+
+def _page(status: int, accepts: str, title: str, *parts: str) -> HTMLResponse:
     language = wanted_language(accepts)
-    title, text = _TEXTS[kind].get(language, _TEXTS[kind]["en"])
-    text = text.format(**{name: html.escape(each) for name, each in names.items()})
-    more = _BY_PROVIDER.get(language, _BY_PROVIDER["en"]) if by_provider else ""
+    text = "".join(f"<p>{in_language(each, language)}</p>" for each in parts)
     whole = (
         f'<!doctype html><html lang="{language}"><meta charset=utf-8>'
         f'<meta name=viewport content="width=device-width"><title>Plansmith</title>'
-        f"<style>{_STYLE}</style><main><h1>{title}</h1>{text}{more}</main>"
+        f"<style>{_STYLE}</style><main><h1>{in_language(title, language)}</h1>{text}</main>"
     )
     return HTMLResponse(whole, status, headers={"Content-Security-Policy": _POLICY})
 

@@ -9,12 +9,11 @@ from plansmith.errors import PlanInvalid
 from plansmith.formats.dialect import dialect
 from plansmith.formats.native import try_read_plan
 from plansmith.plan.capability import AgentSpec
-from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run
 from plansmith_planner.parse.normalize import assigned
-from plansmith_server.errors import problem_json
+from plansmith_server.errors import problem_view
 
 
 class Received(NamedTuple):
@@ -33,7 +32,7 @@ def plan_of(value: object) -> Plan:
 
 
 def received(
-    value: Any, name: str = "", *, goal: str = "", agents: Sequence[AgentSpec] = ()
+    value: Any, name: str | None = "", *, goal: str = "", agents: Sequence[AgentSpec] = ()
 ) -> Received:
     """Reads a plan in a dialect, or in the plan language; `PlanInvalid` lists what is wrong.
 
@@ -50,8 +49,8 @@ def received(
     return Received(plan, (*reading.problems, *named.problems))
 
 
-def exported(plan: Plan, name: str, run: Run | None = None) -> dict[str, Json]:
+def exported(plan: Plan, name: str, run: Run | None = None) -> dict[str, Any]:
     """Returns a plan in a dialect, and what that cannot hold; with a run, also its results."""
     writing = dialect(name).write(plan, run)
-    lost: list[Json] = [problem_json(each) for each in writing.lost]
+    lost = [problem_view(each) for each in writing.lost]
     return {"dialect": name, "hash": plan.hash, "plan": writing.value, "lost": lost}

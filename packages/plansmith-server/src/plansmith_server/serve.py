@@ -65,7 +65,7 @@ _PROTOCOLS: Final = {
 }
 
 
-def protocol_routes(server_state: ServerState, base: str) -> tuple[list[BaseRoute], list[Any]]:
+def protocol_routes(state: ServerState, base: str) -> tuple[list[BaseRoute], list[Any]]:
     """Returns the routes of MCP and A2A and their resources; one without its extra says so."""
     routes: list[BaseRoute] = []
     during: list[Any] = []
@@ -75,7 +75,7 @@ def protocol_routes(server_state: ServerState, base: str) -> tuple[list[BaseRout
         except ModuleNotFoundError:
             routes += _missing(extra, paths)
             continue
-        found, held = make(server_state, base)
+        found, held = make(state, base)
         routes += [scoped(each, extra) for each in found]
         during += held
     return routes, during
@@ -191,9 +191,7 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def make_server(
-    server_state: ServerState, serve: Serve, sock: socket.socket
-) -> tuple[Server, Auth]:
+def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[Server, Auth]:
     """Makes the server on a bound socket, and the object that checks its clients."""
     port = int(sock.getsockname()[1])
     token = load_token(serve.token_file)
@@ -202,28 +200,28 @@ def make_server(
     auth = Auth(
         token,
         tokens=TokenFile(tokens_file),
-        by=server_state.by,
-        now=server_state.smith.runs.journals.clock.now,
+        by=state.by,
+        now=state.smith.runs.journals.clock.now,
         port=port,
         login=timedelta(days=serve.login_days),
     )
     for each in (token, auth.link_token):
-        server_state.log.hide(each)
+        state.log.hide(each)
     spans = Spans(tracer() if serve.telemetry else None)
-    base, tenants = base_url(sock), _tenants(server_state, serve, auth, base_url(sock))
-    server_state.kind = server_state.kind._replace(at=base)
-    routes, during = protocol_routes(server_state, base)
-    during += [partial(telling, server_state, base), partial(watched_loop, server_state.log)]
+    base, tenants = base_url(sock), _tenants(state, serve, auth, base_url(sock))
+    state.kind = state.kind._replace(at=base)
+    routes, during = protocol_routes(state, base)
+    during += [partial(telling, state, base), partial(watched_loop, state.log)]
     during += [tenants.running] if tenants else []
-    during += [partial(working, server_state, serve.executes)] if serve.executes else []
-    app = make_app(server_state, auth=auth, more=routes, during=during, spans=spans)
+    during += [partial(working, state, serve.executes)] if serve.executes else []
+    app = make_app(state, auth=auth, more=routes, during=during, spans=spans)
     rules = GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules)
-    monotonic = server_state.smith.runs.journals.clock.monotonic
+    monotonic = state.smith.runs.journals.clock.monotonic
     inside = app._replace(app=TenantSwitch(app.app, tenants)) if tenants else app
-    login = _oidc_login(server_state, serve, auth, base)
+    login = _oidc_login(state, serve, auth, base)
 
     def end_streams() -> None:
-        server_state.closing.set()
+        state.closing.set()
         if tenants is not None:
             tenants.end_streams()
 
@@ -297,11 +295,11 @@ async def run_server(wiring: Wiring, serve: Serve, announce: Callable[[str], Non
     with bind(serve) as sock:
         log = Log()
         log.capture_libraries()
-        server_state = make_state(wiring, log=log, engine=serve.engine)
+        state = make_state(wiring, log=log, engine=serve.engine)
         if serve.engine:
-            since = server_state.smith.runs.clock.now()
-            server_state.kind = ProcessKind("server", since, serve.executes)
-        server, auth = make_server(server_state, serve, sock)
+            since = state.smith.runs.clock.now()
+            state.kind = ProcessKind("server", since, serve.executes)
+        server, auth = make_server(state, serve, sock)
         announce(f"{base_url(sock)}/?token={auth.link_token}")
         await server.serve(sockets=[sock])
 
@@ -340,18 +338,18 @@ async def run_worker(wiring: Wiring, *, drain_s: float, announce: Callable[[str]
     """Executes runs until a signal, then drains; `announce` receives the name of the queue."""
     log = Log()
     log.capture_libraries()
-    server_state = make_state(wiring, log=log, engine="dbos")
+    state = make_state(wiring, log=log, engine="dbos")
     workers = wiring.settings.workers
     most = workers.concurrency
-    server_state.kind = ProcessKind("worker", server_state.smith.runs.clock.now(), most)
-    worker = Worker(server_state, most=most)
+    state.kind = ProcessKind("worker", state.smith.runs.clock.now(), most)
+    worker = Worker(state, most=most)
     stop, hurry = asyncio.Event(), asyncio.Event()
     tasks: list[asyncio.Task[None]] = []
     with _signals(stop, hurry):
         try:
             if await _unless(stop, worker.start(workers.limits())):
                 return Left(0, 0)
-            tasks += begin_upkeep(server_state)
+            tasks += begin_upkeep(state)
             announce(worker.carrier.queue.name)
             await stop.wait()
             return await worker.drain(drain_s, hurry)
@@ -359,5 +357,5 @@ async def run_worker(wiring: Wiring, *, drain_s: float, announce: Callable[[str]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await server_state.close()
+            await state.close()
             log.info("stopped")

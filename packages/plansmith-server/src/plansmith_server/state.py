@@ -16,7 +16,7 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.plan.run_options import TeamName
-from plansmith.ports import Agent, Call, Closing
+from plansmith.ports import Agent, Call, Clock, Closing
 from plansmith_connect.a2a.registry import AgentRegistry
 from plansmith_server.background import BackgroundRuns
 from plansmith_server.carrier import RunCarrier
@@ -24,12 +24,15 @@ from plansmith_server.conversation_news import ConversationNews
 from plansmith_server.drafts import Drafts
 from plansmith_server.errors import not_found
 from plansmith_server.event_reader import EventReader
-from plansmith_server.model_switch import ModelDownloads, ModelSwitch
+from plansmith_server.model_switch import ModelSwitch
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.metrics import Metrics
 from plansmith_server.ports import ServerSettings, Teams, Wiring
-from plansmith_server.serialize import run_row
 from plansmith_server.team.notices import Notices
+from plansmith_server.views import Shown, run_row
+
+_KEPT: Final = 2_000
+_LONGEST: Final = 300
 
 
 class LiveAgent:
@@ -38,39 +41,31 @@ class LiveAgent:
     def __init__(self, registry: AgentRegistry, agent: Agent) -> None:
         self._registry = registry
         self._agent = agent
-        self._name = agent.spec.name
 
     @property
     def spec(self) -> AgentSpec:
-        """The approved card."""
         return self._agent.spec
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        """Returns the result of a task."""
         return await self._agent.work(task, inputs, call)
 
     async def refresh(self) -> None:
         """Takes the agent from the registry again."""
-        found = [each for each in self._registry.agents() if each.spec.name == self._name]
-        if found:
-            old, self._agent = self._agent, found[0]
-            if isinstance(old, Closing):
-                await old.close()
+        for each in self._registry.agents():
+            if each.spec.name == self.spec.name:
+                await self.close()
+                self._agent = each
+                return
 
     async def close(self) -> None:
-        """Closes the agent."""
         if isinstance(self._agent, Closing):
             await self._agent.close()
-
-
-_KEPT: Final = 2_000
-Row = dict[str, Json]
 
 
 class Listed(NamedTuple):
     """An open run, and its row in a list."""
 
-    row: Row
+    row: Shown
     run: Run
 
 
@@ -82,15 +77,16 @@ class OpenRuns:
         self._position = -1
         self._listed: OrderedDict[str, Listed] = OrderedDict()
 
-    async def _refresh(self) -> None:
-        """Forgets runs that have changed."""
+    async def all(self) -> list[Listed]:
+        """Returns the open runs, oldest first."""
         store = self._smith.store
         if self._position < 0:
             self._position = await store.wait_news(-1)
         while news := await store.news(self._position):
             for each in news:
-                self._listed.pop(each.run, None)
+                self.forget(each.run)
             self._position = news[-1].position
+        return [await self._read(run_id) for run_id in await store.open_runs()]
 
     async def _read(self, run_id: str) -> Listed:
         """Returns an open run, also a damaged one."""
@@ -108,16 +104,8 @@ class OpenRuns:
         return found
 
     def forget(self, run_id: str) -> None:
-        """Forgets a removed run."""
+        """Forgets a run that was changed or removed."""
         self._listed.pop(run_id, None)
-
-    async def all(self) -> list[Listed]:
-        """Returns the open runs, oldest first."""
-        await self._refresh()
-        return [await self._read(run_id) for run_id in await self._smith.store.open_runs()]
-
-
-_LONGEST: Final = 300
 
 
 @dataclass(slots=True)
@@ -142,7 +130,6 @@ class ServerState:
     carrier: RunCarrier | None = None
     # The planning model that a person may change; None where it is not this server's.
     models: ModelSwitch | None = None
-    downloads: ModelDownloads = field(default_factory=ModelDownloads)
     kind: ProcessKind = field(default_factory=lambda: ProcessKind("server"))
     ready: bool = False
     closing: asyncio.Event = field(default_factory=asyncio.Event)
@@ -151,6 +138,10 @@ class ServerState:
     def settings(self) -> ServerSettings:
         """The settings of the server, or of the tenant."""
         return self.wiring.settings
+
+    @property
+    def clock(self) -> Clock:
+        return self.smith.runs.journals.clock
 
     async def close(self) -> None:
         """Stops what runs, so that it can be resumed later, and closes everything."""
@@ -172,26 +163,32 @@ class ServerState:
 
     async def journal(self, run_id: str) -> Journal:
         """Returns the journal of a run; raises 404 if there is no such run."""
-        if len(run_id) > _LONGEST or not run_id.isprintable():
-            raise not_found("run", run_id)
+        _check_id(run_id)
         try:
             return await self.smith.runs.journals.load(run_id)
         except NotFound:
             raise not_found("run", run_id) from None
 
+    async def run(self, run_id: str) -> Run:
+        """Returns a run without its results; raises 404 if there is no such run."""
+        return (await self.journal(run_id)).run
+
     async def for_run(self, run_id: str, *, acts: bool = True) -> ServerState:
-        """Returns this state with the Plansmith of the run's team.
+        """Returns this state with the Plansmith of the run's team; raises 404 if there is no run.
 
         With `acts=False`, for reading and stopping, a team that cannot be made is no error.
         """
+        _check_id(run_id)
         try:
             smith = await self.teams.of_id(run_id)
+        except NotFound:
+            raise not_found("run", run_id) from None
         except OtherTeam:
             if acts:
                 raise
             return self
         except PlansmithError:
-            return self  # no such run, or a damaged one: reading it raises the right error
+            return self  # a damaged one: reading it raises the right error
         return self if smith is self.smith else replace(self, smith=smith)
 
     def for_team(self, name: TeamName | None, database: str = "") -> ServerState:
@@ -200,6 +197,8 @@ class ServerState:
             return self
         return replace(self, smith=self.teams.of_name(name, database))
 
-    async def run(self, run_id: str) -> Run:
-        """Returns a run without its results; raises 404 if there is no such run."""
-        return (await self.journal(run_id)).run
+
+def _check_id(run_id: str) -> None:
+    """Refuses what cannot be the id of a run, before a store is asked."""
+    if len(run_id) > _LONGEST or not run_id.isprintable():
+        raise not_found("run", run_id)

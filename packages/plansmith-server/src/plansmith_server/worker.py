@@ -43,12 +43,12 @@ class Worker:
     seconds, and gives the runs that are not over back to the queue.
     """
 
-    def __init__(self, server_state: ServerState, *, most: int) -> None:
-        assert server_state.carrier is not None  # noqa: S101 - a worker is made with an engine
-        self._state = server_state
-        self.carrier = server_state.carrier
+    def __init__(self, state: ServerState, *, most: int) -> None:
+        assert state.carrier is not None  # noqa: S101 - a worker is made with an engine
+        self._state = state
+        self.carrier = state.carrier
         self._most = most
-        journals = server_state.smith.runs.journals
+        journals = state.smith.runs.journals
         self._owners, self._clock, self._patience = (
             journals.owners,
             journals.clock,
@@ -163,9 +163,9 @@ class Worker:
 
 
 @asynccontextmanager
-async def working(server_state: ServerState, most: int) -> AsyncGenerator[None]:
+async def working(state: ServerState, most: int) -> AsyncGenerator[None]:
     """Has a server execute runs too while it serves; at the end they are left to others."""
-    worker = Worker(server_state, most=most)
-    await worker.start(server_state.settings.workers.limits())
+    worker = Worker(state, most=most)
+    await worker.start(state.settings.workers.limits())
     yield
     await worker.drain(_LAST_S, asyncio.Event())

@@ -11,7 +11,6 @@ import httpx
 from tests.unit.server.house import Silent, plan, serving, tool_step
 
 from plansmith.testing import ScriptedModel
-from plansmith_server.api_examples import ANSWERS, REQUESTS
 from plansmith_server.openapi import openapi
 from plansmith_server.route_table import ROUTES
 
@@ -112,16 +111,11 @@ async def test_runs_are_found_by_what_they_were_made_from_and_when(tmp_path: Pat
             assert wrong.status_code == 422
 
 
-def test_every_example_is_one_that_its_route_takes_or_gives() -> None:
-    by_name = {each.name: each for each in ROUTES}
-    for name, example in REQUESTS.items():
-        by_name[name].given.model_validate(example)
-    for name, example in ANSWERS.items():
-        answer = by_name[name].answer
-        assert answer is not None
-        answer.model_validate(example)
-    missing = [each.name for each in ROUTES if each.has_body and each.given.model_fields]
-    assert set(missing) == set(REQUESTS)
+def test_every_body_has_an_example_that_its_route_takes() -> None:
+    for each in ROUTES:
+        if each.has_body and each.given.model_fields:
+            [example] = each.given.model_json_schema()["examples"]
+            each.given.model_validate(example)
 
 
 def test_each_route_names_its_own_errors_with_what_they_mean() -> None:

@@ -72,19 +72,19 @@ _STATES: Final = {
 }
 
 
-def a2a_routes(server_state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequence[Any]]:
+def a2a_routes(state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequence[Any]]:
     """Returns the routes of the card and of messages, and the resources to close."""
     card = _card(base)
 
     async def with_templates(_: AgentCard) -> AgentCard:
-        return _with_skills(card, await _templates(server_state))
+        return _with_skills(card, await _templates(state))
 
     created: set[str] = set()
     handler = DefaultRequestHandler(
-        RunExecutor(server_state, created),
-        RunTasks(server_state, created),
+        RunExecutor(state, created),
+        RunTasks(state, created),
         card,
-        request_context_builder=ContextMessages(server_state, created),
+        request_context_builder=ContextMessages(state, created),
     )
     routes = [
         *create_agent_card_routes(card, card_modifier=with_templates),
@@ -138,19 +138,19 @@ def _with_skills(card: AgentCard, templates: Sequence[Template]) -> AgentCard:
     return copy
 
 
-async def _templates(server_state: ServerState) -> list[Template]:
-    if not isinstance(server_state.smith.store, Records):
+async def _templates(state: ServerState) -> list[Template]:
+    if not isinstance(state.smith.store, Records):
         return []
-    known = await server_state.smith.templates.all()
+    known = await state.smith.templates.all()
     return [each for name, each in known.items() if "@" not in name]
 
 
 class RunTasks(InMemoryTaskStore):
     """Stores tasks; those of an earlier process are rebuilt from their runs."""
 
-    def __init__(self, server_state: ServerState, created: set[str]) -> None:
+    def __init__(self, state: ServerState, created: set[str]) -> None:
         super().__init__()
-        self._state = server_state
+        self._state = state
         self._created = created
         self._saved: dict[str, tuple[int, Any]] = {}
 
@@ -205,8 +205,8 @@ def _state(run: Run) -> TaskState:
 class RunExecutor(AgentExecutor):
     """Executes a task as a run, which continues whether or not the client is connected."""
 
-    def __init__(self, server_state: ServerState, created: set[str]) -> None:
-        self._state = server_state
+    def __init__(self, state: ServerState, created: set[str]) -> None:
+        self._state = state
         self._created = created
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:

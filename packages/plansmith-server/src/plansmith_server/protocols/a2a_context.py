@@ -69,9 +69,9 @@ class ContextMessages(SimpleRequestContextBuilder):
     The message decides the task: that of its new run, or of the run that it answers or changes.
     """
 
-    def __init__(self, server_state: ServerState, created: set[str]) -> None:
+    def __init__(self, state: ServerState, created: set[str]) -> None:
         super().__init__(task_id_generator=_RunIds())
-        self._state = server_state
+        self._state = state
         self._created = created
 
     async def build(

@@ -23,18 +23,18 @@ from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import TeamName
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
+from plansmith_server.bodies import DialectName
 from plansmith_server.conversations import ANSWERED, taken_for
-from plansmith_server.errors import HttpProblem, problem_json
+from plansmith_server.errors import HttpProblem, problem_view
 from plansmith_server.handshake import ABOUT
 from plansmith_server.ops.logs import Log
 from plansmith_server.plan_bodies import exported, received
 from plansmith_server.ports import Wiring
 from plansmith_server.protocols.programs import ProgramAccess, program
-from plansmith_server.schemas.requests import DialectName
-from plansmith_server.serialize import effects_view, run_view
 from plansmith_server.serve import make_state
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import grant_of
+from plansmith_server.views import effects_view, run_view
 
 _LONGEST_WAIT: Final = 60.0
 # A tenant's; one that nobody uses for half an hour ends.
@@ -63,9 +63,9 @@ InConversation = Annotated[
 Database = Annotated[str, Field(description="for the team data: its name in the settings")]
 
 
-def make_mcp(server_state: ServerState) -> MCPServer[Any]:
+def make_mcp(state: ServerState) -> MCPServer[Any]:
     """Makes the server with its tools."""
-    tools = _PlansmithTools(server_state)
+    tools = _PlansmithTools(state)
     return MCPServer(
         "plansmith",
         title="Plansmith",
@@ -97,10 +97,10 @@ def _described_tools() -> tuple[Tool, ...]:
     )
 
 
-def mcp_routes(server_state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequence[Any]]:
+def mcp_routes(state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequence[Any]]:
     """Returns the routes of `/mcp`, and the resources to keep open."""
     del base
-    server = make_mcp(server_state)
+    server = make_mcp(state)
     # The gate has checked host, origin, token and size.
     free = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(transport_security=free, max_sessions=MOST_SESSIONS)
@@ -111,11 +111,11 @@ async def run_stdio(wiring: Wiring) -> None:
     """Serves over pipes until the input ends; runs that are open then can be resumed later."""
     log = Log()
     log.capture_libraries()
-    server_state = make_state(wiring, log=log)
+    state = make_state(wiring, log=log)
     try:
-        await make_mcp(server_state).run_stdio_async()
+        await make_mcp(state).run_stdio_async()
     finally:
-        await server_state.close()
+        await state.close()
 
 
 def _with_errors(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
@@ -157,8 +157,8 @@ class _PlanningTool(Protocol):
 
 
 class _PlansmithTools:
-    def __init__(self, server_state: ServerState) -> None:
-        self._state = server_state
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
         self._planning: dict[str, _PlanningTool] = {}
 
     def _access(self, ctx: Ctx, state: ServerState | None = None) -> ProgramAccess:
@@ -242,14 +242,14 @@ class _PlansmithTools:
         try:
             found, notes = received(plan, dialect or "", agents=smith.runs.intake.agents())
         except PlanInvalid as error:
-            told = [problem_json(each) for each in error.problems if isinstance(each, Problem)]
+            told = [problem_view(each) for each in error.problems if isinstance(each, Problem)]
             return {"usable": False, "hash": None, "problems": told}
         problems = [*notes, *await smith.check(found)]
         read = {"plan": found.to_json()} if dialect is not None else {}
         return {
             "usable": not has_errors(problems),
             "hash": found.hash,
-            "problems": [problem_json(each) for each in problems],
+            "problems": [problem_view(each) for each in problems],
             "effects": await effects_view(smith, found, await smith.runs.intake.contents(found)),
             **read,
         }

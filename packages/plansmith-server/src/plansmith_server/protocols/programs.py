@@ -23,8 +23,8 @@ from plansmith_planner.threads.thread import Thread
 from plansmith_planner.threads.turn import Turn
 from plansmith_server.conversations import open_conversation, say
 from plansmith_server.errors import in_reader_language
-from plansmith_server.serialize import awaits_review, conversation_of, moment, question_view
 from plansmith_server.state import ServerState
+from plansmith_server.views import awaits_review, conversation_of, question_view
 
 _READ_ONLY: Final = RunOptions(mode="read_only")
 _NO_ORIGIN: Final = Origin()
@@ -41,17 +41,15 @@ def program(protocol: str, name: str, user: str = "") -> e.Actor:
 class ProgramAccess:
     """Acts for a program; cannot approve, give permission or change limits."""
 
-    def __init__(self, server_state: ServerState, who: e.Actor) -> None:
-        self.server_state = server_state
+    def __init__(self, state: ServerState, who: e.Actor) -> None:
+        self.state = state
         self.who = who
 
     async def plan(self, request: str, *, dialect: str = "") -> str:
         """Plans a request in the background."""
         wanted = PlanRequest(request, dialect=dialect)
-        journal = await self.server_state.smith.runs.create(
-            request, options=wanted.options(), by=self.who
-        )
-        self.server_state.background.go_on(journal.id)
+        journal = await self.state.smith.runs.create(request, options=wanted.options(), by=self.who)
+        self.state.background.go_on(journal.id)
         return journal.id
 
     async def say(
@@ -61,7 +59,7 @@ class ProgramAccess:
 
         `in_team`: the team of the server's state plans it, not that of the last run.
         """
-        found, thread = await open_conversation(self.server_state, conversation, fixed=in_team)
+        found, thread = await open_conversation(self.state, conversation, fixed=in_team)
         return thread, await say(found, thread, text, by=self.who, **options)
 
     async def submit(
@@ -74,7 +72,7 @@ class ProgramAccess:
         notes: Sequence[Problem] = (),
     ) -> str:
         """Creates a run of a plan: starts it if it only reads, else asks for a review."""
-        journal = await self.server_state.smith.runs.create(
+        journal = await self.state.smith.runs.create(
             plan=plan,
             options=_READ_ONLY.replace(dialect=dialect),
             notes=notes,
@@ -83,61 +81,61 @@ class ProgramAccess:
             about={"origin": "template"} if origin.kind == "template" else None,
             by=self.who,
         )
-        self.server_state.background.go_on(journal.id)
+        self.state.background.go_on(journal.id)
         return journal.id
 
     async def use(self, name: str, inputs: Mapping[str, Json], *, run_id: str = "") -> str:
         """Creates a run of a template."""
-        book = self.server_state.smith.templates
+        book = self.state.smith.templates
         plan, template = await book.plan(name, inputs), await book.get(name)
         origin = Origin(kind="template", id=template.full_name)
         return await self.submit(plan, run_id=run_id, origin=origin)
 
     async def start(self, run_id: str) -> None:
         """Starts a run whose plan is approved or needs no approval; others keep waiting."""
-        run = await self.server_state.run(run_id)
+        run = await self.state.run(run_id)
         if run.status.over:
             raise Refused(Sentence("run {run} is over: {status}", run=run_id, status=run.status))
         if awaits_review(run):
             return  # a person was asked: the status says so
-        self.server_state.background.go_on(run_id)
+        self.state.background.go_on(run_id)
 
     async def answer(self, run_id: str, question: str, value: Json) -> None:
         """Answers a question; refuses one that only a person may answer."""
-        run = await self.server_state.run(run_id)
+        run = await self.state.run(run_id)
         if question not in run.questions:
             raise StaleDecision(
                 Sentence("run {run} has no open question '{name}'", run=run_id, name=question)
             )
-        server_state = await self.server_state.for_run(run_id)
-        await server_state.smith.runs.answer(run_id, question, value, by=self.who)
-        self.server_state.background.go_on(run_id)
+        state = await self.state.for_run(run_id)
+        await state.smith.runs.answer(run_id, question, value, by=self.who)
+        self.state.background.go_on(run_id)
 
     async def answerable(self, run: Run) -> dict[str, e.QuestionAsked]:
         """Returns the open questions that programs may answer."""
         if not run.questions:
             return {}
-        server_state = await self.server_state.for_run(run.id, acts=False)
-        known = await server_state.smith.runs.intake.known(run.plan, run.templates)
+        state = await self.state.for_run(run.id, acts=False)
+        known = await state.smith.runs.intake.known(run.plan, run.templates)
         return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:
         """Cancels a run."""
-        await self.server_state.journal(run_id)
-        await self.server_state.background.halt_planning(run_id)
-        server_state = await self.server_state.for_run(run_id, acts=False)
-        await server_state.smith.cancel(run_id, by=self.who)
+        await self.state.journal(run_id)
+        await self.state.background.halt_planning(run_id)
+        state = await self.state.for_run(run_id, acts=False)
+        await state.smith.cancel(run_id, by=self.who)
 
     async def at_rest(self, run_id: str, *, seconds: float | None = None) -> Run:
         """Waits until the run ends, waits for someone, or the time is up; returns the run."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self.server_state.background.at_rest(run_id)
-        return await self.server_state.run(run_id)
+                await self.state.background.at_rest(run_id)
+        return await self.state.run(run_id)
 
     async def status(self, run_id: str) -> dict[str, Any]:
         """Returns the status of a run, and what it waits for."""
-        run = await self.server_state.run(run_id)
+        run = await self.state.run(run_id)
         free = await self.answerable(run)
         is_for_person = awaits_review(run) or len(free) < len(run.questions)
         status: dict[str, Any] = {
@@ -149,15 +147,15 @@ class ProgramAccess:
             "steps": {name: state.status.value for name, state in run.steps.items()},
             "questions": [question_view(run, each) for each in free.values()],
             "for_a_person": await self._for_a_person(run) if is_for_person else "",
-            "conversation": await conversation_of(self.server_state.smith, run),
-            "updated_at": moment(run.updated_at),
+            "conversation": await conversation_of(self.state.smith, run),
+            "updated_at": run.updated_at,
         }
         return cast("dict[str, Any]", in_reader_language(status, language_of(run.locale)))
 
     async def _for_a_person(self, run: Run) -> str:
         """Says how a person decides: with the whole command, or on the page of a live server."""
-        kind, settings = self.server_state.kind, self.server_state.settings
-        others = await self.server_state.smith.runs.journals.owners.processes()
+        kind, settings = self.state.kind, self.state.settings
+        others = await self.state.smith.runs.journals.owners.processes()
         pages = [kind.at, *(read_kind(each.beat.kind).at for each in others if each.lives)]
         words = ["approve" if awaits_review(run) else "answer", run.id]
         if not kind.at:  # the program is on this machine, and may know where

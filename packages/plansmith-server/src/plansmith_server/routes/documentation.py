@@ -1,53 +1,181 @@
-"""Routes of the documentation: the site that `scripts/docs` builds, under /help."""
+"""Routes of what is to be read: the API as data and as a page, the documentation, the web page."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
+import json
 import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from html import escape
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
-
-from plansmith_server.errors import not_found
-from plansmith_server.openapi import Answer, Ask, Nothing
-
-FOLDER: Final = Path(__file__).parent.parent / "help"
-NOT_BUILT: Final = (
-    "<!doctype html><meta charset=utf-8><title>Plansmith</title><h1>Plansmith</h1>"
-    "<p>The documentation has not been built here. <code>scripts/docs</code> builds it;"
-    " released packages have it inside. Until then, read the folder <code>docs/</code>.</p>"
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
 )
+
+from plansmith_server.api import Answer, Ask, route
+from plansmith_server.errors import not_found
+from plansmith_server.openapi import openapi
+from plansmith_server.plain_pages import plain_page
+
+_BUILT: Final = Path(__file__).parent.parent
+HELP: Final = _BUILT / "help"
+PAGE: Final = _BUILT / "page"
+# No file system has longer names, and no view a longer address.
 _LONGEST: Final = 250
+_IMMUTABLE: Final = "public, max-age=31536000, immutable"
 _SCRIPT: Final = re.compile(rb"<script>((?:(?!<script>).)*?)</script>", re.DOTALL)
+_STYLE: Final = """
+:root { color-scheme: light dark; --line: color-mix(in srgb, CanvasText 20%, Canvas); }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 1.5rem auto; padding: 0 1rem;
+  overflow-wrap: anywhere; }
+details { border: 1px solid var(--line); border-radius: 8px; margin: .3rem 0; padding: .5rem; }
+summary { cursor: pointer; } summary b { display: inline-block; min-width: 4rem; }
+code, pre { font: .87em ui-monospace, monospace; }
+pre { background: color-mix(in srgb, CanvasText 7%, Canvas); padding: .6rem;
+  white-space: pre-wrap; }
+table { border-collapse: collapse; width: 100%; }
+td { padding: .2rem .8rem .2rem 0; vertical-align: top; border-bottom: 1px solid var(--line); }
+"""
+_DIGEST: Final = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+_POLICY: Final = (
+    f"default-src 'self'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; object-src 'none'"
+)
+_INTRO: Final = (
+    "<p>Every route wants a token with the scope that is named, as"
+    " <code>Authorization: Bearer …</code>; <code>plansmith tokens create</code> makes one. This"
+    " browser is logged in, so links of GET routes open at once. Errors are problem+json with"
+    " <code>code</code>, <code>detail</code> and <code>hint</code>."
+    ' The same as data: <a href="/openapi.json">/openapi.json</a>.</p>'
+)
+Schema = Mapping[str, Any]
 
 
-async def shown(ask: Ask, _: Nothing) -> Answer:
-    """A file of the documentation."""
-    return help_response(str(ask.request.path_params.get("path", "")))
+@route("GET /openapi.json", "look")
+async def document(ask: Ask) -> Answer:
+    """This OpenAPI document."""
+    return JSONResponse(openapi(ask.request.app.state.routes))
 
 
-async def to_start(ask: Ask, _: Nothing) -> Answer:
-    """The first page of the documentation; its links need the slash."""
+@route("GET /docs", "look", media="text/html")
+async def api_page(ask: Ask) -> Answer:
+    """This API as a page to read, without scripts, from here alone."""
+    told = openapi(ask.request.app.state.routes)
+    tags: dict[str, list[str]] = {}
+    for path, item in told["paths"].items():
+        for method, operation in item.items():
+            shown = "".join(_operation(method.upper(), path, operation, told))
+            tags.setdefault(str(operation["tags"][0]), []).append(shown)
+    title = f"Plansmith API {escape(told['info']['version'])}"
+    parts = "".join(f"<h2>{tag.capitalize()}</h2>{''.join(each)}" for tag, each in tags.items())
+    text = (
+        f'<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width='
+        f'device-width"><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>'
+        f"<p>{escape(told['info']['description'])}</p>{_INTRO}{parts}</html>"
+    )
+    return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
+
+
+def _operation(method: str, path: str, operation: Schema, told: Schema) -> Iterator[str]:
+    yield f'<details id="{operation["operationId"]}"><summary><b>{method}</b>'
+    yield f"<code>{escape(path)}</code> {escape(operation['summary'])}</summary>"
+    scopes = [scope for each in operation["security"] for scope in each["token"]]
+    needs = f"a token with the scope <code>{scopes[0]}</code>" if scopes else "no token"
+    yield f"<p>Needs {needs}.</p>"
+    if method == "GET" and "{" not in path and path != "/v1/events":
+        yield f'<p><a href="{escape(path)}">Open {escape(path)}</a></p>'
+    yield _table(
+        (each["name"], f"{each['in']}, {_kind(each['schema'])}")
+        for each in operation.get("parameters", ())
+    )
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    yield from _fields("Body", body.get("schema", {}), told)
+    place = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), path)
+    example = f'curl -X {method} -H "Authorization: Bearer $TOKEN" "$URL{place}"'
+    if "example" in body:
+        written = json.dumps(body["example"], ensure_ascii=False).replace("'", "'\\''")
+        example += f" \\\n  --json '{written}'"
+    yield f"<pre>{escape(example)}</pre>"
+    failures: list[tuple[str, str]] = []
+    for status, answer in operation["responses"].items():
+        found = _resolved(answer, told)
+        if not status.startswith("2"):
+            failures.append((status, found["description"]))
+        for media, form in found.get("content", {}).items() if status.startswith("2") else ():
+            yield from _fields(f"Answer {status}, {media}", form["schema"], told)
+    yield f"{_table(failures)}</details>"
+
+
+def _fields(title: str, schema: Schema, told: Schema) -> Iterator[str]:
+    found = _resolved(schema, told)
+    if found:
+        yield f"<h3>{escape(title)}</h3><p>{escape(found.get('description', ''))}</p>"
+    required = found.get("required", ())
+    yield _table(
+        (
+            f"{name}{'' if name in required else ' (optional)'}",
+            " ".join([_kind(form), form.get("description", "")]),
+        )
+        for name, form in found.get("properties", {}).items()
+    )
+
+
+def _kind(schema: Schema) -> str:
+    """Returns the type of a value in a few words."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_kind(each) for each in schema["anyOf"]))
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    kind = str(schema.get("const", schema.get("type", "any JSON")))
+    return f"list of {_kind(schema.get('items', {}))}" if kind == "array" else kind
+
+
+def _resolved(schema: Schema, told: Schema) -> Schema:
+    found: Any = told if "$ref" in schema else schema
+    for part in str(schema.get("$ref", "")).removeprefix("#/").split("/"):
+        found = found[part] if part else found
+    return cast("Schema", found)
+
+
+def _table(rows: Iterator[tuple[str, str]] | Sequence[tuple[str, str]]) -> str:
+    lines = (f"<tr><td><code>{escape(a)}</code><td>{escape(b)}" for a, b in rows)
+    return f"<table>{''.join(lines)}</table>"
+
+
+@route("GET /help", "look", media="text/html")
+async def to_help(ask: Ask) -> Answer:
+    """The documentation; its links need the slash."""
     del ask
     return RedirectResponse("/help/index.html")
 
 
-def help_response(path: str, *, folder: Path = FOLDER) -> Response:
-    """Returns a file of the documentation; raises if there is none."""
+@route("GET /help/{path:path}", "look", media="text/html")
+async def help_file(ask: Ask) -> Answer:
+    """The documentation's files."""
+    return help_response(ask.path("path"))
+
+
+def help_response(path: str, *, folder: Path = HELP) -> Response:
+    """Returns a file of the documentation that `scripts/docs` builds; raises if there is none."""
     if not (folder / "index.html").is_file():
-        return HTMLResponse(NOT_BUILT, 404)
-    if len(path.encode(errors="replace")) > _LONGEST:
-        raise not_found("page", "/help")
-    wanted = (folder / (path.replace("\0", "") or "index.html")).resolve()
-    if not (wanted.is_relative_to(folder.resolve()) and wanted.is_file()):
-        raise not_found("page", f"/help/{path}")
+        return _not_built("docs", "The documentation", "Until then, read the folder docs/.", 404)
+    found = _file(folder, path)
+    if found is None:
+        raise not_found("page", f"/help/{path[:_LONGEST]}")
     headers = {"Cache-Control": "no-cache"}
-    if wanted.suffix == ".html":
-        headers["Content-Security-Policy"] = _policy(wanted, wanted.stat().st_mtime_ns)
-    return FileResponse(wanted, headers=headers)
+    if found.suffix == ".html":
+        headers["Content-Security-Policy"] = _policy(found, found.stat().st_mtime_ns)
+    return FileResponse(found, headers=headers)
 
 
 @lru_cache(maxsize=200)
@@ -55,9 +183,49 @@ def _policy(page: Path, changed: int) -> str:
     """Returns a policy that lets exactly the scripts run that were built into a page."""
     del changed
     found = (hashlib.sha256(each).digest() for each in _SCRIPT.findall(page.read_bytes()))
-    hashes = "".join(f" 'sha256-{base64.b64encode(each).decode()}'" for each in found)
+    hashes = "".join(f" 'sha256-{b64encode(each).decode()}'" for each in found)
     return (
         f"default-src 'self'; script-src 'self'{hashes}; style-src 'self' 'unsafe-inline'; "
         "img-src 'self' data:; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'; object-src 'none'"
+    )
+
+
+@route("GET /", "look", media="text/html")
+@route("GET /{path:path}", "look", media="text/html")
+async def page(ask: Ask) -> Answer:
+    """The page and its files; people who went to another address are shown the way home."""
+    path = str(ask.request.path_params.get("path", ""))
+    if found := page_response(path):
+        return found
+    if path.partition("/")[0] != "v1" and "text/html" in ask.header("accept"):
+        return plain_page("lost", 404, accepts=ask.header("accept-language"))
+    raise not_found("page", f"/{path}")
+
+
+def page_response(path: str, *, folder: Path = PAGE) -> Response | None:
+    """Returns a file of the page, or None; views have their address behind the `#`."""
+    if not (folder / "index.html").is_file():
+        about = "The API is described in /openapi.json."
+        return None if path else _not_built("page", "The page", about, 200)
+    # Vite puts a hash into the names of what is under assets/.
+    kept = _IMMUTABLE if path.startswith("assets/") else "no-cache"
+    found = _file(folder, path)
+    return FileResponse(found, headers={"Cache-Control": kept}) if found else None
+
+
+def _file(folder: Path, path: str) -> Path | None:
+    """Returns a file inside a folder, or None."""
+    if len(path.encode(errors="replace")) > _LONGEST:
+        return None
+    wanted = (folder / (path.replace("\0", "") or "index.html")).resolve()
+    return wanted if wanted.is_relative_to(folder.resolve()) and wanted.is_file() else None
+
+
+def _not_built(script: str, what: str, instead: str, status: int) -> Response:
+    return HTMLResponse(
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Plansmith</title>"
+        f"<h1>Plansmith</h1><p>{what} has not been built here. <code>scripts/{script}</code>"
+        f" builds it; released packages have it inside. {instead}</p>",
+        status,
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from pydantic import BaseModel
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from plansmith.errors import StaleDecision
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, stored_json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
@@ -24,16 +24,14 @@ from plansmith.runs.files import (
     FileKind,
     FileState,
     Preview,
-    RunFile,
     as_text,
     file_kind,
 )
 from plansmith.runs.service import RunService
+from plansmith_server import bodies as b
+from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import not_found
-from plansmith_server.openapi import Answer, Ask, Input, Nothing
-from plansmith_server.schemas import requests as b
-from plansmith_server.schemas.responses import QuestionView
-from plansmith_server.serialize import moment
+from plansmith_server.views import Shown, view
 from plansmith_server.work_files import work_files
 
 _MOST_TEXT: Final = 1_000_000
@@ -65,27 +63,6 @@ class FilesPreview(BaseModel):
     would_fail: str
 
 
-class QuestionWhole(QuestionView, FilesPreview):
-    """A question with the full values of the call that it is about."""
-
-    values: dict[str, Any] | None
-    can_change: bool
-
-
-class PreviewQuery(Input):
-    """The question that asks for consent, and the file that the call would write."""
-
-    question: b.Short
-    path: b.Short
-
-
-class OwnValues(Input):
-    """A question that asks for consent, and values to use instead of those it shows."""
-
-    question: b.Short
-    change: dict[str, Json]
-
-
 class RunFileView(BaseModel):
     """A file that a step of the run wrote, and whether it is still as it was written."""
 
@@ -103,68 +80,63 @@ class RunFiles(BaseModel):
     items: list[RunFileView]
 
 
-async def listing(ask: Ask, _: Nothing) -> Answer:
+@route("GET /v1/runs/{id}/files", "look", answer=RunFiles)
+async def listing(ask: Ask) -> Answer:
     """Lists the files that the steps of a run wrote, and what became of them since."""
-    files = await work_files(ask.server_state.smith.runs).written(ask.run)
-    return {"items": [_row(each) for each in files]}
+    files = await work_files(ask.runs).written(ask.run)
+    return {"items": [view(RunFileView, each) for each in files]}
 
 
-def _row(file: RunFile) -> Json:
-    return {
-        "path": file.path,
-        "step": file.step,
-        "at": moment(file.at),
-        "state": file.state,
-        "size": file.size,
-        "kind": file.kind,
-    }
-
-
-async def content(ask: Ask, given: b.FileQuery) -> Answer:
-    """Returns the content of a file that a step of the run wrote."""
+@route("GET /v1/runs/{id}/files/{path:path}", "look", media="text/plain")
+async def content(ask: Ask, *, download: bool = False) -> Answer:
+    """Returns the content of a file that a step of the run wrote; with `download`, to be saved."""
     path = ask.path("path")
-    files = await work_files(ask.server_state.smith.runs).written(ask.run, keep=path)
-    found = next((each for each in files if each.path == path and each.state != "gone"), None)
-    if found is None:
-        raise not_found("file of this run", path)
-    return _sent(path, found.data, download=given.download == "true")
+    for each in await work_files(ask.runs).written(ask.run, keep=path):
+        if each.path == path and each.state != "gone":
+            return _sent(path, each.data, download=download)
+    raise not_found("file of this run", path)
 
 
 async def step_result(ask: Ask, name: str) -> Response:
     """Returns the whole result of a step, to be saved."""
-    state = (await ask.server_state.run(ask.run)).steps.get(name)
+    state = (await ask.state.run(ask.run)).steps.get(name)
     if state is None or not state.result_hash:
         raise not_found("result of the step", name)
-    value = await ask.server_state.smith.store.get(state.result_hash)
+    value = await ask.smith.store.get(state.result_hash)
     if isinstance(value, str):
         return _sent(f"{name}.txt", value.encode(errors="replace"), download=True)
-    return _sent(f"{name}.json", bytes(JSONResponse(value).body), download=True)
+    return _sent(f"{name}.json", stored_json(value), download=True)
 
 
-async def previewed(ask: Ask, given: PreviewQuery) -> Answer:
+@route("GET /v1/runs/{id}/preview", "look", media="text/plain")
+async def previewed(ask: Ask, *, question: b.Short, path: b.Short) -> Answer:
     """Returns a file as a call that asks for consent would write it."""
-    run, asked = await _asked(ask, given.question)
-    found = await work_files(ask.server_state.smith.runs).consent_preview(run, asked)
+    found = await work_files(ask.runs).consent_preview(*await asked(ask, question))
     for each in found.changes if found else ():
-        if each.path == given.path and each.after is not None and each.after.data is not None:
-            return _sent(given.path, each.after.data, download=False)
-    raise not_found("file", given.path)
+        if each.path == path and each.after is not None and each.after.data is not None:
+            return _sent(path, each.after.data, download=False)
+    raise not_found("file", path)
 
 
-async def with_values(ask: Ask, given: OwnValues) -> Answer:
-    """Returns what a call that asks for consent would do to files with values of one's own."""
-    runs = ask.server_state.smith.runs
-    run, asked = await _asked(ask, given.question)
-    own = await changed_values(runs.store, asked, given.change)
-    return preview_json(await work_files(runs).consent_preview(run, asked, own))
+@route(
+    "POST /v1/runs/{id}/preview",
+    "approve",
+    answer=FilesPreview,
+    example={"question": "data:save?1", "change": {"path": "june.md"}},
+)
+async def with_values(ask: Ask, *, question: b.Short, change: dict[str, Json]) -> Answer:
+    """Shows what a call that asks for consent would do to files with values of one's own."""
+    run, about = await asked(ask, question)
+    own = await changed_values(ask.runs.store, about, change)
+    return preview_view(await work_files(ask.runs).consent_preview(run, about, own))
 
 
-async def _asked(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
-    run = await ask.server_state.run(ask.run)
-    asked = run.questions.get(name)
-    if asked is None:
+async def asked(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
+    """Returns an open question of the run in the path; raises 404 if there is none."""
+    run = await ask.state.run(ask.run)
+    if name not in run.questions:
         raise not_found("question", name)
-    return run, asked
+    return run, run.questions[name]
 
 
 def _sent(path: str, data: bytes, *, download: bool) -> Response:
@@ -199,26 +171,25 @@ async def need_as_seen(
     if now is None or now.seen == seen:
         return
     names = ", ".join(each.path for each in (with_own or now).changes) or asked.callee
-    hint = Sentence("look at it again, then decide")
-    raise StaleDecision(
-        Sentence("{files} changed on the disk after you looked", files=names), hint=hint
-    )
+    why = Sentence("{files} changed on the disk after you looked", files=names)
+    raise StaleDecision(why, hint=Sentence("look at it again, then decide"))
 
 
-def preview_json(found: Preview | None) -> dict[str, Json]:
-    """Returns a preview as JSON, with texts to their last letter."""
+def preview_view(found: Preview | None) -> Shown:
+    """Returns a preview, with texts to their last letter."""
     if found is None:
         return {"files": None, "seen": "", "would_fail": ""}
-    files: list[Json] = [
-        {
-            "path": each.path,
-            "change": each.kind,
-            "size_before": None if each.before is None else each.before.size,
-            "size_after": None if each.after is None else each.after.size,
-            "kind": _kind(each),
-            "before": _text(each.before),
-            "after": _text(each.after),
-        }
+    files = [
+        view(
+            FilePreview,
+            each,
+            change=each.kind,
+            size_before=each.before and each.before.size,
+            size_after=each.after and each.after.size,
+            kind=_kind(each),
+            before=_text(each.before),
+            after=_text(each.after),
+        )
         for each in found.changes
     ]
     return {"files": files, "seen": found.seen, "would_fail": found.error}

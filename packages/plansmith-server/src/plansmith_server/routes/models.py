@@ -1,67 +1,82 @@
-"""Routes of models: what was found on this machine, choosing one, downloading one."""
+"""Routes of models: which one plans and why, what was found, choosing one, downloading one."""
 
 from __future__ import annotations
 
 import os
 
 from plansmith.errors import Refused
-from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith_planner.models.choose import choose, installed_shelf
-from plansmith_server.model_switch import found_models
-from plansmith_server.openapi import Answer, Ask, Nothing
-from plansmith_server.schemas import requests as b
-from plansmith_server.state import ServerState
+from plansmith_server import bodies as b
+from plansmith_server.api import Answer, Ask, route
+from plansmith_server.model_switch import ModelSwitch, found_models
+from plansmith_server.views import Shown
 
 
-async def listing(ask: Ask, _: Nothing) -> Answer:
+@route("GET /v1/models", "look")
+async def listing(ask: Ask) -> Answer:
     """Lists what can plan here, which model is in use, and a download that goes on."""
-    state = ask.server_state
-    if not may_change(ask):
-        return {**_now(state), "can_change": False}
-    now = _now(state)
+    now = _now(ask)
+    if _changeable(ask) is None:
+        return {**now, "can_change": False}
     if now["current"] == "auto":  # nothing was planned yet
         now["current"] = (await choose(os.environ, shelf=installed_shelf())).model
     return {**now, "can_change": True, **await found_models(os.environ)}
 
 
-def _now(state: ServerState) -> dict[str, Json]:
-    download = state.downloads.current
+def _now(ask: Ask) -> Shown:
+    switch = ask.state.models
     return {
-        "current": state.smith.runs.planning.need_planner().name,
-        "chosen": state.models.chosen if state.models else "",
-        "download": download.to_json() if download else None,
+        "current": ask.runs.planning.need_planner().name,
+        "chosen": switch.chosen if switch else "",
+        "download": switch.downloads.current if switch else None,
     }
 
 
-def may_change(ask: Ask) -> bool:
-    """Whether this client may choose the model: here, and not where workers plan."""
-    state = ask.server_state
-    ours = state.models is not None and state.carrier is None
-    return ours and state.wiring.tenant is None and "admin" in ask.grant.scopes
+def _changeable(ask: Ask) -> ModelSwitch | None:
+    """Returns the model, if this client may choose it: here, and not where workers plan."""
+    state = ask.state
+    ours = state.carrier is None and state.wiring.tenant is None and "admin" in ask.grant.scopes
+    return state.models if ours else None
 
 
-def _need_change(ask: Ask) -> None:
-    if not may_change(ask):
+def _need_change(ask: Ask) -> ModelSwitch:
+    found = _changeable(ask)
+    if found is None:
         hint = Sentence("set models.plan in the settings of the server")
         raise Refused(Sentence("the model of this server cannot be changed here"), hint=hint)
+    return found
 
 
+@route("POST /v1/model", "admin")
 async def use(ask: Ask, given: b.ModelChoice) -> Answer:
     """Plans with another model from now on, until the server stops."""
-    _need_change(ask)
-    models = ask.server_state.models
-    assert models is not None  # noqa: S101 - checked before
-    key = given.api_key.get_secret_value().strip()
-    await models.use(
-        given.kind, model=given.model, url=given.url, variable=given.variable, api_key=key
-    )
-    ask.server_state.log.info("model_chosen", model=models.chosen, by=ask.by.name)
-    return _now(ask.server_state)
+    switch = _need_change(ask)
+    await switch.use(given)
+    ask.state.log.info("model_chosen", model=switch.chosen, by=ask.by.name)
+    return _now(ask)
 
 
-async def pull(ask: Ask, given: b.ModelPull) -> Answer:
-    """Starts the download of an embedded model; the list of models tells how far it is."""
-    _need_change(ask)
-    ask.server_state.downloads.begin(given.name)
-    return _now(ask.server_state)
+@route("POST /v1/models/pull", "admin", status=202, example={"name": "qwen2.5-coder-0.5b"})
+async def pull(ask: Ask, *, name: b.Text = "") -> Answer:
+    """Downloads an embedded model; the list of models tells how far it is."""
+    _need_change(ask).downloads.begin(name)
+    return _now(ask)
+
+
+@route("GET /v1/model", "look")
+async def show(ask: Ask) -> Answer:
+    """Says which model plans; for `auto`, also why that one was chosen."""
+    wanted, switch = ask.state.settings.models.plan, ask.state.models
+    told: Shown = {"model": wanted.model, "tried": []}
+    if switch is not None and switch.chosen:
+        why = Sentence("it was chosen on the page")
+        return {**told, "model": switch.chosen, "chosen": switch.name, "why": why}
+    if (switch is not None and switch.is_given) or wanted.model != "auto" or wanted.base_url:
+        chosen = ask.runs.planning.need_planner().name
+        if switch is not None and switch.is_given:
+            told["model"] = chosen
+        return {**told, "chosen": chosen, "why": Sentence("it is set")}
+    choice = await choose(os.environ, shelf=installed_shelf())
+    tried = [{"kind": each.kind, "name": each.what, "why": each.flaw} for each in choice.tried]
+    return {"model": "auto", "chosen": choice.model, "why": choice.why, "tried": tried}

@@ -1,17 +1,24 @@
-"""Routes of runs: start, list, show, cancel, retry, take back, remove."""
+"""Routes of runs: start, list, show, cancel, retry, take back, remove; what they cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, Literal
+from decimal import Decimal
+from typing import Final
 
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from pydantic import AwareDatetime
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
 
 from plansmith.errors import Refused, StoreAway
-from plansmith.plan import events as e
-from plansmith.plan.data import Json
+from plansmith.plan.data import Flag
 from plansmith.plan.next_move import goes_on
+from plansmith.plan.origin import OriginKind
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.second_person import why_not
@@ -19,74 +26,77 @@ from plansmith.plan.sentence import Sentence
 from plansmith.report.build import load_report
 from plansmith.report.html import POLICY, to_html
 from plansmith.report.markdown import to_markdown
+from plansmith.runs.audit import AuditQuery, audit_lines
 from plansmith.runs.deletion import delete_run
 from plansmith.runs.files import pictures
-from plansmith.runs.service import RunService
+from plansmith_server import bodies as b
+from plansmith_server import views as v
+from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
-from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.plan_bodies import plan_of, received
 from plansmith_server.routes.conversations import said
 from plansmith_server.routes.files import step_result
-from plansmith_server.schemas import requests as b
-from plansmith_server.serialize import inspected, is_undecided, run_row, run_view
 from plansmith_server.state import ServerState
 from plansmith_server.work_files import work_files
 
 EDITED: Final = Sentence("review.edited")
-CONTINUES: Final = Sentence("review.continues")
-RERUNS: Final = Sentence("review.reruns")
+# A report brings its own style, named by its hash, and no script.
+_REPORT_POLICY: Final = POLICY.replace("default-src 'none'", "default-src 'self'")
 
 
+@route("POST /v1/runs", "propose", answer=v.TurnView, status=202, waits=True)
 async def create(ask: Ask, given: b.NewRun) -> Answer:
-    """Creates a run of a request or a plan, which continues without the client."""
+    """Plans a request, also in a conversation, or takes a plan; it continues without the client."""
     if given.conversation is not None:
         turn = await said(ask, given, given.request or "", conversation=given.conversation)
-        return await _after_waiting(ask, turn)
-    server_state = ask.server_state.for_team(given.team, given.database)
-    smith = server_state.smith
-    run_id = smith.runs.journals.new_id()
+        if not ask.wait_s:
+            return turn
+        state = await ask.state.for_run(turn["id"], acts=False)
+        return {**turn, **await _at_rest(ask, state, turn["id"])}
+    state = ask.state.for_team(given.team, given.database)
+    run_id = state.smith.runs.journals.new_id()
     try:
-        await _created(smith.runs, run_id, given, by=ask.by)
+        await _created(ask, state, run_id, given)
     except StoreAway:
-        server_state.background.go_on(run_id)  # it may have been stored: then it is continued
+        state.background.go_on(run_id)  # it may have been stored: then it is continued
         raise
-    server_state.background.go_on(run_id)
-    await until_rest(server_state, run_id, ask.wait_s)
-    return await run_view(smith, run_id)
+    state.background.go_on(run_id)
+    return await _at_rest(ask, state, run_id)
 
 
-async def _after_waiting(ask: Ask, turn: Mapping[str, Json]) -> Answer:
-    """Returns the answer to a message; if the client waits, with the run as it stands then."""
-    if not ask.wait_s:
-        return turn
-    run_id = str(turn["id"])
-    server_state = await ask.server_state.for_run(run_id, acts=False)
-    await until_rest(server_state, run_id, ask.wait_s)
-    return {**turn, **await run_view(server_state.smith, run_id)}
-
-
-async def until_rest(server_state: ServerState, run_id: str, seconds: float) -> None:
-    """Waits until a run is over or needs a person, at most so long."""
-    if seconds:
-        await server_state.wait(server_state.background.at_rest(run_id), seconds)
-
-
-async def _created(runs: RunService, run_id: str, given: b.NewRun, *, by: e.Who) -> None:
-    """Creates a run of a request or a plan."""
-    wanted = PlanRequest(given.request or "", **given.options())
+async def _created(ask: Ask, state: ServerState, run_id: str, given: b.NewRun) -> None:
+    goal, runs = given.request or "", state.smith.runs
+    wanted = PlanRequest(goal, **given.options())
     options = wanted.options()
     if given.plan is None:
-        await runs.create(wanted.text, run_id=run_id, options=options, by=by)
+        await runs.create(goal, run_id=run_id, options=options, by=ask.by)
         return
-    goal = given.request or ""
     plan, notes = received(given.plan, wanted.dialect, goal=goal, agents=runs.intake.agents())
     goal = goal or plan.goal
-    await runs.create(goal, plan=plan, run_id=run_id, options=options, notes=notes, by=by)
+    await runs.create(goal, plan=plan, run_id=run_id, options=options, notes=notes, by=ask.by)
 
 
-async def listing(ask: Ask, given: b.RunQuery) -> Answer:
-    """Lists runs, newest first."""
-    wanted = {each for each in given.status.split(",") if each}
+async def _at_rest(ask: Ask, state: ServerState, run_id: str) -> v.Shown:
+    """Returns a run, once it is over or needs a person if the client waits for that."""
+    if ask.wait_s:
+        await state.wait(state.background.at_rest(run_id), ask.wait_s)
+    return await v.run_view(state.smith, run_id)
+
+
+@route("GET /v1/runs", "look", answer=v.RunPage)
+async def listing(
+    ask: Ask,
+    *,
+    cursor: b.Text = "",
+    limit: b.Page = 50,
+    status: b.Text = "",
+    q: b.Long = "",
+    origin: OriginKind | None = None,
+    since: AwareDatetime | None = None,
+    until: AwareDatetime | None = None,
+) -> Answer:
+    """Lists runs, newest first; `since` and `until` are about when a run was created."""
+    wanted = {each for each in status.split(",") if each}
     if "open" in wanted:
         wanted |= {each.value for each in RunStatus if not each.over}
     known = ["open", *(each.value for each in RunStatus)]
@@ -94,176 +104,206 @@ async def listing(ask: Ask, given: b.RunQuery) -> Answer:
         hint = f"use {', '.join(known)}, or several of them with commas between"
         detail = f"there is no status {min(unknown)!r}"
         raise HttpProblem(422, "invalid_input", detail, hint=hint)
-    found = await ask.server_state.smith.runs.lists.newest(
+    found = await ask.runs.lists.newest(
         statuses=wanted,
-        before=given.cursor,
-        text=given.q,
-        origin=given.origin or "",
-        since=given.since,
-        until=given.until,
-        limit=given.limit + 1,
+        before=cursor,
+        text=q,
+        origin=origin or "",
+        since=since,
+        until=until,
+        limit=limit + 1,
     )
-    page = found[: given.limit]
-    items: list[Json] = [run_row(each) for each in page]
-    return {"items": items, "next": page[-1].run if len(found) > len(page) else None}
+    page = found[:limit]
+    more = page[-1].run if len(found) > len(page) else None
+    return {"items": [v.run_row(each) for each in page], "next": more}
 
 
-async def show(ask: Ask, _: Nothing) -> Answer:
-    """Returns everything about a run."""
-    run = (await ask.server_state.journal(ask.run)).run
-    view = await run_view(ask.server_state.smith, ask.run)
-    why = _cannot_approve(ask, run) if view["status"] == "reviewing" else None
-    return view | {"cannot_approve": why} if why else view
+@route("GET /v1/runs/{id}", "look", answer=v.RunView)
+async def show(ask: Ask) -> Answer:
+    """Shows everything about a run."""
+    view = await v.run_view(ask.smith, ask.run)
+    if view["status"] == "reviewing":
+        why = _cannot_approve(ask, await ask.state.run(ask.run))
+        return {**view, "cannot_approve": why} if why else view
+    return view
 
 
-def _cannot_approve(ask: Ask, run: Run) -> Sentence | None:
+def _cannot_approve(ask: Ask, run: Run) -> str | None:
     """Returns why this client cannot approve the plan of a run, or None."""
     if "approve" not in ask.grant.scopes:
         return Sentence("Your role or token cannot approve plans")
-    return why_not(run, ask.by, ask.server_state.smith.runs.intake.policy.second_person)
+    return why_not(run, ask.by, ask.runs.intake.policy.second_person)
 
 
-async def remove(ask: Ask, _: Nothing) -> Answer:
+@route("DELETE /v1/runs/{id}", "approve", status=204)
+async def remove(ask: Ask) -> Answer:
     """Cancels a run if it is open, and deletes it once nobody works on it any more."""
-    server_state, smith = ask.server_state, ask.server_state.smith
-    if not (await server_state.run(ask.run)).status.over:
-        await server_state.background.halt_planning(ask.run)
-        await smith.cancel(ask.run, by=ask.by)
-    await delete_run(smith.runs.journals, ask.run, by=ask.by)
-    server_state.open_runs.forget(ask.run)
+    if not (await ask.state.run(ask.run)).status.over:
+        await ask.state.background.halt_planning(ask.run)
+        await ask.smith.cancel(ask.run, by=ask.by)
+    await delete_run(ask.runs.journals, ask.run, by=ask.by)
+    ask.state.open_runs.forget(ask.run)
     return Response(status_code=204)
 
 
-async def events(ask: Ask, given: b.AfterQuery) -> Answer:
+@route("GET /v1/runs/{id}/events", "look", answer=v.Listed)
+async def events(ask: Ask, *, after: b.Number = 0) -> Answer:
     """Returns the events of a run after a number."""
-    journal = await ask.server_state.journal(ask.run)
-    return {"items": [each.shown_json(ask.language) for each in journal.events[given.after :]]}
+    journal = await ask.state.journal(ask.run)
+    return {"items": [each.shown_json(ask.language) for each in journal.events[after:]]}
 
 
-async def step(ask: Ask, given: b.FileQuery) -> Answer:
-    """Returns a step with its inputs, result, attempts and model calls; or its whole result."""
-    if given.download == "true":
+@route("GET /v1/runs/{id}/steps/{step:path}", "look", answer=v.Inspected)
+async def step(ask: Ask, *, download: bool = False) -> Answer:
+    """Shows a step with its inputs, result, attempts and model calls; or saves its whole result."""
+    if download:
         return await step_result(ask, ask.path("step"))
-    await ask.server_state.journal(ask.run)
-    return await inspected(ask.server_state.smith, ask.run, ask.path("step"))
+    return await v.inspected(ask.smith, ask.run, ask.path("step"))
 
 
+@route("GET /v1/runs/{id}/report", "look", media="text/markdown")
 async def report(ask: Ask, given: b.ReportQuery) -> Answer:
     """Returns the report of a run as Markdown, HTML or JSON."""
-    await ask.server_state.journal(ask.run)
-    accepts = ask.header("accept")
-    accepted = [form for kind, form in _FORMS.items() if kind in accepts]
+    kinds = {"text/html": "html", "application/json": "json"}
+    accepted = [form for kind, form in kinds.items() if kind in ask.header("accept")]
     form = given.format or (accepted[0] if accepted else "md")
     # The page shows it in the reader's language; a document to keep is in that of the run.
     locale = ask.language if form == "json" and ask.header("accept-language") else ""
-    found = await load_report(ask.server_state.smith.store, ask.run, locale=locale)
+    found = await load_report(ask.smith.store, ask.run, locale=locale)
     if form == "json":
         return JSONResponse(found.to_json())
     if form == "html":
-        files = await work_files(ask.server_state.smith.runs).written(ask.run)
+        files = await work_files(ask.runs).written(ask.run)
         found = replace(found, pictures=pictures(files))
         return HTMLResponse(to_html(found), headers={"Content-Security-Policy": _REPORT_POLICY})
     return PlainTextResponse(to_markdown(found), media_type="text/markdown")
 
 
-_FORMS: Final[dict[str, Literal["html", "json"]]] = {
-    "text/html": "html",
-    "application/json": "json",
-}
-# A report brings its own style, named by its hash, and no script.
-_REPORT_POLICY: Final = POLICY.replace("default-src 'none'", "default-src 'self'")
-
-
-async def cancel(ask: Ask, given: b.ReasonBody) -> Answer:
-    """Cancels a run."""
-    server_state = ask.server_state
-    if (await server_state.run(ask.run)).status.over:
+@route("POST /v1/runs/{id}/cancel", "propose", answer=v.RunView, example=b.REASON)
+async def cancel(ask: Ask, *, reason: b.Long = "") -> Answer:
+    """Stops a run for good."""
+    if (await ask.state.run(ask.run)).status.over:
         raise Refused(Sentence("run {run} is over", run=ask.run))
-    await server_state.background.halt_planning(ask.run)
-    await server_state.smith.cancel(ask.run, by=ask.by, reason=given.reason)
-    return await run_view(server_state.smith, ask.run)
+    await ask.state.background.halt_planning(ask.run)
+    await ask.smith.cancel(ask.run, by=ask.by, reason=reason)
+    return await ask.shown()
 
 
-async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
+@route("POST /v1/runs/{id}/pause", "propose", answer=v.RunView, example=b.REASON)
+async def pause(ask: Ask, *, reason: b.Long = "") -> Answer:
     """Pauses a run: starts no more steps, lets running ones end."""
-    server_state = ask.server_state
-    await server_state.journal(ask.run)
-    await server_state.background.halt_planning(ask.run)
-    await server_state.smith.runs.stopping.pause_at_once(ask.run, by=ask.by, reason=given.reason)
-    return await run_view(server_state.smith, ask.run)
+    await ask.state.background.halt_planning(ask.run)
+    await ask.runs.stopping.pause_at_once(ask.run, by=ask.by, reason=reason)
+    return await ask.shown()
 
 
-async def resume(ask: Ask, given: b.ResumeBody) -> Answer:
+@route(
+    "POST /v1/runs/{id}/resume", "approve", answer=v.RunView, waits=True, example={"force": False}
+)
+async def resume(ask: Ask, *, force: Flag = False) -> Answer:
     """Resumes a paused run, or one whose process ended; by `force`, also from a living one."""
-    server_state = ask.server_state
-    journal = await server_state.journal(ask.run)
+    journal = await ask.state.journal(ask.run)
     journal.need_sound()
-    if not given.force:
-        await server_state.smith.runs.journals.owners.need_free(ask.run)
+    if not force:
+        await ask.runs.journals.owners.need_free(ask.run)
     else:
-        await server_state.smith.resume(ask.run, by=ask.by, force=True)
+        await ask.smith.resume(ask.run, by=ask.by, force=True)
         await journal.catch_up()
     if journal.run.paused or not goes_on(journal.run):
-        await server_state.smith.resume(ask.run, by=ask.by)
-    if is_undecided(await server_state.run(ask.run)):
-        await server_state.smith.runs.ask_for_review(ask.run, EDITED)
-    server_state.background.go_on(ask.run)
-    await until_rest(server_state, ask.run, ask.wait_s)
-    return await run_view(server_state.smith, ask.run)
+        await ask.smith.resume(ask.run, by=ask.by)
+    if v.is_undecided(await ask.state.run(ask.run)):
+        await ask.runs.ask_for_review(ask.run, EDITED)
+    ask.state.background.go_on(ask.run)
+    return await _at_rest(ask, ask.state, ask.run)
 
 
-async def repair(ask: Ask, _: Nothing) -> Answer:
+@route("POST /v1/runs/{id}/repair", "approve", answer=v.RunView)
+async def repair(ask: Ask) -> Answer:
     """Repairs a damaged run: keeps it up to its last good event, paused."""
-    server_state = ask.server_state
-    await server_state.journal(ask.run)
-    await server_state.smith.runs.journals.repair(ask.run, by=ask.by)
-    server_state.open_runs.forget(ask.run)
-    return await run_view(server_state.smith, ask.run)
+    await ask.runs.journals.repair(ask.run, by=ask.by)
+    ask.state.open_runs.forget(ask.run)
+    return await ask.shown()
 
 
-async def retry(ask: Ask, given: b.RetryBody) -> Answer:
+@route(
+    "POST /v1/runs/{id}/retry",
+    "propose",
+    answer=v.RunView,
+    status=202,
+    example={"from_step": "weather"},
+)
+async def retry(
+    ask: Ask, *, from_step: b.Short | None = None, plan: b.PlanJson | None = None
+) -> Answer:
     """Continues a run as a new run that keeps what is done; plans again if there was no plan."""
-    server_state = ask.server_state
-    old = await server_state.run(ask.run)
-    plan = plan_of(given.plan) if given.plan is not None else None
-    if old.plan is None and plan is None and old.status.over:
+    old = await ask.state.run(ask.run)
+    new = plan_of(plan) if plan is not None else None
+    if old.plan is None and new is None and old.status.over:
         return await _plan_again(ask, old)
-    run = await server_state.smith.retry(ask.run, from_step=given.from_step, plan=plan, by=ask.by)
-    await server_state.smith.runs.ask_for_review(run.id, CONTINUES)
-    return await run_view(server_state.smith, run.id)
+    run = await ask.smith.retry(ask.run, from_step=from_step, plan=new, by=ask.by)
+    await ask.runs.ask_for_review(run.id, Sentence("review.continues"))
+    return await ask.shown(run.id)
 
 
-async def rerun(ask: Ask, _: Nothing) -> Answer:
+@route("POST /v1/runs/{id}/rerun", "propose", answer=v.RunView, status=202)
+async def rerun(ask: Ask) -> Answer:
     """Runs the plan of a finished run again as a new run, without its results."""
-    server_state = ask.server_state
-    old = await server_state.run(ask.run)
+    old = await ask.state.run(ask.run)
     if old.plan is None and old.status.over:
         return await _plan_again(ask, old)
-    run = await server_state.smith.rerun(ask.run, by=ask.by)
-    await server_state.smith.runs.ask_for_review(run.id, RERUNS)
-    return await run_view(server_state.smith, run.id)
-
-
-async def take_back(ask: Ask, _: Nothing) -> Answer:
-    """Makes a run that takes back what a finished run did; it waits for review."""
-    server_state = ask.server_state
-    await server_state.journal(ask.run)
-    run = await server_state.smith.runs.undo_plan(ask.run, by=ask.by)
-    return await run_view(server_state.smith, run.id)
+    run = await ask.smith.rerun(ask.run, by=ask.by)
+    await ask.runs.ask_for_review(run.id, Sentence("review.reruns"))
+    return await ask.shown(run.id)
 
 
 async def _plan_again(ask: Ask, old: Run) -> Answer:
     """Plans the same request again, in the background."""
-    journal = await ask.server_state.smith.runs.repeating.ask_again(old, by=ask.by)
-    ask.server_state.background.go_on(journal.id)
-    return await run_view(ask.server_state.smith, journal.id)
+    journal = await ask.runs.repeating.ask_again(old, by=ask.by)
+    ask.state.background.go_on(journal.id)
+    return await ask.shown(journal.id)
 
 
-async def skip(ask: Ask, given: b.SkipBody) -> Answer:
+@route("POST /v1/runs/{id}/take-back", "propose", answer=v.RunView, status=202)
+async def take_back(ask: Ask) -> Answer:
+    """Makes a run that takes back what a finished run did; it waits for review."""
+    run = await ask.runs.undo_plan(ask.run, by=ask.by)
+    return await ask.shown(run.id)
+
+
+@route("POST /v1/runs/{id}/skip", "approve", answer=v.RunView, example={"step": "weather"})
+async def skip(ask: Ask, *, step: b.Short) -> Answer:
     """Skips a step that has not begun or that asks, and the steps that need it."""
-    server_state = ask.server_state
-    await server_state.journal(ask.run)
-    work = server_state.smith.runs.stopping.skip(ask.run, given.step, by=ask.by)
+    work = ask.runs.stopping.skip(ask.run, step, by=ask.by)
     # Not until the first event: that may be one of the process that executes the run.
-    await server_state.background.do_and_continue(ask.run, work)
-    return await run_view(server_state.smith, ask.run)
+    await ask.state.background.do_and_continue(ask.run, work)
+    return await ask.shown()
+
+
+@route("GET /v1/metrics", "look")
+async def metrics(ask: Ask) -> Answer:
+    """Sums up tokens and costs of all runs, by status, day and model."""
+    sums = await ask.runs.lists.sums()
+    days = [
+        {"day": day, "runs": each.runs, "tokens": each.tokens, "cost_usd": str(each.money)}
+        for day, each in sorted(sums.days.items())
+    ]
+    return {
+        "runs": sums.statuses,
+        "tokens": sum(each.tokens for each in sums.days.values()),
+        "cost_usd": str(sum((each.money for each in sums.days.values()), Decimal(0))),
+        "by_day": days,
+        "by_model": [
+            {"model": name, **sums.models[name]._asdict()} for name in sorted(sums.models)
+        ],
+        "planning": sums.planning.to_json(),
+    }
+
+
+@route("GET /v1/audit", "audit", media="application/x-ndjson")
+async def audit(ask: Ask, given: b.AuditExport) -> Answer:
+    """Exports who did what and when over all runs, as JSON lines or CSV."""
+    wanted = given.model_dump(exclude={"format"})
+    lines = audit_lines(ask.smith.store, AuditQuery(**wanted), given.format)
+    media = "text/csv; charset=utf-8" if given.format == "csv" else "application/x-ndjson"
+    headers = {"Content-Disposition": f'attachment; filename="audit.{given.format}"'}
+    return StreamingResponse(lines, media_type=media, headers=headers)

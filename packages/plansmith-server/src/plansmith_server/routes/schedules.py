@@ -4,46 +4,50 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import datetime
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from plansmith.errors import Refused
-from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.timing import check_timing, next_fires
+from plansmith_server import bodies as b
+from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import not_found, of_error
-from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.plan_bodies import plan_of
-from plansmith_server.schemas import requests as b
-from plansmith_server.serialize import moment
+from plansmith_server.views import Listed, Shown
 
 _AHEAD: Final = 5
 _BEGINS_S: Final = 5.0
 
 
-async def listing(ask: Ask, _: Nothing) -> Answer:
+@route("GET /v1/schedules", "look", answer=Listed)
+async def listing(ask: Ask) -> Answer:
     """Lists all schedules, each with its next fires."""
-    found = await ask.server_state.smith.schedules.all()
-    return {"items": [await _view(ask, each) for each in found]}
+    return {"items": [await _view(ask, each) for each in await ask.smith.schedules.all()]}
 
 
+@route(
+    "POST /v1/schedules",
+    "approve",
+    status=201,
+    conflict="The plan needs an approval by its hash, or cannot run unattended",
+)
 async def create(ask: Ask, given: b.NewSchedule) -> Answer:
     """Creates a schedule; `approve` is the hash of the plan that may run unattended.
 
     A run whose steps have times of their own becomes a schedule for each, listed as `items`.
     """
-    plan = await _plan_of(ask, given)
+    own = plan_of(given.plan) if given.plan is not None else None
+    plan, schedules = own or await _named_plan(ask, given), ask.smith.schedules
     try:
         if given.run and given.timing is None and plan is not None and plan.schedules:
-            each = ask.server_state.smith.schedules.create_each
-            made = await each(given.run, approve=given.approve, by=ask.by)
+            made = await schedules.create_each(given.run, approve=given.approve, by=ask.by)
             return {"items": [await _view(ask, one) for one in made]}
-        schedule = await ask.server_state.smith.schedules.create(
+        schedule = await schedules.create(
             timing=given.timing,
-            plan=plan_of(given.plan) if given.plan is not None else None,
+            plan=own,
             run=given.run,
             template=given.template,
             inputs=given.parameters,
@@ -56,32 +60,40 @@ async def create(ask: Ask, given: b.NewSchedule) -> Answer:
     except Refused as error:
         # With the hash, so that a page can offer the missing approval.
         problem = of_error(error)
-        problem.digest = plan.hash if plan is not None else ""
+        problem.hash = plan.hash if plan is not None else ""
         raise problem from None
     return await _view(ask, schedule)
 
 
-async def _plan_of(ask: Ask, given: b.NewSchedule) -> Plan | None:
-    """Returns the plan that would run: the given one, a run's, or a template's."""
-    if given.plan is not None:
-        return plan_of(given.plan)
+async def _named_plan(ask: Ask, given: b.NewSchedule) -> Plan | None:
+    """Returns the plan of the run or the template that is named."""
     if given.run:
-        return (await ask.server_state.run(given.run)).plan
+        return (await ask.state.run(given.run)).plan
     if given.template:
-        return await ask.server_state.smith.templates.plan(given.template, given.parameters)
+        return await ask.smith.templates.plan(given.template, given.parameters)
     return None
 
 
-async def show(ask: Ask, _: Nothing) -> Answer:
-    """Returns a schedule."""
+@route("POST /v1/schedules/preview", "look")
+async def preview(ask: Ask, given: b.Preview) -> Answer:
+    """Returns the next times of a timing."""
+    timing = given.timing()
+    check_timing(timing)
+    after = given.after or ask.state.clock.now()
+    return {"fires": next_fires(timing, after=after, count=given.count)}
+
+
+@route("GET /v1/schedules/{id}", "look")
+async def show(ask: Ask) -> Answer:
+    """Shows a schedule."""
     return await _view(ask, await _found(ask))
 
 
+@route("PATCH /v1/schedules/{id}", "approve")
 async def change(ask: Ask, given: b.ChangedSchedule) -> Answer:
     """Changes the times, the plan or the behaviour of a schedule."""
-    schedule = await _found(ask)
-    changed = await ask.server_state.smith.schedules.change(
-        schedule.id,
+    changed = await ask.smith.schedules.change(
+        (await _found(ask)).id,
         timing=given.timing,
         plan=plan_of(given.plan) if given.plan is not None else None,
         approve=given.approve,
@@ -91,71 +103,62 @@ async def change(ask: Ask, given: b.ChangedSchedule) -> Answer:
     return await _view(ask, changed)
 
 
-async def remove(ask: Ask, _: Nothing) -> Answer:
+@route("DELETE /v1/schedules/{id}", "approve", status=204)
+async def remove(ask: Ask) -> Answer:
     """Removes a schedule; its history and runs stay."""
-    schedule = await _found(ask)
-    await ask.server_state.smith.schedules.remove(schedule.id)
+    await ask.smith.schedules.remove((await _found(ask)).id)
     return Response(status_code=204)
 
 
-async def pause(ask: Ask, given: b.ReasonBody) -> Answer:
+@route("POST /v1/schedules/{id}/pause", "propose", example=b.REASON)
+async def pause(ask: Ask, *, reason: b.Long = "") -> Answer:
     """Pauses a schedule until it is resumed."""
-    schedule, server_state = await _found(ask), ask.server_state
-    paused = await server_state.smith.schedules.pause(schedule.id, reason=given.reason, by=ask.by)
+    schedule = await _found(ask)
+    paused = await ask.smith.schedules.pause(schedule.id, reason=reason, by=ask.by)
     return await _view(ask, paused)
 
 
-async def resume(ask: Ask, _: Nothing) -> Answer:
+@route("POST /v1/schedules/{id}/resume", "approve")
+async def resume(ask: Ask) -> Answer:
     """Resumes a schedule from now on."""
-    schedule = await _found(ask)
-    return await _view(ask, await ask.server_state.smith.schedules.resume(schedule.id))
+    return await _view(ask, await ask.smith.schedules.resume((await _found(ask)).id))
 
 
-async def run_now(ask: Ask, _: Nothing) -> Answer:
+@route("POST /v1/schedules/{id}/run-now", "approve", status=202)
+async def run_now(ask: Ask) -> Answer:
     """Fires a schedule once, now."""
-    schedule, smith = await _found(ask), ask.server_state.smith
-    fire = await smith.schedules.fire_now(schedule.id)
+    fire = await ask.smith.schedules.fire_now((await _found(ask)).id)
     # A client may ask for the run next: wait until it exists.
     with suppress(TimeoutError):
         async with asyncio.timeout(_BEGINS_S):
-            await smith.store.wait(fire.run)
+            await ask.smith.store.wait(fire.run)
     return _fire(ask, fire)
 
 
+@route("POST /v1/schedules/{id}/backfill", "approve", answer=Listed, status=202)
 async def backfill(ask: Ask, given: b.Backfill) -> Answer:
     """Fires for every past time that had no fire."""
     schedule = await _found(ask)
-    fires = await ask.server_state.smith.schedules.backfill(
-        schedule.id, since=given.from_, until=given.to
-    )
+    fires = await ask.smith.schedules.backfill(schedule.id, since=given.from_, until=given.to)
     return {"items": [_fire(ask, each) for each in fires]}
 
 
-async def history(ask: Ask, given: b.HistoryQuery) -> Answer:
+@route("GET /v1/schedules/{id}/history", "look", answer=Listed)
+async def history(ask: Ask, *, limit: b.Page = 50) -> Answer:
     """Lists the past fires, newest first."""
-    schedule = await _found(ask)
-    fires = await ask.server_state.smith.schedules.history(schedule.id, limit=given.limit)
+    fires = await ask.smith.schedules.history((await _found(ask)).id, limit=limit)
     return {"items": [_fire(ask, each) for each in fires]}
-
-
-async def preview(ask: Ask, given: b.Preview) -> Answer:
-    """Returns the next times of a timing."""
-    timing = given.timing()
-    check_timing(timing)
-    after = given.after or ask.server_state.smith.runs.journals.clock.now()
-    return {"fires": _times(next_fires(timing, after=after, count=given.count))}
 
 
 async def _found(ask: Ask) -> Schedule:
     wanted = ask.path("id")
-    known = await ask.server_state.smith.schedules.all()
-    found = [each for each in known if wanted in (each.id, each.name)]
-    if not found:
-        raise not_found("schedule", wanted)
-    return found[0]
+    for each in await ask.smith.schedules.all():
+        if wanted in (each.id, each.name):
+            return each
+    raise not_found("schedule", wanted)
 
 
-async def _view(ask: Ask, schedule: Schedule) -> dict[str, Json]:
+async def _view(ask: Ask, schedule: Schedule) -> Shown:
     shown = {"locale": ask.language}
     value: dict[str, Any] = schedule.model_dump(mode="json", exclude={"plan"}, context=shown)
     return {
@@ -163,16 +166,10 @@ async def _view(ask: Ask, schedule: Schedule) -> dict[str, Json]:
         "state": schedule.state,
         "words": str(schedule.timing),
         "plan": schedule.plan.to_json() if schedule.plan else None,
-        "fires": _times(
-            await ask.server_state.smith.schedules.next_fires(schedule.id, count=_AHEAD)
-        ),
+        "fires": await ask.smith.schedules.next_fires(schedule.id, count=_AHEAD),
     }
 
 
-def _fire(ask: Ask, fire: Fire) -> dict[str, Json]:
-    value: dict[str, Any] = fire.model_dump(mode="json", context={"locale": ask.language})
+def _fire(ask: Ask, fire: Fire) -> Shown:
+    value: Shown = fire.model_dump(mode="json", context={"locale": ask.language})
     return value
-
-
-def _times(times: list[datetime]) -> list[Json]:
-    return [moment(each) for each in times]

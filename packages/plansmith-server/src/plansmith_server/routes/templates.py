@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.responses import Response
 
 from plansmith.errors import NotFound
 from plansmith.plan.data import Json
+from plansmith.plan.plan import Plan
+from plansmith.plan.run import Run
 from plansmith.runs.intake import SEEN_FIRST
 from plansmith.templates.book import Template
+from plansmith_server import bodies as b
+from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import not_found
-from plansmith_server.openapi import Answer, Ask, Nothing
 from plansmith_server.plan_bodies import plan_of
-from plansmith_server.schemas import requests as b
-from plansmith_server.serialize import moment, run_view
+from plansmith_server.views import Listed, RunView, Shown
+
+_ROW = ("name", "version", "request", "parameters", "needed", "saved_by", "saved_at", "run")
 
 
-async def listing(ask: Ask, _: Nothing) -> Answer:
+class TemplateList(Listed):
+    """The saved templates, and those that come with Plansmith."""
+
+    ready: list[dict[str, Any]]
+
+
+@route("GET /v1/templates", "look", answer=TemplateList)
+async def listing(ask: Ask) -> Answer:
     """Lists the newest version of every template; `ready` are those that come with Plansmith."""
-    book = ask.server_state.smith.templates
+    book = ask.smith.templates
     known = await book.all()
     ready = [each for name, each in book.shipped(ask.language).items() if name not in known]
     return {
@@ -26,73 +39,66 @@ async def listing(ask: Ask, _: Nothing) -> Answer:
     }
 
 
-def _row(template: Template) -> dict[str, Json]:
-    return {
-        "name": template.name,
-        "version": template.version,
-        "goal": template.plan.goal,
-        "request": template.request,
-        "parameters": dict(template.parameters),
-        "needed": [*template.needed],
-        "saved_by": template.saved_by,
-        "saved_at": moment(template.saved_at),
-        "run": template.run,
-    }
+def _row(template: Template) -> Shown:
+    return {"goal": template.plan.goal, **{name: getattr(template, name) for name in _ROW}}
 
 
-def _whole(template: Template) -> dict[str, Json]:
-    whole: dict[str, Json] = {"plan": template.plan.to_json(), "hash": template.plan.hash}
-    return _row(template) | whole
-
-
+@route("POST /v1/templates", "propose", status=201)
 async def create(ask: Ask, given: b.NewTemplate) -> Answer:
     """Saves a plan as a template, or as the next version of one."""
-    book = ask.server_state.smith.templates
-    made = await book.save(
-        plan_of(given.plan),
-        given.name,
-        parameters=given.parameters,
-        required=given.required,
-        by=ask.by,
-    )
-    return _whole(made)
+    return await _saved(ask, plan_of(given.plan), given)
 
 
+@route("POST /v1/runs/{id}/template", "propose", status=201)
 async def of_run(ask: Ask, given: b.TemplateOfRun) -> Answer:
     """Saves the plan of a finished run as a template."""
-    run = await ask.server_state.run(ask.run)
-    book = ask.server_state.smith.templates
-    made = await book.save(
-        run, given.name, parameters=given.parameters, required=given.required, by=ask.by
+    return await _saved(ask, await ask.state.run(ask.run), given)
+
+
+async def _saved(ask: Ask, what: Plan | Run, given: b.TemplateOfRun) -> Shown:
+    made = await ask.smith.templates.save(
+        what, given.name, parameters=given.parameters, required=given.required, by=ask.by
     )
     return _whole(made)
 
 
-async def show(ask: Ask, _: Nothing) -> Answer:
-    """Returns a template with its plan."""
+def _whole(template: Template) -> Shown:
+    return {**_row(template), "plan": template.plan.to_json(), "hash": template.plan.hash}
+
+
+@route("GET /v1/templates/{name}", "look")
+async def show(ask: Ask) -> Answer:
+    """Shows a template with its plan."""
     return _whole(await _found(ask))
 
 
-async def remove(ask: Ask, _: Nothing) -> Answer:
+@route("DELETE /v1/templates/{name}", "approve", status=204)
+async def remove(ask: Ask) -> Answer:
     """Removes a template, or one version of it."""
     await _found(ask)
-    await ask.server_state.smith.templates.remove(ask.path("name"))
+    await ask.smith.templates.remove(ask.path("name"))
     return Response(status_code=204)
 
 
-async def use(ask: Ask, given: b.TemplateUse) -> Answer:
+@route(
+    "POST /v1/templates/{name}/runs",
+    "propose",
+    answer=RunView,
+    status=202,
+    example={"parameters": {"city": "Rome"}},
+)
+async def use(ask: Ask, *, parameters: dict[str, Json] | None = None) -> Answer:
     """Creates a run of a template, which is reviewed like any other plan."""
-    server_state = ask.server_state
     await _found(ask)
-    book = server_state.smith.templates
-    run = await book.use(ask.path("name"), given.parameters, by=ask.by, language=ask.language)
-    await server_state.smith.runs.ask_for_review(run.id, SEEN_FIRST)
-    return await run_view(server_state.smith, run.id)
+    book, name = ask.smith.templates, ask.path("name")
+    run = await book.use(name, parameters or {}, by=ask.by, language=ask.language)
+    await ask.runs.ask_for_review(run.id, SEEN_FIRST)
+    return await ask.shown(run.id)
 
 
 async def _found(ask: Ask) -> Template:
     name = ask.path("name")
     try:
-        return await ask.server_state.smith.templates.get(name, language=ask.language)
+        return await ask.smith.templates.get(name, language=ask.language)
     except NotFound:
         raise not_found("template", name) from None

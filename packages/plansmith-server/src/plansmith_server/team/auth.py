@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-import stat
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,12 +19,15 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.events import Actor
 from plansmith.plan.sentence import Sentence
 from plansmith_server.errors import HttpProblem
-from plansmith_server.team.tokens import NOBODY, PERSON_SCOPES, Member, Token, TokenFile
+from plansmith_server.team.tokens import (
+    NOBODY,
+    PERSON_SCOPES,
+    Member,
+    Token,
+    TokenFile,
+    need_private,
+)
 
-LOGIN: Final = timedelta(days=30)
-# How the page of a log-in shows that it is the page: in a header, or in the address of a link.
-PAGE_HEADER: Final = "x-plansmith-page"
-PAGE_QUERY: Final = "page_key"
 _GRANT: Final = "plansmith_grant"
 _SHORTEST: Final = 32
 _LARGEST: Final = 4096
@@ -78,36 +80,32 @@ class Auth:
         by: str,
         now: Callable[[], datetime],
         port: int = 0,
-        login: timedelta = LOGIN,
+        login: timedelta = timedelta(days=30),
     ) -> None:
         self._token = token
         self._tokens = tokens
         self.by = by
         self._now = now
-        self._link = secrets.token_urlsafe(32)
-        self.login = login
+        # The token in the one-time link that the server prints; empty once it was used.
+        self.link_token = secrets.token_urlsafe(32)
+        self._login = login
         # Browsers share cookies between ports: two servers on one machine need two names.
         self.cookie_name = f"plansmith_{port}"
 
-    @property
-    def link_token(self) -> str:
-        """The token in the one-time link."""
-        return self._link
-
-    def link_member(self, given: str) -> Member | None:
-        """Returns for whom a one-time link is, if it is valid."""
-        if self._link and same(given, self._link):
+    def link_member(self, given: str, *, take: bool = False) -> Member | None:
+        """Returns for whom a one-time link is, if it is valid; `take` uses it up."""
+        if not given:
+            return None
+        if same(given, self.link_token):
+            self.link_token = "" if take else self.link_token
             return NOBODY
-        found = self._tokens.find(given, kind="link", now=self._now()) if given else None
-        return None if found is None else member_of(found)
-
-    def take_link(self, given: str) -> Member | None:
-        """Uses up the token of a one-time link; returns for whom it was, if it was valid."""
-        if self._link and same(given, self._link):
-            self._link = ""
-            return NOBODY
-        found = self._tokens.take_link(given, self._now()) if given else None
-        return None if found is None else member_of(found)
+        now = self._now()
+        found = (
+            self._tokens.take_link(given, now)
+            if take
+            else self._tokens.find(given, kind="link", now=now)
+        )
+        return None if found is None else found.member
 
     def log_in(self, member: Member = NOBODY, *, lasts: timedelta | None = None) -> str:
         """Creates a log-in for a person; returns the value of its cookie.
@@ -117,7 +115,7 @@ class Auth:
         return self._tokens.log_in(
             by=self.by,
             now=self._now(),
-            lasts=lasts or self.login,
+            lasts=lasts or self._login,
             member=member,
             prolonged=lasts is None,
         )
@@ -140,7 +138,7 @@ class Auth:
         response.set_cookie(
             self.cookie_name,
             cookie,
-            max_age=int((lasts or self.login).total_seconds()),
+            max_age=int((lasts or self._login).total_seconds()),
             httponly=True,
             samesite="strict",
             secure=secure,
@@ -152,41 +150,31 @@ class Auth:
 
     def is_good(self, grant: Grant) -> bool:
         """Whether a grant is still valid; asked again during long responses."""
-        wanted = grant.token
-        if wanted is None:
-            return True
-        now = self._now()
-        return any(each.hash == wanted.hash and each.is_good(now) for each in self._tokens.all())
+        wanted, now = grant.token, self._now()
+        return wanted is None or any(
+            each.hash == wanted.hash and each.is_good(now) for each in self._tokens.all()
+        )
 
     def grant(self, *, bearer: str, cookie: str) -> Grant | None:
         """Returns what a request's token, or else its cookie, allows; None if neither is valid."""
         if same(bearer, self._token):
             return Grant("", Actor(kind="person", name=self.by), PERSON_SCOPES)
-        now = self._now()
+        now, is_old = self._now(), False
         found = self._tokens.find(bearer, kind="token", now=now) if bearer else None
-        if found is not None:
-            return Grant(found.name, found.actor, found.rights, found)
-        login = self._tokens.find(cookie, kind="login", now=now) if cookie else None
-        return self._logged_in(login, now) if login is not None else None
-
-    def _logged_in(self, login: Token, now: datetime) -> Grant | None:
-        """Prolongs a log-in that is in use, at most once in a thirtieth of its lifetime."""
-        lasts = timedelta(seconds=login.seconds)
-        is_old = login.expires is not None and login.expires - now < lasts * 29 / 30
-        kept = self._tokens.prolong(login, now) if is_old else login
-        if kept is None:
+        if found is None and cookie:
+            found = self._tokens.find(cookie, kind="login", now=now)
+            # One that is in use is prolonged, at most once in a thirtieth of its lifetime.
+            if found is not None and found.expires is not None and found.seconds:
+                is_old = found.expires - now < timedelta(seconds=found.seconds) * 29 / 30
+            found = self._tokens.prolong(found, now) if found and is_old else found
+        if found is None:
             return None
-        return Grant(kept.name, kept.actor, kept.rights, kept, is_new=is_old)
-
-
-def member_of(token: Token) -> Member:
-    """Returns whose a token is."""
-    return Member(user=token.user, tenant=token.tenant, role=token.role)
+        return Grant(found.name, found.actor, found.rights, found, is_new=is_old)
 
 
 def same(given: str, wanted: str) -> bool:
-    """Compares two secrets in constant time."""
-    return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
+    """Compares two secrets in constant time; an empty one is never the same."""
+    return bool(wanted) and hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
 
 
 def load_token(path: Path) -> str:
@@ -197,10 +185,9 @@ def load_token(path: Path) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError as error:
+        why = Sentence("cannot write {name}: {reason}", name=path, reason=error.strerror)
         hint = Sentence("name another file with --token-file")
-        raise Misconfigured(
-            Sentence("cannot write {name}: {reason}", name=path, reason=error.strerror), hint=hint
-        ) from None
+        raise Misconfigured(why, hint=hint) from None
     token = secrets.token_urlsafe(32)
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(f"{token}\n")
@@ -209,17 +196,12 @@ def load_token(path: Path) -> str:
 
 def _read(path: Path) -> str:
     try:
-        mode = path.stat().st_mode
         text = path.read_bytes()[:_LARGEST].decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(
-            Sentence("cannot read {name}: {reason}", name=path, reason=error),
-            hint=Sentence("remove the file: a new token is then made"),
-        ) from None
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise Misconfigured(
-            Sentence("other users can read {path}", path=path), hint=f"chmod 600 {path}"
-        )
+        why = Sentence("cannot read {name}: {reason}", name=path, reason=error)
+        hint = Sentence("remove the file: a new token is then made")
+        raise Misconfigured(why, hint=hint) from None
+    need_private(path)
     if len(text) < _SHORTEST or not text.isprintable() or " " in text:
         hint = Sentence(
             "a token has at least {least} characters; remove the file and a new one is made",
@@ -233,15 +215,11 @@ def need_scope(scope: MutableMapping[str, Any], wanted: str) -> Grant:
     """Returns the grant of a request's client; refuses a client without this scope."""
     grant = grant_of(scope)
     if wanted not in grant.scopes:
+        why = Sentence("this needs a token with the scope '{scope}'", scope=wanted)
         hint = Sentence(
             "plansmith tokens create NAME --scope {scope} makes a token that has it", scope=wanted
         )
-        raise HttpProblem(
-            403,
-            "no_scope",
-            Sentence("this needs a token with the scope '{scope}'", scope=wanted),
-            hint=hint,
-        )
+        raise HttpProblem(403, "no_scope", why, hint=hint)
     return grant
 
 

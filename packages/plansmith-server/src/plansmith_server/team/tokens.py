@@ -42,13 +42,11 @@ ROLES: Final[dict[str, tuple[str, ...]]] = {
     "approver": ("look", "propose", "answer", "approve"),
     "admin": ("look", "propose", "answer", "approve", "admin", "audit"),
 }
-# Before there were roles, who could approve could do all of this.
+# Without a role, who can approve can do all of this.
 _WITH_APPROVE: Final = frozenset({"admin", "audit"})
-_MARKS: Final = {"token": "pst_", "login": "psl_", "link": "psl_"}
 _LINK: Final = timedelta(minutes=10)
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
-NAME_HINT: Final = Sentence("1 to 64 letters, digits and _ . @ -")
-_NEWER: Final = Sentence("update Plansmith: a newer version wrote this file")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
+_NAME_HINT: Final = Sentence("1 to 64 letters, digits and _ . @ -")
 
 
 class Member(Record):
@@ -63,7 +61,10 @@ class Member(Record):
     role: str = ""
 
 
-class Token(Record):
+NOBODY: Final = Member()
+
+
+class Token(Member):
     """A token, a browser's log-in or a one-time link, without its secret."""
 
     name: str
@@ -73,15 +74,16 @@ class Token(Record):
     by: str = ""
     created: AwareDatetime
     expires: AwareDatetime | None = None
+    # How long use prolongs a log-in.
     seconds: float = 0.0
-    user: str = ""
-    tenant: str = ""
-    role: str = ""
 
     @property
     def person(self) -> str:
-        """The user whose it is."""
         return self.user or self.by
+
+    @property
+    def member(self) -> Member:
+        return Member(user=self.user, tenant=self.tenant, role=self.role)
 
     @property
     def rights(self) -> frozenset[str]:
@@ -97,16 +99,12 @@ class Token(Record):
         if self.kind != "token":
             return Actor(kind="person", name=self.person)
         if "approve" in self.rights:
-            name = f"{self.person} (token {self.name})"
-            return Actor(kind="person", name=name, user=self.user)
+            return Actor(kind="person", name=f"{self.person} (token {self.name})", user=self.user)
         return Actor(kind="program", name=self.name, user=self.user)
 
     def is_good(self, now: datetime) -> bool:
         """Whether it has not expired."""
         return self.expires is None or now < self.expires
-
-
-NOBODY: Final = Member()
 
 
 class TokenFile:
@@ -131,8 +129,7 @@ class TokenFile:
 
     def find(self, secret: str, *, kind: str, now: datetime) -> Token | None:
         """Finds the token of a secret, in constant time."""
-        digest = _hash(secret)
-        found = None
+        digest, found = _hash(secret), None
         for each in self.all():
             if hmac.compare_digest(each.hash, digest) and each.kind == kind and each.is_good(now):
                 found = each
@@ -150,29 +147,20 @@ class TokenFile:
     ) -> tuple[Token, str]:
         """Creates a token; returns it with its secret, which is not stored."""
         wanted = _scopes(tuple(dict.fromkeys(scopes)), member)
-        if not NAME.fullmatch(name):
-            raise Misconfigured(
-                Sentence("'{name}' is not a valid name for a token", name=name[:80]), hint=NAME_HINT
-            )
-        secret = _MARKS["token"] + secrets.token_urlsafe(32)
-        ends = None if lasts is None else now + lasts
+        if not _NAME.fullmatch(name):
+            why = Sentence("'{name}' is not a valid name for a token", name=name[:80])
+            raise Misconfigured(why, hint=_NAME_HINT)
+        secret = f"pst_{secrets.token_urlsafe(32)}"
         token = Token(
             name=name,
             hash=_hash(secret),
             scopes=wanted,
             by=by,
             created=now,
-            expires=ends,
+            expires=None if lasts is None else now + lasts,
             **dict(member),
         )
-        with self._locked():
-            known = [each for each in self.all() if each.is_good(now)]
-            if any(each.name == name for each in known):
-                hint = Sentence("choose another name, or plansmith tokens revoke {name}", name=name)
-                raise Misconfigured(
-                    Sentence("there is a token '{name}' already", name=name), hint=hint
-                )
-            self._write((*known, token))
+        self._add(token)
         return token, secret
 
     def log_in(
@@ -188,36 +176,25 @@ class TokenFile:
         scopes = tuple(each for each in SCOPES if each in PERSON_SCOPES)
         wanted = ROLES[member.role] if member.role else scopes
         seconds = lasts.total_seconds() if prolonged else 0.0
-        return self._add(
-            "login", wanted, by=by, now=now, lasts=lasts, member=member, seconds=seconds
-        )
+        return self._add_for_browser("login", wanted, by, now, lasts, member, seconds)
 
     def new_link(self, *, by: str, now: datetime, member: Member = NOBODY) -> str:
         """Creates a one-time log-in link; returns its secret."""
         _check_member(member)
-        return self._add("link", (), by=by, now=now, lasts=_LINK, member=member)
+        return self._add_for_browser("link", (), by, now, _LINK, member)
 
-    def take_link(self, secret: str, now: datetime) -> Token | None:
-        """Uses up a one-time link; returns it if the secret was valid."""
-        found = self.find(secret, kind="link", now=now)
-        try:
-            return None if found is None else self.revoke(found.name)
-        except Misconfigured:
-            return None
-
-    def _add(
+    def _add_for_browser(
         self,
         kind: Literal["login", "link"],
         scopes: tuple[str, ...],
-        *,
         by: str,
         now: datetime,
         lasts: timedelta,
         member: Member,
         seconds: float = 0.0,
     ) -> str:
-        secret = _MARKS[kind] + secrets.token_urlsafe(32)
-        made = Token(
+        secret = f"psl_{secrets.token_urlsafe(32)}"
+        token = Token(
             name=f"{kind}-{secrets.token_hex(3)}",
             kind=kind,
             hash=_hash(secret),
@@ -228,9 +205,26 @@ class TokenFile:
             seconds=seconds,
             **dict(member),
         )
-        with self._locked():
-            self._write((*(each for each in self.all() if each.is_good(now)), made))
+        self._add(token)
         return secret
+
+    def _add(self, token: Token) -> None:
+        with self._locked():
+            known = [each for each in self.all() if each.is_good(token.created)]
+            if any(each.name == token.name for each in known):
+                name = token.name
+                hint = Sentence("choose another name, or plansmith tokens revoke {name}", name=name)
+                why = Sentence("there is a token '{name}' already", name=name)
+                raise Misconfigured(why, hint=hint)
+            self._write((*known, token))
+
+    def take_link(self, secret: str, now: datetime) -> Token | None:
+        """Uses up a one-time link; returns it if the secret was valid."""
+        found = self.find(secret, kind="link", now=now)
+        try:
+            return None if found is None else self.revoke(found.name)
+        except Misconfigured:
+            return None
 
     def prolong(self, login: Token, now: datetime) -> Token | None:
         """Prolongs a log-in from now; returns None if it was revoked meanwhile."""
@@ -248,10 +242,8 @@ class TokenFile:
             known = self.all()
             found = next((each for each in known if each.name == name), None)
             if found is None:
-                hint = Sentence("plansmith tokens list lists them")
-                raise Misconfigured(
-                    Sentence("there is no token '{name}'", name=name[:80]), hint=hint
-                )
+                why = Sentence("there is no token '{name}'", name=name[:80])
+                raise Misconfigured(why, hint=Sentence("plansmith tokens list lists them"))
             self._write(each for each in known if each is not found)
         return found
 
@@ -281,23 +273,18 @@ def _scopes(wanted: tuple[str, ...], member: Member) -> tuple[str, ...]:
     """Returns the scopes of a new token; refuses what cannot be."""
     _check_member(member)
     if member.role and wanted:
-        raise Misconfigured(
-            Sentence("give a role or scopes, not both"), hint=Sentence("a role is a set of scopes")
-        )
+        hint = Sentence("a role is a set of scopes")
+        raise Misconfigured(Sentence("give a role or scopes, not both"), hint=hint)
     wanted = wanted or ROLES.get(member.role, ())
-    unknown = [each for each in wanted if each not in SCOPES]
-    if unknown or not wanted:
-        why = (
-            Sentence("there is no scope '{name}'", name=unknown[0])
-            if unknown
-            else Sentence("a token needs a scope or a role")
-        )
-        raise Misconfigured(why, hint=Sentence("the scopes are {names}", names=[*SCOPES]))
+    hint = Sentence("the scopes are {names}", names=[*SCOPES])
+    if not wanted:
+        raise Misconfigured(Sentence("a token needs a scope or a role"), hint=hint)
+    if unknown := [each for each in wanted if each not in SCOPES]:
+        raise Misconfigured(Sentence("there is no scope '{name}'", name=unknown[0]), hint=hint)
     if PROTOCOLS & set(wanted) and "approve" in wanted:
         hint = Sentence("create one token for the program and another one for yourself")
-        raise Misconfigured(
-            Sentence("a token with the scope mcp or a2a cannot have the scope approve"), hint=hint
-        )
+        why = Sentence("a token with the scope mcp or a2a cannot have the scope approve")
+        raise Misconfigured(why, hint=hint)
     if "admin" in wanted and "approve" not in wanted:
         hint = Sentence("give it approve too: only a person approves tools")
         raise Misconfigured(Sentence("the scope admin needs the scope approve"), hint=hint)
@@ -308,14 +295,12 @@ def _check_member(member: Member) -> None:
     if member.role and member.role not in ROLES:
         hint = Sentence("the roles are {names}", names=[*ROLES])
         raise Misconfigured(Sentence("there is no role '{name}'", name=member.role), hint=hint)
-    if member.user and not NAME.fullmatch(member.user):
-        raise Misconfigured(
-            Sentence("'{name}' is not a valid user name", name=member.user[:80]), hint=NAME_HINT
-        )
+    if member.user and not _NAME.fullmatch(member.user):
+        why = Sentence("'{name}' is not a valid user name", name=member.user[:80])
+        raise Misconfigured(why, hint=_NAME_HINT)
     if member.tenant and not member.user:
-        raise Misconfigured(
-            Sentence("a token for a tenant needs a user"), hint=Sentence("add --user NAME")
-        )
+        why = Sentence("a token for a tenant needs a user")
+        raise Misconfigured(why, hint=Sentence("add --user NAME"))
 
 
 def _hash(secret: str) -> str:
@@ -323,23 +308,24 @@ def _hash(secret: str) -> str:
     return sha256(secret.encode(errors="replace")).hexdigest()
 
 
+def need_private(path: Path) -> None:
+    """Refuses a file of secrets that other users can read."""
+    if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        why = Sentence("other users can read {path}", path=path)
+        raise Misconfigured(why, hint=f"chmod 600 {path}")
+
+
 def _read(path: Path) -> tuple[Token, ...]:
     try:
-        mode = path.stat().st_mode
         value = json.loads(path.read_text(encoding="utf-8"))
-        version, found = value["version"], value["tokens"]
-        if version != 1:
-            raise Misconfigured(
-                Sentence("{path} is from a newer Plansmith", path=path), hint=_NEWER
-            )
-        tokens = tuple(Token.model_validate(each) for each in found)
+        if value["version"] != 1:
+            hint = Sentence("update Plansmith: a newer version wrote this file")
+            why = Sentence("{path} is from a newer Plansmith", path=path)
+            raise Misconfigured(why, hint=hint)
+        tokens = tuple(Token.model_validate(each) for each in value["tokens"])
+        need_private(path)
     except (OSError, ValueError, TypeError, KeyError, ValidationError) as error:
         hint = Sentence("repair the file, or remove it: that revokes all tokens and log-ins")
-        raise Misconfigured(
-            Sentence("{path} cannot be read: {error}", path=path, error=error), hint=hint
-        ) from None
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise Misconfigured(
-            Sentence("other users can read {path}", path=path), hint=f"chmod 600 {path}"
-        )
+        why = Sentence("{path} cannot be read: {error}", path=path, error=error)
+        raise Misconfigured(why, hint=hint) from None
     return tokens

@@ -13,7 +13,7 @@ from plansmith.report.history import check_claims
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
 from plansmith.report.result_text import facts
-from plansmith_server.serialize import clip
+from plansmith_server.views import clip
 
 RUN = Run(id="r", steps={"a": StepState(status=StepStatus.DONE)})
 

@@ -1,12 +1,14 @@
-"""Models of the bodies and queries that clients may send."""
+"""Models of the bodies and queries that clients may send, with an example of each body."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
     AwareDatetime,
+    BaseModel,
+    ConfigDict,
     Field,
     SecretStr,
     StringConstraints,
@@ -17,10 +19,16 @@ from plansmith.formats.dialect import dialect_names
 from plansmith.plan.data import Flag, Json, Whole
 from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run_options import OriginKind, Profile, TeamName
+from plansmith.plan.run_options import Profile, TeamName
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing
 from plansmith_planner.threads.turn import LONGEST
-from plansmith_server.openapi import Input
+
+
+class Input(BaseModel):
+    """The base of bodies and queries; unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _printable(text: str) -> str:
@@ -35,11 +43,19 @@ def _known_dialect(name: str) -> str:
     return name
 
 
+def _like(**example: Any) -> dict[str, Any]:
+    return {"examples": [example]}
+
+
 Said = Annotated[str, StringConstraints(min_length=1, max_length=200_000, pattern=r"\S")]
 Short = Annotated[str, StringConstraints(min_length=1, max_length=300)]
-Cursor = Annotated[str, StringConstraints(max_length=100)]
+Text = Annotated[str, StringConstraints(max_length=300)]
+Long = Annotated[str, StringConstraints(max_length=2000)]
 # Others than these cannot be the id of a conversation.
 ConversationId = Annotated[str, StringConstraints(max_length=200), AfterValidator(_printable)]
+Number = Annotated[int, Field(ge=0, le=2**53)]
+Page = Annotated[int, Field(ge=1, le=500)]
+Seconds = Annotated[float, Field(ge=0, le=60)]
 PlanJson = dict[str, Any]
 # A plan of another system may be a list.
 AnyPlanJson = dict[str, Any] | list[Any]
@@ -50,13 +66,19 @@ InDialect = Annotated[
     DialectName | None,
     Field(description="the format of another system; without it, Plansmith's plan language"),
 ]
+_HASH: Final = "sha256:5f2b0c7e"
+_STEP: Final = {"id": "weather", "kind": "tool", "tool": "weather.get", "inputs": {"city": "Oslo"}}
+REASON: Final = {"reason": "back on Monday"}
+_PLAN: Final = {"goal": "Say how the weather is in Oslo", "steps": [_STEP]}
+_TIMING: Final = {"daily_at": "08:00", "timezone": "Europe/Oslo"}
+_TEMPLATE: Final = {"name": "weather", "parameters": {"city": ["weather.city"]}}
 
 
 class ForTeam(Input):
     """The agents that work on a plan; `database` is a name in the server's settings."""
 
     team: TeamName | None = None
-    database: Annotated[str, StringConstraints(max_length=300)] = ""
+    database: Text = ""
 
     @model_validator(mode="after")
     def _database_of_team(self) -> Self:
@@ -69,7 +91,7 @@ class RequestOptions(ForTeam):
     """How a request is planned and run."""
 
     dialect: InDialect = None
-    locale: Annotated[str, StringConstraints(max_length=35)] = ""
+    locale: Text = ""
     mode: Literal["review", "read_only"] = "review"
     budget: BudgetLimits | None = None
     max_steps: Whole | None = Field(default=None, ge=1, le=10_000)
@@ -78,18 +100,13 @@ class RequestOptions(ForTeam):
 
     def options(self) -> dict[str, Any]:
         """Returns the options as those of a `PlanRequest`."""
-        return {
-            "dialect": self.dialect or "",
-            "locale": self.locale,
-            "profile": self.profile,
-            "max_steps": self.max_steps,
-            "replan": self.replan,
-            "budget": self.budget.to_json() if self.budget else None,
-            "mode": self.mode,
-        }
+        names = ("locale", "profile", "max_steps", "replan", "mode")
+        budget = self.budget.to_json() if self.budget else None
+        plain = {name: getattr(self, name) for name in names}
+        return {**plain, "dialect": self.dialect or "", "budget": budget}
 
 
-class NewRun(RequestOptions):
+class NewRun(RequestOptions, json_schema_extra=_like(request="Which files mention invoices?")):
     """A request to plan, or a ready plan; both in a dialect, if one is named.
 
     With a conversation, the request is a message in it; "new" begins one.
@@ -112,13 +129,13 @@ class NewRun(RequestOptions):
         return self
 
 
-class NewMessage(RequestOptions):
+class NewMessage(RequestOptions, json_schema_extra=_like(text="Which of them are of May?")):
     """A message in a conversation; the options count if it is taken for a new request."""
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST, pattern=r"\S")]
 
 
-class PlanBody(Input):
+class PlanBody(Input, json_schema_extra=_like(plan=_PLAN)):
     """A plan, in a dialect if one is named."""
 
     plan: AnyPlanJson
@@ -142,7 +159,7 @@ class PlanQuery(Input):
         return self
 
 
-class Decision(Input):
+class Decision(Input, json_schema_extra=_like(approve=_HASH)):
     """Exactly one of: approve the plan with this hash, reject it, ask for changes."""
 
     approve: Short | None = None
@@ -156,7 +173,7 @@ class Decision(Input):
         return self
 
 
-class AnswerBody(Input):
+class AnswerBody(Input, json_schema_extra=_like(question="weather", answer="allow")):
     """The answer to a question; `you_decide` leaves it to the planner.
 
     `hash` is that of the question: the answer counts for no other one of the same name. `seen` is
@@ -165,10 +182,10 @@ class AnswerBody(Input):
     """
 
     question: Short
-    hash: Annotated[str, StringConstraints(max_length=200)] = ""
+    hash: Text = ""
     answer: Json = None
     you_decide: Flag = False
-    seen: Annotated[str, StringConstraints(max_length=200)] = ""
+    seen: Text = ""
     change: dict[str, Json] | None = None
 
     @model_validator(mode="after")
@@ -180,38 +197,7 @@ class AnswerBody(Input):
         return self
 
 
-class FileQuery(Input):
-    """With `download`, the file is sent to be saved, not shown."""
-
-    download: Literal["true", "false"] = "false"
-
-
-class ReasonBody(Input):
-    """The reason, which the journal keeps."""
-
-    reason: Annotated[str, StringConstraints(max_length=2000)] = ""
-
-
-class ResumeBody(Input):
-    """By `force`, the run is also taken from another process that lives, which is recorded."""
-
-    force: Flag = False
-
-
-class RetryBody(Input):
-    """What to continue with: what is not done, everything from a step on, or a changed plan."""
-
-    from_step: Short | None = None
-    plan: PlanJson | None = None
-
-
-class SkipBody(Input):
-    """The step to skip."""
-
-    step: Short
-
-
-class TemplateOfRun(Input):
+class TemplateOfRun(Input, json_schema_extra=_like(**_TEMPLATE)):
     """The name under which a run's plan is saved."""
 
     name: Short
@@ -219,81 +205,24 @@ class TemplateOfRun(Input):
     required: list[str] = []
 
 
-class NewTemplate(TemplateOfRun):
+class NewTemplate(TemplateOfRun, json_schema_extra=_like(**_TEMPLATE, plan=_PLAN)):
     """A plan to save; `parameters` names the places that become parameters."""
 
     plan: PlanJson
 
 
-class TemplateUse(Input):
-    """The values of a template's parameters."""
-
-    parameters: dict[str, Json] = {}
-
-
-class Approval(Input):
+class Approval(Input, json_schema_extra=_like(server="files", hash=_HASH)):
     """What is approved, by the hash of what was shown."""
 
     server: Short
     hash: Short
 
 
-class AgentApproval(Input):
+class AgentApproval(Input, json_schema_extra=_like(name="researcher", hash=_HASH)):
     """The agent whose card is approved, by the hash of what was shown."""
 
     name: Short
     hash: Short
-
-
-class RunQuery(Input):
-    """Which runs, and how many; `since` and `until` are about when a run was created."""
-
-    cursor: Cursor = ""
-    limit: int = Field(default=50, ge=1, le=500)
-    status: Annotated[str, StringConstraints(max_length=200)] = ""
-    q: Annotated[str, StringConstraints(max_length=500)] = ""
-    origin: OriginKind | None = None
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
-
-
-class ConversationQuery(Input):
-    """Whose conversations, and how many; without an owner, all."""
-
-    cursor: Annotated[str, StringConstraints(max_length=200)] = ""
-    limit: int = Field(default=50, ge=1, le=500)
-    owner: Annotated[str, StringConstraints(max_length=300)] | None = None
-
-
-class ConversationWait(Input):
-    """Waits at most `wait_s` seconds for an entry after the number `after`."""
-
-    after: int = Field(default=0, ge=0, le=2**53)
-    wait_s: float = Field(default=0.0, ge=0, le=60)
-
-
-class AfterQuery(Input):
-    """Events after a number."""
-
-    after: int = Field(default=0, ge=0, le=2**53)
-
-
-class InboxQuery(Input):
-    """With `count`, only how much waits."""
-
-    count: bool = False
-
-
-class StreamQuery(Input):
-    """One run or all; events after a position; a language instead of Accept-Language.
-
-    `brief` leaves the open runs out of the snapshot.
-    """
-
-    brief: bool = False
-    run: Cursor = ""
-    lang: Annotated[str, StringConstraints(max_length=35)] = ""
-    after: int | None = Field(default=None, ge=0, le=2**53)
 
 
 class ReportQuery(Input):
@@ -307,7 +236,7 @@ class AuditExport(Input):
 
     since: AwareDatetime | None = None
     until: AwareDatetime | None = None
-    user: Annotated[str, StringConstraints(max_length=100)] = ""
+    user: Text = ""
     everything: bool = False
     format: Literal["jsonl", "csv"] = "jsonl"
 
@@ -317,15 +246,6 @@ class DiffQuery(Input):
 
     from_: int | None = Field(default=None, ge=1, alias="from")
     to: int | None = Field(default=None, ge=1)
-
-
-class ToolQuery(Input):
-    """The text to search for."""
-
-    q: Annotated[str, StringConstraints(max_length=1000)] = ""
-
-
-ShortName = Annotated[str, StringConstraints(max_length=300)]
 
 
 class Behaviour(Input):
@@ -344,48 +264,43 @@ class Behaviour(Input):
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
-class NewSchedule(Behaviour):
-    """When, and what: a plan, a run's plan, a template or a request; and the approved hash."""
-
-    timing: Timing | None = None
-    name: ShortName = ""
-    plan: dict[str, Any] | None = None
-    run: ShortName = ""
-    template: ShortName = ""
-    parameters: dict[str, Json] = {}
-    request: Annotated[str, StringConstraints(max_length=200_000)] = ""
-    approve: ShortName = ""
-
-
-class ChangedSchedule(Behaviour):
+class ChangedSchedule(Behaviour, json_schema_extra=_like(timing=_TIMING)):
     """The fields of a schedule to change."""
 
     timing: Timing | None = None
-    plan: dict[str, Any] | None = None
-    approve: ShortName = ""
+    plan: PlanJson | None = None
+    approve: Text = ""
 
 
-class Backfill(Input):
+class NewSchedule(
+    ChangedSchedule, json_schema_extra=_like(template="weather", timing=_TIMING, approve=_HASH)
+):
+    """When, and what: a plan, a run's plan, a template or a request; and the approved hash."""
+
+    name: Text = ""
+    run: Text = ""
+    template: Text = ""
+    parameters: dict[str, Json] = {}
+    request: Annotated[str, StringConstraints(max_length=200_000)] = ""
+
+
+class Backfill(
+    Input, json_schema_extra=_like(**{"from": "2026-11-01T00:00Z", "to": "2026-11-08T00:00Z"})
+):
     """The first and the last time."""
 
     from_: AwareDatetime = Field(alias="from")
     to: AwareDatetime
 
 
-class HistoryQuery(Input):
-    """How many fires to return."""
-
-    limit: int = Field(default=50, ge=1, le=1000)
-
-
-class Preview(Input):
+class Preview(Input, json_schema_extra=_like(**_TIMING, count=3)):
     """A timing, and how many of its fires to compute."""
 
     every_minutes: Whole | None = Field(default=None, ge=1, le=10**7)
-    daily_at: ShortName | None = None
-    cron: ShortName | None = None
-    once_at: ShortName | None = None
-    timezone: ShortName = "UTC"
+    daily_at: Text | None = None
+    cron: Text | None = None
+    once_at: Text | None = None
+    timezone: Text = "UTC"
     count: int = Field(default=5, ge=1, le=100)
     after: AwareDatetime | None = None
 
@@ -400,29 +315,11 @@ class Preview(Input):
         return self
 
 
-class ModelChoice(Input):
+class ModelChoice(Input, json_schema_extra=_like(kind="auto")):
     """A model to plan with; a key that is given is kept in memory only."""
 
     kind: Literal["auto", "key", "server", "embedded", "rules"]
-    model: Annotated[str, StringConstraints(max_length=200)] = ""
-    url: Annotated[str, StringConstraints(max_length=300)] = ""
-    variable: Annotated[str, StringConstraints(max_length=100)] = ""
+    model: Text = ""
+    url: Text = ""
+    variable: Text = ""
     api_key: SecretStr = SecretStr("")
-
-
-class ModelPull(Input):
-    """An embedded model to download; without a name the default one."""
-
-    name: Annotated[str, StringConstraints(max_length=100)] = ""
-
-
-class LastResult(Input):
-    """The tool whose newest result is wanted."""
-
-    tool: Short
-
-
-class PutQuery(Input):
-    """Whether a file of the same name is replaced."""
-
-    replace: bool = False

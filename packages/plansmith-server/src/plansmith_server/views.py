@@ -1,0 +1,544 @@
+"""What clients are shown: each answer is a model, which also says what is taken from its source."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, cast
+
+from pydantic import BaseModel, Field, RootModel
+
+from plansmith.app import Plansmith
+from plansmith.engine.undoing import can_be_undone
+from plansmith.engine.values import load_results
+from plansmith.errors import PlansmithError
+from plansmith.plan import events as e
+from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.citations import without_citations
+from plansmith.plan.data import Json, canonical_json, stored_json
+from plansmith.plan.estimate import Estimate
+from plansmith.plan.next_move import AwaitReview, Execute, next_move
+from plansmith.plan.origin import Origin
+from plansmith.plan.plan import Plan
+from plansmith.plan.planning import stands_in
+from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.rule_text import rule_sentences
+from plansmith.plan.run import Run, RunStatus, StepState
+from plansmith.plan.sentence import Sentence
+from plansmith.plan.steps import MapStep, PlanStep
+from plansmith.plan.summary import RunSummary
+from plansmith.plan.thread import Judge, MessageKind
+from plansmith.plan.times import times_of
+from plansmith.ports import Records
+from plansmith.review.policy import active_steps, effects
+from plansmith.runs.rerun import carried_over, everything_done
+from plansmith_planner.threads.store import ThreadStore
+from plansmith_server.bodies import DialectName
+from plansmith_server.errors import ProblemView, not_found, problem_view
+from plansmith_server.provenance import run_origins
+
+Shown = dict[str, Any]
+CLIP: Final = 20_000
+_WHOLE: Final = 1_000_000
+_HOST: Final = re.compile(rb"\bhttps?://([^/\s\"'\\?#@]+)")
+_MOST_HOSTS: Final = 100
+
+
+def view(model: type[BaseModel], source: object, **own: Any) -> Shown:
+    """Returns an answer of this shape: what is given, and else what its source has by this name."""
+    return {
+        name: own[name] if name in own else getattr(source, name)
+        for name, field in model.model_fields.items()
+        if name in own or field.is_required()
+    }
+
+
+class StepView(BaseModel):
+    """The state of a step; a large result is cut, the step's own address has it in full."""
+
+    status: str
+    attempts: int
+    inputs: Json
+    result: Json
+    result_hash: str
+    result_size: int
+    clipped: bool
+    error: str
+    error_kind: str
+    progress: str
+    tokens: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    prefetched: bool = Field(description="read before the plan was complete")
+    reused_from: str = Field(description="the earlier run in which it was done, if not in this one")
+    rule: str = Field(description="why the plan itself skipped it: when, need or error")
+    wakes_at: datetime | None = Field(description="when it starts, if it waits for a time")
+
+
+class PrefetchView(BaseModel):
+    """A read that was made before the plan was complete; `step` uses its result."""
+
+    key: str
+    tool: str
+    inputs: Json
+    started_at: datetime
+    ended_at: datetime | None
+    error: str
+    step: str | None
+
+
+class QuestionView(BaseModel):
+    """A question that waits for a person; its `hash` is to be sent with the answer."""
+
+    question: str
+    hash: str
+    kind: e.QuestionKind
+    text: str
+    options: list[str]
+    answer_schema: dict[str, Any] | None
+    step: str | None
+    expires_at: datetime | None
+    link: str
+    callee: str
+    sources: list[str]
+    times: int
+
+
+class EffectsView(BaseModel):
+    """What a plan reads and changes."""
+
+    read: int
+    write: int
+    final: int
+    hosts: list[str]
+    by_step: dict[str, str]
+
+
+class PlanView(BaseModel):
+    """A plan with its problems, estimate, effects, origins and rules."""
+
+    plan: dict[str, Any] | None
+    hash: str | None
+    problems: list[ProblemView]
+    estimate: dict[str, Any] | None
+    effects: EffectsView
+    origins: dict[str, dict[str, str]]
+    rules: dict[str, list[str]] = Field(description="the rules of steps, as sentences")
+
+
+class TimesView(BaseModel):
+    """Seconds of planning, of running and of waiting for a person, until the moment `at`."""
+
+    planning: float
+    running: float
+    waiting: float
+    at: datetime | None
+
+
+class RunView(PlanView):
+    """Everything about a run."""
+
+    id: str
+    status: str
+    phase: str
+    request: str
+    locale: str
+    decision: str
+    reason: str
+    damage: str
+    interrupted: bool
+    approved: str
+    cannot_approve: str = ""
+    stand_in: bool = Field(description="whether the plan stands in for one that failed")
+    failure: dict[str, str] | None = Field(
+        description="why planning gave no plan: `reason`, `model`, and the `output` it wrote"
+    )
+    running_hash: str
+    revisions: int
+    review: dict[str, Any] | None = Field(
+        description="whether a person is `asked` to approve the plan, by its `hash`, and `reasons`"
+    )
+    steps: dict[str, StepView]
+    questions: list[QuestionView]
+    paused: bool
+    cancel_asked: bool
+    replans: int
+    iterations: int
+    rejections: int
+    tokens: int
+    cost_usd: str
+    report: str
+    prefetches: list[PrefetchView]
+    continues: dict[str, int] | None = Field(
+        description="how many steps are `done` of the `total`, and would not run again"
+    )
+    can_be_undone: bool
+    origin: Origin
+    conversation: str = Field(description="the conversation it belongs to; empty if to none")
+    folder: str
+    created_at: datetime | None
+    updated_at: datetime | None
+    last: int
+    times: TimesView
+
+
+class TakenView(BaseModel):
+    """What a message was taken for; `text` is the answer that it got at once.
+
+    `question` is the one that it answers, `step` the one that the answer is about.
+    """
+
+    number: int
+    kind: MessageKind
+    text: str
+    judge: Judge
+    reason: str
+    question: str
+    step: str
+
+
+class TurnView(RunView):
+    """The run of a request or of a message; without a conversation there is no message."""
+
+    message: TakenView | None = None
+
+
+class RunRow(BaseModel):
+    """A run in a list."""
+
+    id: str
+    status: str
+    request: str
+    goal: str
+    origin: str = Field(description="what it was made from")
+    folder: str
+    locale: str
+    created_at: datetime | None
+    updated_at: datetime | None
+    steps: dict[str, int] = Field(description="`total`, `done`, `failed` and `running`")
+    questions: int
+    tokens: int
+    cost_usd: str
+    damage: str
+    planning_seconds: float
+    running_seconds: float
+    waiting_seconds: float
+
+
+class RunPage(BaseModel):
+    """Some runs, newest first; `next` is the cursor of the next page."""
+
+    items: list[RunRow]
+    next: str | None
+
+
+class Listed(BaseModel):
+    """A list."""
+
+    items: list[dict[str, Any]]
+
+
+class Plain(BaseModel):
+    """An object whose fields the documentation describes."""
+
+    model_config = {"extra": "allow"}
+
+
+class ExportedPlan(BaseModel):
+    """A plan in a dialect, and what that cannot hold."""
+
+    dialect: DialectName
+    hash: str
+    plan: Json
+    lost: list[ProblemView]
+
+
+class ShownPlan(RootModel[ExportedPlan | Plain]):
+    """A plan in the plan language; with `dialect`, in that format."""
+
+
+class Inspected(BaseModel):
+    """A step with its inputs, result, attempts and model calls."""
+
+    step: dict[str, Any] | None
+    state: StepView
+    template_inputs: Json
+    resolved_inputs: Json
+    attempts: list[dict[str, Any]]
+    exchanges: list[dict[str, Any]]
+
+
+async def run_view(smith: Plansmith, run_id: str) -> Shown:
+    """Returns everything about a run, from one read of its journal."""
+    journals = smith.runs.journals
+    journal = await journals.load(run_id)
+    events, run = journal.events, await journals.owners.marked(journal.run)
+    whole = await journals.whole(journal) if run.phase.over else run
+    reused = {name for name, each in run.steps.items() if each.reused_from}
+    return view(
+        RunView,
+        run,
+        plan=run.plan.to_json() if run.plan else None,
+        hash=run.plan.hash if run.plan else None,
+        problems=[problem_view(each) for each in run.problems],
+        estimate=estimate_view(run.estimate) if run.estimate else None,
+        effects=await effects_view(smith, run.plan, run.templates, done=reused),
+        origins=await run_origins(smith, events, await known_tools(smith)),
+        rules=rules_view(run.plan),
+        stand_in=run.plan is not None and stands_in(run.plan, run.metrics),
+        failure=await _failure(smith, events),
+        review=_review(run, events),
+        steps=await _steps(smith, run),
+        questions=[question_view(run, each) for each in run.questions.values()],
+        cost_usd=str(run.money),
+        report=whole.report,
+        prefetches=[
+            view(
+                PrefetchView,
+                each,
+                key=key,
+                step=each.step or None,
+                inputs=clip(await smith.store.get(each.inputs)),
+            )
+            for key, each in run.prefetches.items()
+        ],
+        continues=_continues(run),
+        can_be_undone=run.status.over and not run.damage and can_be_undone(run, events),
+        origin=run.origin.to_json(),
+        conversation=await conversation_of(smith, run),
+        last=run.last.number if run.last else 0,
+        times=view(TimesView, times_of(events), at=events[-1].at if events else None),
+    )
+
+
+async def _failure(smith: Plansmith, events: Sequence[e.Event]) -> Shown | None:
+    """Returns why the newest planning gave no plan; None if it gave one."""
+    outcomes = (each.body for each in reversed(events))
+    kinds = (e.PlanProposed, PlanningFailed)
+    last = next((each for each in outcomes if isinstance(each, kinds)), None)
+    if not isinstance(last, PlanningFailed):
+        return None
+    calls = cast("list[Shown]", await smith.store.get(last.record) if last.record else [])
+    texts = [each for each in calls if each.get("text")] or calls
+    wrote = texts[-1] if texts else {}
+    output = str(wrote.get("text") or "")[:CLIP]
+    return {"reason": last.reason, "model": str(wrote.get("model") or ""), "output": output}
+
+
+def rules_view(plan: Plan | None) -> dict[str, list[Sentence]]:
+    """Returns the rules of each step that has any, as sentences, with those of a map's items."""
+    found: dict[str, list[Sentence]] = {}
+    for step in plan.steps if plan else ():
+        rules = rule_sentences(step)
+        if isinstance(step, MapStep):
+            rules += [Sentence("rule.of_item", rule=each) for each in rule_sentences(step.each)]
+        if rules:
+            found[step.id] = rules
+    return found
+
+
+async def conversation_of(smith: Plansmith, run: Run) -> str:
+    """Returns the conversation that a run belongs to; empty if it belongs to none."""
+    if run.options.thread or not isinstance(smith.store, Records):
+        return run.options.thread
+    return await ThreadStore(smith.store).thread_of(run.id)
+
+
+async def known_tools(smith: Plansmith) -> Mapping[str, ToolSpec]:
+    """Returns the current tools; none while they cannot be listed, so that runs can be read."""
+    try:
+        return (await smith.runs.intake.callees()).specs
+    except PlansmithError:
+        return {}
+
+
+def _continues(run: Run) -> Shown | None:
+    """Returns how many steps a continued run would reuse, or None if it cannot continue."""
+    if run.plan is None or not run.status.over:
+        return None
+    kept = carried_over(run, run.plan)
+    if everything_done(run.plan, kept):
+        return None
+    return {"done": len(kept), "total": sum(not step.disabled for step in run.plan.steps)}
+
+
+def estimate_view(estimate: Estimate) -> Shown:
+    """Returns the estimate of a plan, with sentences as such."""
+    return {**estimate.to_json(), "basis": estimate.basis}
+
+
+def _review(run: Run, events: Sequence[e.Event]) -> Shown | None:
+    """Returns why a person is or was asked to review the current plan."""
+    if run.plan is None:
+        return None
+    digest = run.plan.hash
+    asked = [each.body for each in events if isinstance(each.body, e.ReviewAsked)]
+    current = [each for each in asked if each.hash == digest]
+    if current:
+        return {"asked": awaits_review(run), "hash": digest, "reasons": current[-1].reasons}
+    if not is_undecided(run):
+        return None
+    return {"asked": True, "hash": digest, "reasons": [Sentence("review.undecided")]}
+
+
+def awaits_review(run: Run) -> bool:
+    """Whether a person has to decide on the current plan."""
+    return isinstance(next_move(run), AwaitReview)
+
+
+def is_undecided(run: Run) -> bool:
+    """Whether a plan is ready and nobody was asked to review it."""
+    match next_move(run):
+        case Execute(needs_start=True) | AwaitReview():
+            return run.phase is RunStatus.PLANNING
+        case _:
+            return False
+
+
+async def _steps(smith: Plansmith, run: Run) -> Shown:
+    """Returns every step with its inputs and its result, cut if they are long."""
+    results = await load_results(smith.store, run)
+    started = {name: each.inputs for name, each in run.steps.items() if each.inputs}
+    values = await asyncio.gather(*map(smith.store.get, started.values()))
+    inputs = dict(zip(started, values, strict=True))
+    return {
+        name: _step(state, results.get(name), inputs.get(name)) for name, state in run.steps.items()
+    }
+
+
+def _step(state: StepState, result: Json, inputs: Json, limit: int = CLIP) -> Shown:
+    size = len(stored_json(result)) if state.settled and state.result_hash else 0
+    return view(
+        StepView,
+        state,
+        inputs=clip(inputs, limit),
+        result=clip(result, limit),
+        result_size=size,
+        clipped=size > limit,
+        prefetched=bool(state.prefetched),
+    )
+
+
+def result_view(digest: str, value: Json) -> Shown:
+    """Returns the result of a step as a run shows it; only an empty hash if there is none."""
+    if not digest:
+        return {"result_hash": ""}
+    size = len(stored_json(value))
+    shown = {"result": clip(value), "result_hash": digest}
+    return {**shown, "result_size": size, "clipped": size > CLIP}
+
+
+def clip(value: Json, limit: int = CLIP) -> Json:
+    """Returns a value without marks of sources, or the beginning of its text if it is too long."""
+    if isinstance(value, str):
+        value = without_citations(value)
+    text = stored_json(value)
+    if len(text) <= limit:
+        return value
+    whole = value if isinstance(value, str) else text.decode()
+    return f"{whole[:limit]}…"
+
+
+def question_view(run: Run, asked: e.QuestionAsked) -> Shown:
+    """Returns a question for a person, without the saved state of its call."""
+    return view(QuestionView, asked, hash=run.question_hash(asked.question))
+
+
+async def effects_view(
+    smith: Plansmith,
+    plan: Plan | None,
+    templates: Mapping[str, Plan],
+    *,
+    done: Collection[str] = (),
+) -> Shown:
+    """Returns what a plan changes, by step, and counts of what is not done yet."""
+    counts = {effect.value: 0 for effect in Effect}
+    by_step: dict[str, str] = {}
+    specs = await known_tools(smith)
+    agents = {spec.name: spec for spec in smith.runs.intake.agents()}
+    for step in plan.steps if plan else ():
+        if step.disabled:
+            continue
+        inner = active_steps(Plan(steps=(step,)), templates)
+        found = [
+            effect for each in inner for _, effect in effects(each, tools=specs, agents=agents)
+        ]
+        for effect in found if step.id not in done else ():
+            counts[effect.value] += 1
+        if found or isinstance(step, (MapStep, PlanStep)):
+            worst = max(found, key=lambda each: each.rank, default=Effect.READ)
+            by_step[step.id] = worst.value
+    hosts = _HOST.findall(canonical_json(plan.to_json())) if plan else []
+    names = sorted({each.decode(errors="replace").lower() for each in hosts})[:_MOST_HOSTS]
+    return {**counts, "hosts": names, "by_step": by_step}
+
+
+def run_row(run: RunSummary) -> Shown:
+    """Returns the row of a run in a list."""
+    return view(
+        RunRow,
+        run,
+        id=run.run,
+        steps=run.steps._asdict(),
+        questions=len(run.questions),
+        cost_usd=str(run.money),
+        planning_seconds=run.times.planning,
+        running_seconds=run.times.running,
+        waiting_seconds=run.times.waiting,
+    )
+
+
+async def inspected(smith: Plansmith, run_id: str, name: str) -> Shown:
+    """Returns a step with its inputs, result, attempts and model calls."""
+    journal = await smith.runs.journals.load(run_id)
+    run, store = journal.run, smith.store
+    state = run.steps.get(name)
+    if state is None:
+        raise not_found("step", name)
+    result = await store.get(state.result_hash) if state.result_hash else None
+    inputs = await store.get(state.inputs) if state.inputs else None
+    # A part of a step is called by the name of the step and its own.
+    planned = run.plan.by_id.get(name.split("/", maxsplit=1)[0]) if run.plan else None
+    step = planned.to_json() if planned else None
+    return {
+        "step": step,
+        "state": _step(state, result, inputs, _WHOLE),
+        "template_inputs": step.get("inputs") if step else None,
+        "resolved_inputs": inputs,
+        "attempts": _attempts(run, journal.events, name),
+        "exchanges": await _exchanges(smith, journal.events),
+    }
+
+
+def _attempts(run: Run, events: Sequence[e.Event], name: str) -> list[Shown]:
+    """Returns each call of a step; a prefetched one has the times of its prefetch."""
+    found: list[Shown] = []
+    ended: datetime | None = None
+    for event in events:
+        body = event.body
+        if getattr(body, "step", None) != name:
+            continue
+        if isinstance(body, e.StepStarted):
+            early = run.prefetches.get(body.prefetched)
+            began, ended = (early.started_at, early.ended_at) if early else (event.at, None)
+            found.append({"number": body.attempt, "key": body.key, "started_at": began})
+            found[-1] |= {"finished_at": None, "error": "", "read_early": early is not None}
+        elif found and isinstance(
+            body, e.StepDone | e.StepFailed | e.StepCancelled | e.StepUnknown
+        ):
+            found[-1]["finished_at"] = ended or event.at
+            found[-1]["error"] = getattr(body, "error", "") or getattr(body, "reason", "")
+    return found
+
+
+async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[Shown]:
+    """Returns the model calls that made the current plan."""
+    bodies = (event.body for event in reversed(events))
+    makers = (each for each in bodies if isinstance(each, e.Triaged | e.PlanProposed))
+    record = next((each.record for each in makers if each.record), "")
+    calls = cast("list[Shown]", await smith.store.get(record) if record else [])
+    return [
+        {"model": each["model"], "prompt": each["prompt"], "output": each["text"]} for each in calls
+    ]
