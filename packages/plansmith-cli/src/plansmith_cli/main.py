@@ -238,7 +238,7 @@ def _in_tenant(arguments: Sequence[str]) -> int:
 def _guarded(arguments: Sequence[str], output: Output, within: tenant_book.Tenant | None) -> int:
     try:
         with output.counted():
-            code = _run(arguments, within)
+            code = _run(arguments, within) or Exit.OK
         output.print_json(code, _ENDS.get(code, "the command printed nothing more"))
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -296,7 +296,7 @@ def _wrong_usage(_: argparse.Namespace) -> int:
 _VERBS_ONLY: Final = Command(_no_options, _wrong_usage)
 
 
-def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int:
+def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int | None:
     name, own = split(arguments)
     with uncollected(freeze=True):
         command = load_command(name)

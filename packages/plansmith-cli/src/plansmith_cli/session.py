@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import getpass
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -31,8 +31,9 @@ from plansmith_cli.command_table import Command
 from plansmith_cli.config import Settings
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn
+from plansmith_cli.parser import command
 from plansmith_cli.team_smiths import TeamSmiths
-from plansmith_cli.ui.output import shown_lines
+from plansmith_cli.ui.output import print_json, print_lines, shown_lines
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.wiring import make_smith
 
@@ -111,8 +112,20 @@ class Session:
     def say(self, *lines: str) -> None:
         """Writes lines to stderr that a person needs: questions, problems, what waits."""
         with self.lines.cleared() if self.lines is not None else nullcontext():
-            sys.stderr.writelines(shown_lines(sys.stderr, lines))
+            shown = (in_language(line, self.locale) for line in lines)
+            sys.stderr.writelines(shown_lines(sys.stderr, shown))
             sys.stderr.flush()
+
+    def print(self, *lines: str) -> None:
+        """Writes lines to stdout."""
+        print_lines(in_language(line, self.locale) for line in lines)
+
+    def print_as(self, value: object, lines: Iterable[str]) -> None:
+        """Prints a JSON value where `--json` asks for it, else lines."""
+        if self.args.json:
+            print_json(value)
+        else:
+            self.print(*lines)
 
     def tell(self, *lines: str) -> None:
         """Writes lines to stderr that may be left out: `-q` does."""
@@ -242,13 +255,16 @@ async def _newest(store: PlanStore) -> AsyncIterator[Headline]:
         before = page[-1].run
 
 
+Work = Callable[[Session], Awaitable[int | None]]
+
+
 def in_session(
     args: argparse.Namespace,
-    work: Callable[[Session], Awaitable[int]],
+    work: Work,
     *,
     only_reads: bool = False,
     make: Callable[..., Plansmith] = make_smith,
-) -> int:
+) -> int | None:
     """Opens Plansmith, does the work of a command and closes it in any case.
 
     A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
@@ -257,7 +273,7 @@ def in_session(
     locale = language_of(vars(args).get("lang") or own_locale())
     lines = planning.PlanningProgress(locale, detail=detail_of(args))
 
-    async def go() -> int:
+    async def go() -> int | None:
         parts: Parts = {"tell": lines.say}
         if only_reads:
             parts.update(_NO_PARTS)
@@ -272,18 +288,9 @@ def in_session(
     return asyncio.run(go())
 
 
-def session_command(
-    configure: Callable[[argparse.ArgumentParser], None],
-    work: Callable[[Session], Awaitable[int]],
-    *,
-    only_reads: bool = False,
-) -> Command:
-    """Makes a command whose work is done in a session."""
-
-    def main(args: argparse.Namespace) -> int:
-        return in_session(args, work, only_reads=only_reads)
-
-    return Command(configure, main)
+def session_command(text: str, work: Work, *, only_reads: bool = False, **typed: Any) -> Command:
+    """Makes a command of its options, as text, and its work in a session."""
+    return command(text, lambda args: in_session(args, work, only_reads=only_reads), **typed)
 
 
 def exit_of(run: Run) -> Exit:

@@ -18,12 +18,11 @@ from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.text import clip, safe, visible
 from plansmith_cli import describe
-from plansmith_cli.command_table import Command
 from plansmith_cli.commands import threads
-from plansmith_cli.commands.ask import add_planning, prepare, request_options
+from plansmith_cli.commands.ask import PLANNING, TYPED, prepare, request_options
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.commands.threads import (
-    add_thread,
+    THREAD,
     is_said,
     message_lines,
     open_thread,
@@ -47,7 +46,8 @@ from plansmith_cli.interactive import (
     stoppable,
 )
 from plansmith_cli.keyboard import LineEditor, LineHistory, completions
-from plansmith_cli.options import add_running, warn
+from plansmith_cli.options import RUNNING, warn
+from plansmith_cli.parser import command
 from plansmith_cli.questions import Choice
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui import terminal_markdown
@@ -466,15 +466,7 @@ COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[None]]]] = {
 }
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    what = "the first message; more follow, line by line"
-    parser.add_argument("request", metavar="REQUEST", nargs="?", help=what)
-    add_thread(parser)
-    add_planning(parser)
-    add_running(parser)
-
-
-def _main(args: argparse.Namespace) -> int:
+def _main(args: argparse.Namespace) -> int | None:
     async def work(session: Session) -> int:
         thread = await open_thread(session, args.thread)
         as_json, args.json = args.json, False  # each turn prints its own
@@ -552,4 +544,5 @@ async def _take(chat: Chat, line: str) -> bool:
     return True
 
 
-COMMAND = Command(_configure, _main)
+_REQUEST: Final = "[REQUEST]  the first message; more follow, line by line\n"
+COMMAND = command(_REQUEST + THREAD + PLANNING + RUNNING, _main, **TYPED)

@@ -24,13 +24,12 @@ from plansmith.review.render import plan_lines
 from plansmith.runs.changed_values import consent_values
 from plansmith.testing.scripted import ScriptedModel
 from plansmith.text import safe
-from plansmith_cli.command_table import Command
 from plansmith_cli.config import Settings
 from plansmith_cli.consent import preview_of
-from plansmith_cli.exit_codes import Exit
 from plansmith_cli.file_previews import preview_lines
 from plansmith_cli.keyboard import read_key
 from plansmith_cli.options import command_line
+from plansmith_cli.parser import command
 from plansmith_cli.questions import question_lines
 from plansmith_cli.session import Session
 from plansmith_cli.team_smiths import TeamSmiths
@@ -314,11 +313,7 @@ class _Left(Exception):
     """The person ends the tour."""
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--lang", help="the language of the tour: en or zh-CN")
-
-
-def _main(args: argparse.Namespace) -> int:
+def _main(args: argparse.Namespace) -> None:
     tour = _Tour(language_of(args.lang or own_locale()))
     with tempfile.TemporaryDirectory(prefix="plansmith-demo-") as root:
         job = DemoJob(Path(root).resolve(), tour.locale)
@@ -328,7 +323,6 @@ def _main(args: argparse.Namespace) -> int:
         except _Left:
             pass
     tour.end()
-    return Exit.OK
 
 
 class _Tour:
@@ -453,8 +447,8 @@ class _Tour:
             command_line("serve"): self.own_text("the same in the browser"),
         }
         print_lines(["", self.own_text("That was all. Now with your own files:")])
-        for command, about in commands.items():
-            print_lines([f"  {command}", dim_on(sys.stdout, f"      {about}")])
+        for typed, about in commands.items():
+            print_lines([f"  {typed}", dim_on(sys.stdout, f"      {about}")])
 
     def _progress(self, run: Run, session: Session) -> None:
         now = session.smith.runs.journals.clock.now()
@@ -488,4 +482,4 @@ class _Tour:
             raise _Left
 
 
-COMMAND = Command(_configure, _main)
+COMMAND = command("--lang LANG  the language of the tour: en or zh-CN", _main)
