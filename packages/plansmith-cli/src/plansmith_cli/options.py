@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from plansmith_server.team.tenant_book import Tenant
 else:
     lazy_modules(
-        globals(),
-        models="plansmith_planner.make",
-        tenant_settings="plansmith_cli.tenant_settings",
+        globals(), models="plansmith_planner.make", tenant_settings="plansmith_cli.tenant_settings"
     )
 
 # Flags that the next command about the same run has to repeat.

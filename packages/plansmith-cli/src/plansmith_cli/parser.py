@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
     from plansmith.plan import sentence
 else:
-    lazy_modules(
-        globals(),
-        difflib="difflib",
-        sentence="plansmith.plan.sentence",
-    )
+    lazy_modules(globals(), difflib="difflib", sentence="plansmith.plan.sentence")
 
 
 # The folder of `-C`, as it was typed: a command that a person copies needs it too.

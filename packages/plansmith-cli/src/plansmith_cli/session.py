@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import getpass
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.app import Plansmith
 from plansmith.clock import SystemClock
-from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
+from plansmith.errors import Misconfigured, OtherTeam
 from plansmith.lazy import lazy_modules
-from plansmith.plan.events import RunCreated
 from plansmith.plan.planning import stands_in
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language, language_of, with_hint
 from plansmith.plan.steps import ToolStep
-from plansmith.plan.summary import Headline
-from plansmith.ports import PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
+from plansmith.runs.lists import RunLists
 from plansmith.runs.options import Parts
 from plansmith_cli.command_table import Command
 from plansmith_cli.config import Settings
@@ -148,7 +146,7 @@ class Session:
 
     async def find(self, name: str) -> str:
         """Returns the id of a run, given `last`, its id, or the unique beginning of its id."""
-        return await find_run(name, self.smith.store, self.journals.folder)
+        return await find_run(name, self.journals)
 
     async def run(self, name: str) -> Run:
         """Returns a run by its name; the session then uses the agents of its team."""
@@ -194,12 +192,11 @@ class Session:
                 )
 
 
-async def find_run(name: str, store: PlanStore, folder: str) -> str:
+async def find_run(name: str, journals: Journals) -> str:
     """Returns the id of a run, given `last` (of this folder), its id, or how the id begins."""
     if name == "last":
-        return await _last_run(store, folder)
-    ids = list(await store.runs())
-    found = [each for each in ids if each.startswith(name.lower())]
+        return await _last_run(journals)
+    found = [each for each in await journals.store.runs() if each.startswith(name.lower())]
     if name.lower() in found:
         return name.lower()
     if len(found) == 1 and len(name) >= _SHORTEST:
@@ -209,10 +206,21 @@ async def find_run(name: str, store: PlanStore, folder: str) -> str:
             Sentence("there is no run '{name}'", name=name),
             hint=Sentence("plansmith runs lists them"),
         )
-    hint = Sentence("give more of the id: {ids}", ids=found[-3:])
     raise Misconfigured(
-        Sentence("{count} runs begin with '{name}'", count=len(found), name=name), hint=hint
+        Sentence("{count} runs begin with '{name}'", count=len(found), name=name),
+        hint=Sentence("give more of the id: {ids}", ids=found[-3:]),
     )
+
+
+async def _last_run(journals: Journals) -> str:
+    before, hint = "", Sentence("plansmith ask starts one")
+    while page := await RunLists(journals).newest(before=before, limit=_PAGE):
+        for each in page:
+            if each.damage or each.folder in ("", journals.folder):
+                return each.run  # a damaged one needs attention, wherever it is from
+        before = page[-1].run
+        hint = Sentence("plansmith runs lists those of other folders, too")
+    raise Misconfigured(Sentence("there is no run in this folder"), hint=hint)
 
 
 def shortest(ids: Collection[str]) -> int:
@@ -223,36 +231,6 @@ def shortest(ids: Collection[str]) -> int:
         for one, two in pairwise(ordered)
     ]
     return max([_SHORT, *(count + 1 for count in shared)])
-
-
-async def _last_run(store: PlanStore, folder: str) -> str:
-    hint = Sentence("plansmith ask starts one")
-    async for run_id, _, _, summary in _newest(store):
-        if summary is not None:
-            belongs_to = summary.folder
-        else:
-            try:
-                created = next((event.body for event in await store.events(run_id)), None)
-            except JournalDamaged:
-                return run_id  # its folder is unknown, and it needs attention
-            belongs_to = created.folder if isinstance(created, RunCreated) else ""
-        if belongs_to in ("", folder):
-            return run_id
-        hint = Sentence("plansmith runs lists those of other folders, too")
-    raise Misconfigured(Sentence("there is no run in this folder"), hint=hint)
-
-
-async def _newest(store: PlanStore) -> AsyncIterator[Headline]:
-    """Yields the runs from the newest on."""
-    if not isinstance(store, SummaryStore):
-        for run_id in reversed(await store.runs()):
-            yield Headline(run_id, 0, "", None)
-        return
-    before = ""
-    while page := await store.headlines(before=before, limit=_PAGE):
-        for each in page:
-            yield each
-        before = page[-1].run
 
 
 Work = Callable[[Session], Awaitable[int | None]]

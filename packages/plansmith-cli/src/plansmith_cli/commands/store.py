@@ -24,6 +24,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, with_hint
 from plansmith.ports import Finding
 from plansmith.runs.audit import AuditQuery, altered, audit_lines
+from plansmith.runs.journals import Journals
 from plansmith.store import backup
 from plansmith.store.doctor import diagnose, missing_runs, verify
 from plansmith.store.sqlite import SqliteStore
@@ -56,8 +57,8 @@ async def _verify_runs(args: argparse.Namespace) -> int:
     store = open_store(settings_of(args).store_url())
     try:
         rows: list[dict[str, Json]] = []
-        here = str(Path.cwd().resolve())
-        ids = await store.runs() if args.all else [await find_run(args.run, store, here)]
+        journals = Journals(store=store, clock=SystemClock(), folder=Path.cwd())
+        ids = await store.runs() if args.all else [await find_run(args.run, journals)]
         for run_id in ids:
             try:
                 rows.append({"run": run_id, "events": await verify(store, run_id), "damage": ""})
