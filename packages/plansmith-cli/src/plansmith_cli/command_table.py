@@ -10,10 +10,13 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """What a command is made of; one of another package also says what it does."""
+    """What a command is made of; one of another package also says what it does.
+
+    `main` returns the exit code, or nothing where all is well.
+    """
 
     configure: Callable[[argparse.ArgumentParser], None]
-    main: Callable[[argparse.Namespace], int]
+    main: Callable[[argparse.Namespace], int | None]
     summary: str = ""
 
 

@@ -122,7 +122,7 @@ async def _change_by_hand(
         )
     changes = await _edited(session, values)
     if not changes:
-        session.say(session.own_text("No value was changed."))
+        session.say(Sentence("No value was changed."))
         return False
     seen = await preview_of(session, run, asked, {**values, **changes})
     session.say(*whole_lines(changes), *preview_lines(seen, session.locale))

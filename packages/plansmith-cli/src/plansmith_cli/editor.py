@@ -34,19 +34,17 @@ async def edit_in_editor(session: Session, run: Run, *, tells: bool = True) -> R
         await open_in_editor(editor, path)
         if path.read_bytes() == before:
             path.unlink()
-            session.say(session.own_text("nothing was changed"))
+            session.say(Sentence("nothing was changed"))
             return run
         try:
             edited = await edit_from(session, run, str(path), tells=tells)
         except PlanInvalid as error:
             if not _wants_again(session, error):
                 again = session.command("runs", "edit", run.id, "--file", str(path))
-                session.say(
-                    session.own_text("your text is kept in {path}", path=path), f"  {again}"
-                )
+                session.say(Sentence("your text is kept in {path}", path=path), f"  {again}")
                 raise
         except BaseException:
-            session.say(session.own_text("your text is kept in {path}", path=path))
+            session.say(Sentence("your text is kept in {path}", path=path))
             raise
         else:
             path.unlink()
@@ -58,7 +56,7 @@ async def edit_from(session: Session, run: Run, name: str, *, tells: bool = True
     edited = await session.smith.edit(run.id, read_plan(read_file(name)), by=session.by)
     if tells and run.plan is not None and edited.plan is not None:
         locale = session.locale
-        session.say(session.own_text("changed plan:"), *change_lines(run.plan, edited.plan, locale))
+        session.say(Sentence("changed plan:"), *change_lines(run.plan, edited.plan, locale))
     return edited
 
 

@@ -335,9 +335,7 @@ class Prompts:
             return True
         session.say(*await review_lines(run, session))
         if given:
-            session.say(
-                session.own_text("--approve-plan names another plan: this one is not approved")
-            )
+            session.say(Sentence("--approve-plan names another plan: this one is not approved"))
         return session.has_person and await self._decide(session, run)
 
     async def answer(self, session: Session, run: Run) -> bool:
@@ -355,13 +353,13 @@ class Prompts:
     def put_off(self, session: Session, run: Run, choice: Choice) -> None:
         """Says that the plan was not decided on."""
         del choice
-        session.say(session.own_text("not approved: {ran}", ran=done_so_far(run, session)))
+        session.say(Sentence("not approved: {ran}", ran=done_so_far(run, session)))
 
     async def _decide(self, session: Session, run: Run) -> bool:
         choice = read_choice(ask_line(self.approve(session)) or "")
         while self.asks_again and choice.kind == "later" and choice.text:
             session.say(
-                session.own_text(
+                Sentence(
                     "“{typed}” is neither y nor n, and only y runs the plan.",
                     typed=safe(clip(choice.text, 40)),
                 )
@@ -371,10 +369,10 @@ class Prompts:
         match choice.kind:
             case "yes":
                 await session.smith.decide(run.id, approve=digest, by=session.by)
-                session.tell(session.own_text("approved"))
+                session.tell(Sentence("approved"))
             case "no":
                 await session.smith.decide(run.id, reject=True, by=session.by)
-                session.say(session.own_text("rejected: {ran}", ran=done_so_far(run, session)))
+                session.say(Sentence("rejected: {ran}", ran=done_so_far(run, session)))
             case "edit":
                 await edit_in_editor(session, run, tells=False)
             case "changes":
@@ -416,7 +414,7 @@ async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
     await print_end(session, run, silent=bool(args.get("json") or args.get("jsonl")))
     if detached:
         session.say(
-            session.own_text("Stopped here; what is done is kept. To go on:"),
+            Sentence("Stopped here; what is done is kept. To go on:"),
             f"  {session.command('go', run.id)}",
         )
     elif not run.status.over:
@@ -490,6 +488,6 @@ def say_no_plan(session: Session, run: Run) -> None:
     others = [each for each in run.problems if each.message not in run.reason]
     session.say(*problem_lines(others, session.locale))
     session.say(
-        session.own_text("To have it planned again, perhaps with another --model:"),
+        Sentence("To have it planned again, perhaps with another --model:"),
         f"  {session.command('runs', 'retry', run.id)}",
     )

@@ -7,10 +7,10 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pkgutil import resolve_name
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules, uncollected
@@ -22,7 +22,6 @@ from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.width import say_fitted
 
 if TYPE_CHECKING:
-    import argparse
     import difflib
     from importlib import metadata
 
@@ -48,73 +47,55 @@ class Output:
 
     def __init__(self, *, wants_json: bool) -> None:
         self._wants_json = wants_json
-        self._counter: _CountingStream | None = None
+        self._stdout = sys.stdout
+        self._has_written = False
 
     @contextmanager
-    def counted(self) -> Generator[None]:
-        """Counts what a command prints, if it has to print JSON."""
-        if not self._wants_json:
-            yield
-            return
-        before = sys.stdout
-        self._counter = _CountingStream(before)
-        sys.stdout = cast("Any", self._counter)
+    def watched(self) -> Generator[None]:
+        """Notes whether a command prints something, if it has to print JSON."""
+        if self._wants_json:
+            sys.stdout = cast("Any", self)
         try:
             yield
         finally:
-            sys.stdout = before
+            sys.stdout = self._stdout
+
+    def write(self, text: str) -> int:
+        """Writes as the standard output does."""
+        self._has_written = self._has_written or bool(text)
+        return self._stdout.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Writes as the standard output does."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stdout, name)
 
     def failed(self, error: PlansmithError, code: Exit) -> Exit:
         """Prints an expected error; returns its exit code."""
         shown = words.error_text(error, own_locale())
         if isinstance(error, WrongUsage):
             sys.stderr.write(visible(error.usage))
-            say_fitted(shown)
-        else:
-            say_fitted(f"plansmith: {shown}")
+        say_fitted(shown if isinstance(error, WrongUsage) else f"plansmith: {shown}")
         problems: Sequence[Any] = getattr(error, "problems", ())
         listed = [each.shown_json() for each in problems]
         more = {"problems": listed} if listed else {}
         self.print_json(code, error.message, hint=error.hint, kind=type(error).__name__, **more)
         return code
 
-    def crashed(self, error: Exception) -> Exit:
-        """Prints an unexpected error with its traceback."""
-        sys.stderr.write(visible("".join(traceback.format_exception(error))))
-        hint = "this is a bug in Plansmith: please report it with the text on stderr"
-        self.print_json(Exit.FAILED, f"{type(error).__name__}: {error}", hint=hint, kind="Crash")
-        return Exit.FAILED
-
     def print_json(
         self, code: int, message: str, *, hint: str = "", kind: str = "", **more: Any
     ) -> None:
         """Prints the outcome as JSON, if that is wanted and the command has printed none."""
-        if not self._wants_json or (self._counter is not None and self._counter.written):
+        if not self._wants_json or self._has_written:
             return
         name = Exit(code).name.lower()
         error = {"code": name, "kind": kind, "message": message, "hint": hint, "exit": int(code)}
         whole = {"error": error | more} if code else {"ok": True, "exit": 0}
         sys.stdout.write(json.dumps(whole, indent=2, ensure_ascii=True) + "\n")
         sys.stdout.flush()
-
-
-class _CountingStream:
-    """A stream that counts the characters written to it."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-        self.written = 0
-
-    def write(self, text: str) -> int:
-        self.written += len(text)
-        return self._stream.write(text)
-
-    def writelines(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            self.write(line)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 _FLAGS: Final = (
@@ -192,9 +173,8 @@ def _unknown(name: str) -> PlansmithError:
     known = [each.removeprefix(f"{noun} ") for each in verbs(noun)] or [*COMMANDS, "--version"]
     near = difflib.get_close_matches(word, known, n=1)
     if near:
-        hint = sentence.Sentence(
-            "did you mean plansmith {name}?", name=f"{noun} {near[0]}".lstrip()
-        )
+        meant = f"{noun} {near[0]}".lstrip()
+        hint = sentence.Sentence("did you mean plansmith {name}?", name=meant)
     elif noun:
         hint = sentence.Sentence("{command} --help lists the options", command=f"plansmith {noun}")
     elif name.startswith("-"):
@@ -237,9 +217,12 @@ def _in_tenant(arguments: Sequence[str]) -> int:
 
 def _guarded(arguments: Sequence[str], output: Output, within: tenant_book.Tenant | None) -> int:
     try:
-        with output.counted():
-            code = _run(arguments, within)
-        output.print_json(code, _ENDS.get(code, "the command printed nothing more"))
+        with output.watched():
+            code = _run(arguments, within) or Exit.OK
+        ended = "a person is needed: stderr says for what"
+        output.print_json(
+            code, ended if code == Exit.WAITING else "the command printed nothing more"
+        )
         sys.stdout.flush()
     except KeyboardInterrupt:
         told = sentence.in_language(sentence.Sentence("interrupted"), own_locale())
@@ -253,11 +236,12 @@ def _guarded(arguments: Sequence[str], output: Output, within: tenant_book.Tenan
     except PlansmithError as error:
         return output.failed(error, exit_for(error))
     except Exception as error:  # noqa: BLE001 - printed with its traceback
-        return output.crashed(error)
+        sys.stderr.write(visible("".join(traceback.format_exception(error))))
+        hint = "this is a bug in Plansmith: please report it with the text on stderr"
+        told = f"{type(error).__name__}: {error}"
+        output.print_json(Exit.FAILED, told, hint=hint, kind="Crash")
+        return Exit.FAILED
     return code
-
-
-_ENDS: Final[dict[int, str]] = {Exit.WAITING: "a person is needed: stderr says for what"}
 
 
 def split(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -285,18 +269,10 @@ def load_command(name: str) -> Command:
     return resolve_name(f"plansmith_cli.commands.{place}") if place else _VERBS_ONLY
 
 
-def _no_options(_: argparse.ArgumentParser) -> None:
-    """Adds no options."""
+_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
 
 
-def _wrong_usage(_: argparse.Namespace) -> int:
-    return Exit.USAGE
-
-
-_VERBS_ONLY: Final = Command(_no_options, _wrong_usage)
-
-
-def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int:
+def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int | None:
     name, own = split(arguments)
     with uncollected(freeze=True):
         command = load_command(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.errors import Misconfigured
@@ -24,24 +24,11 @@ if TYPE_CHECKING:
     from plansmith_server.team.tenant_book import Tenant
 else:
     lazy_modules(
-        globals(),
-        models="plansmith_planner.make",
-        tenant_settings="plansmith_cli.tenant_settings",
+        globals(), models="plansmith_planner.make", tenant_settings="plansmith_cli.tenant_settings"
     )
 
 # Flags that the next command about the same run has to repeat.
 _REPEATED: Final = ("store", "tools", "model", "base_url", "docs", "profile")
-_PARTS: Final[dict[str, dict[str, Any]]] = {
-    "--tools": {
-        "action": "append",
-        "metavar": "FILE",
-        "help": "tools: Python, or JSON; repeatable",
-    },
-    "--model": {"help": "the model that plans, such as openai:gpt-5"},
-    "--base-url": {"help": "an OpenAI-compatible server, with --model openai:NAME"},
-    "--docs": {"action": "append", "metavar": "PATH", "help": "documents; repeatable"},
-    "--profile": {"metavar": "FILE", "help": "for whom the plan is, as YAML or TOML"},
-}
 # Commands that only look at runs, or stop them, need the store alone; these need tools as well.
 _STORE_ALONE: Final = frozenset(
     (
@@ -72,86 +59,53 @@ def positive(text: str) -> int:
     return number
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """Adds `--store`."""
-    parser.add_argument("--store", metavar="URL", help="where runs are kept: sqlite:///FILE or …")
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Adds `--json`."""
-    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
-
-
-def add_detail(parser: argparse.ArgumentParser) -> None:
-    """Adds `-q` and `-v`."""
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument(
-        "-q",
-        "--quiet",
-        action="store_true",
-        help="print the answer alone on stdout; on stderr only problems and what asks you",
-    )
-    how.add_argument(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help="tell on stderr each stage of planning, the model, times and tokens",
-    )
+# Options of several commands, as `add_options` reads them.
+RUN: Final = "RUN  a run: its id, or last\n"
+RUN_OVER: Final = "RUN  a run that is over: its id, or last\n"
+STORE: Final = "--store URL  where runs are kept: sqlite:///FILE or …\n"
+JSON: Final = "--json  print the outcome as JSON\n"
+AS_JSON: Final = "--json  print as JSON\n"
+NO_INPUT: Final = "--no-input  ask nothing: exit with 5 if you are needed\n"
+DETAIL: Final = """
+-q --quiet  print the answer alone on stdout; on stderr only problems and what asks you
+| -v --verbose  tell on stderr each stage of planning, the model, times and tokens
+"""
+_TOOLS: Final = "--tools FILE*  tools: Python, or JSON; repeatable\n"
+_MAKES_PLANS: Final = """
+--model MODEL  the model that plans, such as openai:gpt-5
+--base-url BASE_URL  an OpenAI-compatible server, with --model openai:NAME
+--docs PATH*  documents; repeatable
+--profile FILE  for whom the plan is, as YAML or TOML
+"""
+# Scripts pass the same flags to every command, so none is refused; the help has those that matter.
+_HIDDEN: Final = "\n--model MODEL\n--base-url URL\n--docs PATH*\n--profile FILE\n"
+PARTS: Final = STORE + _TOOLS + _MAKES_PLANS
+TOOLS: Final = STORE + _TOOLS + _HIDDEN  # for commands that make no plan
+STORE_ALONE: Final = STORE + "--tools FILE*" + _HIDDEN  # for those that look at runs, or stop them
+_FORM: Final = """
+--json  print the run as JSON at the end
+| --jsonl  print events as JSON, one per line
+"""
+RUNNING: Final = (
+    """
+--yes-read-only  run plans that only read without asking, whatever the settings say
+--approve-plan HASH  approve exactly this plan
+--budget LIMITS  such as 0.50 (US dollars) or steps=20,tokens=50000
+--lang LANG  the language of plan and report, such as en or zh-CN
+"""
+    + DETAIL
+    + _FORM
+    + NO_INPUT
+)
+WATCHING: Final = (
+    STORE_ALONE + DETAIL + _FORM + "--no-input  exit with 5 when the run waits for you"
+)
 
 
 def detail_of(args: argparse.Namespace) -> Detail:
     """Returns how much a command tells beside its answer."""
     given = vars(args)
-    if given.get("quiet"):
-        return "quiet"
-    return "verbose" if given.get("verbose") else "normal"
-
-
-def add_parts(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags for store, tools, model, documents and profile."""
-    _add_parts(parser, shown=[*_PARTS])
-
-
-def add_tools(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags for store and tools: for commands that make no plan."""
-    _add_parts(parser, shown=["--tools"])
-
-
-def add_store_alone(parser: argparse.ArgumentParser) -> None:
-    """Adds `--store`: for commands that only look at runs, or stop them."""
-    _add_parts(parser, shown=[])
-
-
-def _add_parts(parser: argparse.ArgumentParser, shown: Collection[str]) -> None:
-    """Adds `--store` and all parts; the help has only those that matter to the command.
-
-    Scripts pass the same flags to every command, so none of them is refused.
-    """
-    add_store(parser)
-    for name, options in _PARTS.items():
-        hidden: dict[str, Any] = {} if name in shown else {"help": argparse.SUPPRESS}
-        parser.add_argument(name, **options | hidden)
-
-
-def add_running(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags for review, budget, language and output of a run."""
-    parser.add_argument(
-        "--yes-read-only",
-        action="store_true",
-        help="run plans that only read without asking, whatever the settings say",
-    )
-    parser.add_argument("--approve-plan", metavar="HASH", help="approve exactly this plan")
-    parser.add_argument(
-        "--budget", metavar="LIMITS", help="such as 0.50 (US dollars) or steps=20,tokens=50000"
-    )
-    parser.add_argument("--lang", help="the language of plan and report, such as en or zh-CN")
-    add_detail(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print the run as JSON at the end")
-    form.add_argument("--jsonl", action="store_true", help="print events as JSON, one per line")
-    parser.add_argument(
-        "--no-input", action="store_true", help="ask nothing: exit with 5 if you are needed"
-    )
+    return "quiet" if given.get("quiet") else "verbose" if given.get("verbose") else "normal"
 
 
 def warn(text: str) -> None:

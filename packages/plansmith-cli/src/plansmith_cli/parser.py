@@ -9,14 +9,15 @@ import argparse
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules
+from plansmith_cli.command_table import Command
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.width import wrapped
 
@@ -25,11 +26,7 @@ if TYPE_CHECKING:
 
     from plansmith.plan import sentence
 else:
-    lazy_modules(
-        globals(),
-        difflib="difflib",
-        sentence="plansmith.plan.sentence",
-    )
+    lazy_modules(globals(), difflib="difflib", sentence="plansmith.plan.sentence")
 
 
 # The folder of `-C`, as it was typed: a command that a person copies needs it too.
@@ -124,6 +121,76 @@ class Parser(argparse.ArgumentParser):
         if near and near[0] not in wrong:
             return sentence.Sentence("did you mean {name}?", name=near[0])
         return sentence.Sentence("{command} --help lists the options", command=self.prog)
+
+
+def add_options(parser: argparse.ArgumentParser, text: str, **typed: Any) -> None:
+    """Adds arguments as their help tells them, one a line.
+
+    `RUN`, `[RUN]`, `--yes`, `-o --output FILE`; `--docs PATH*` may be repeated; an option without
+    help is not shown; a line that begins with `|` excludes the one above. `typed` has, by name,
+    what reads a value, or a table of what else argparse takes.
+    """
+    rows = [row for row in text.split("\n") if row]
+    to: argparse._ActionsContainer = parser
+    for row, below in zip(rows, [*rows[1:], ""], strict=True):
+        if not row.startswith("|"):
+            to = parser.add_mutually_exclusive_group() if below.startswith("|") else parser
+        names, _, told = row.lstrip("| ").partition("  ")
+        _add(to, names, told.strip(), typed)
+
+
+def _add(to: argparse._ActionsContainer, names: str, told: str, typed: Mapping[str, Any]) -> None:
+    *flags, value = names.split(" ")
+    more: dict[str, Any] = {"help": told or argparse.SUPPRESS}
+    if not names.startswith("-"):
+        shown = value.strip("[]")
+        flags = [shown.partition("|")[0].lower()]
+        more = {"help": told, "metavar": shown} | ({"nargs": "?"} if shown != value else {})
+    elif value.startswith("-"):
+        flags.append(value)
+    else:
+        more["metavar"] = value.rstrip("*")
+        more |= {"action": "append"} if value.endswith("*") else {}
+    known = typed.get(flags[-1].lstrip("-").replace("-", "_"), {})
+    known = known if isinstance(known, dict) else {"type": known}
+    if value.startswith("-") and not known.keys() & {"action", "choices"}:
+        more["action"] = "store_true"
+    to.add_argument(*flags, **more | known)
+
+
+def command(text: str, main: Callable[[argparse.Namespace], int | None], **typed: Any) -> Command:
+    """Makes a command of its options, as text, and what it does."""
+    return Command(lambda parser: add_options(parser, text, **typed), main)
+
+
+class Verb(NamedTuple):
+    """A verb of a noun, such as `list` of `schedule`: what it does, its help and its options."""
+
+    work: Callable[[Any], Any]
+    told: str
+    text: str = ""
+    typed: Mapping[str, Any] = {}
+
+
+def _call(args: argparse.Namespace, work: Callable[[Any], Any]) -> int | None:
+    found: int | None = work(args)
+    return found
+
+
+def noun(
+    verbs: Mapping[str, Verb],
+    run: Callable[[argparse.Namespace, Callable[[Any], Any]], int | None] = _call,
+) -> Command:
+    """Makes a command of verbs; `run` does the work of one, such as in a session."""
+
+    def configure(parser: argparse.ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(verbs))
+        for name, each in verbs.items():
+            made = actions.add_parser(name, help=each.told)
+            add_options(made, each.text, **each.typed)
+            made.set_defaults(work=each.work)
+
+    return Command(configure, lambda args: run(args, args.work))
 
 
 class _ChineseHelp(argparse.HelpFormatter):

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import getpass
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,24 +15,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.app import Plansmith
 from plansmith.clock import SystemClock
-from plansmith.errors import JournalDamaged, Misconfigured, OtherTeam
+from plansmith.errors import Misconfigured, OtherTeam
 from plansmith.lazy import lazy_modules
-from plansmith.plan.events import RunCreated
 from plansmith.plan.planning import stands_in
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language, language_of, with_hint
 from plansmith.plan.steps import ToolStep
-from plansmith.plan.summary import Headline
-from plansmith.ports import PlanStore, SummaryStore
 from plansmith.runs.journals import Journals
+from plansmith.runs.lists import RunLists
 from plansmith.runs.options import Parts
 from plansmith_cli.command_table import Command
 from plansmith_cli.config import Settings
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import command_line, detail_of, repeated_flags, settings_of, warn
+from plansmith_cli.parser import command
 from plansmith_cli.team_smiths import TeamSmiths
-from plansmith_cli.ui.output import shown_lines
+from plansmith_cli.ui.output import print_json, print_lines, shown_lines
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.wiring import make_smith
 
@@ -111,8 +110,20 @@ class Session:
     def say(self, *lines: str) -> None:
         """Writes lines to stderr that a person needs: questions, problems, what waits."""
         with self.lines.cleared() if self.lines is not None else nullcontext():
-            sys.stderr.writelines(shown_lines(sys.stderr, lines))
+            shown = (in_language(line, self.locale) for line in lines)
+            sys.stderr.writelines(shown_lines(sys.stderr, shown))
             sys.stderr.flush()
+
+    def print(self, *lines: str) -> None:
+        """Writes lines to stdout."""
+        print_lines(in_language(line, self.locale) for line in lines)
+
+    def print_as(self, value: object, lines: Iterable[str]) -> None:
+        """Prints a JSON value where `--json` asks for it, else lines."""
+        if self.args.json:
+            print_json(value)
+        else:
+            self.print(*lines)
 
     def tell(self, *lines: str) -> None:
         """Writes lines to stderr that may be left out: `-q` does."""
@@ -135,7 +146,7 @@ class Session:
 
     async def find(self, name: str) -> str:
         """Returns the id of a run, given `last`, its id, or the unique beginning of its id."""
-        return await find_run(name, self.smith.store, self.journals.folder)
+        return await find_run(name, self.journals)
 
     async def run(self, name: str) -> Run:
         """Returns a run by its name; the session then uses the agents of its team."""
@@ -181,12 +192,11 @@ class Session:
                 )
 
 
-async def find_run(name: str, store: PlanStore, folder: str) -> str:
+async def find_run(name: str, journals: Journals) -> str:
     """Returns the id of a run, given `last` (of this folder), its id, or how the id begins."""
     if name == "last":
-        return await _last_run(store, folder)
-    ids = list(await store.runs())
-    found = [each for each in ids if each.startswith(name.lower())]
+        return await _last_run(journals)
+    found = [each for each in await journals.store.runs() if each.startswith(name.lower())]
     if name.lower() in found:
         return name.lower()
     if len(found) == 1 and len(name) >= _SHORTEST:
@@ -196,10 +206,21 @@ async def find_run(name: str, store: PlanStore, folder: str) -> str:
             Sentence("there is no run '{name}'", name=name),
             hint=Sentence("plansmith runs lists them"),
         )
-    hint = Sentence("give more of the id: {ids}", ids=found[-3:])
     raise Misconfigured(
-        Sentence("{count} runs begin with '{name}'", count=len(found), name=name), hint=hint
+        Sentence("{count} runs begin with '{name}'", count=len(found), name=name),
+        hint=Sentence("give more of the id: {ids}", ids=found[-3:]),
     )
+
+
+async def _last_run(journals: Journals) -> str:
+    before, hint = "", Sentence("plansmith ask starts one")
+    while page := await RunLists(journals).newest(before=before, limit=_PAGE):
+        for each in page:
+            if each.damage or each.folder in ("", journals.folder):
+                return each.run  # a damaged one needs attention, wherever it is from
+        before = page[-1].run
+        hint = Sentence("plansmith runs lists those of other folders, too")
+    raise Misconfigured(Sentence("there is no run in this folder"), hint=hint)
 
 
 def shortest(ids: Collection[str]) -> int:
@@ -212,43 +233,16 @@ def shortest(ids: Collection[str]) -> int:
     return max([_SHORT, *(count + 1 for count in shared)])
 
 
-async def _last_run(store: PlanStore, folder: str) -> str:
-    hint = Sentence("plansmith ask starts one")
-    async for run_id, _, _, summary in _newest(store):
-        if summary is not None:
-            belongs_to = summary.folder
-        else:
-            try:
-                created = next((event.body for event in await store.events(run_id)), None)
-            except JournalDamaged:
-                return run_id  # its folder is unknown, and it needs attention
-            belongs_to = created.folder if isinstance(created, RunCreated) else ""
-        if belongs_to in ("", folder):
-            return run_id
-        hint = Sentence("plansmith runs lists those of other folders, too")
-    raise Misconfigured(Sentence("there is no run in this folder"), hint=hint)
-
-
-async def _newest(store: PlanStore) -> AsyncIterator[Headline]:
-    """Yields the runs from the newest on."""
-    if not isinstance(store, SummaryStore):
-        for run_id in reversed(await store.runs()):
-            yield Headline(run_id, 0, "", None)
-        return
-    before = ""
-    while page := await store.headlines(before=before, limit=_PAGE):
-        for each in page:
-            yield each
-        before = page[-1].run
+Work = Callable[[Session], Awaitable[int | None]]
 
 
 def in_session(
     args: argparse.Namespace,
-    work: Callable[[Session], Awaitable[int]],
+    work: Work,
     *,
     only_reads: bool = False,
     make: Callable[..., Plansmith] = make_smith,
-) -> int:
+) -> int | None:
     """Opens Plansmith, does the work of a command and closes it in any case.
 
     A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
@@ -257,7 +251,7 @@ def in_session(
     locale = language_of(vars(args).get("lang") or own_locale())
     lines = planning.PlanningProgress(locale, detail=detail_of(args))
 
-    async def go() -> int:
+    async def go() -> int | None:
         parts: Parts = {"tell": lines.say}
         if only_reads:
             parts.update(_NO_PARTS)
@@ -272,18 +266,9 @@ def in_session(
     return asyncio.run(go())
 
 
-def session_command(
-    configure: Callable[[argparse.ArgumentParser], None],
-    work: Callable[[Session], Awaitable[int]],
-    *,
-    only_reads: bool = False,
-) -> Command:
-    """Makes a command whose work is done in a session."""
-
-    def main(args: argparse.Namespace) -> int:
-        return in_session(args, work, only_reads=only_reads)
-
-    return Command(configure, main)
+def session_command(text: str, work: Work, *, only_reads: bool = False, **typed: Any) -> Command:
+    """Makes a command of its options, as text, and its work in a session."""
+    return command(text, lambda args: in_session(args, work, only_reads=only_reads), **typed)
 
 
 def exit_of(run: Run) -> Exit:

@@ -109,11 +109,7 @@ def data(
     prompts = base.settings.planner.prompts
     knowledge = make_sources(base.settings.documents, tell=tell)
     writer = sql_writer(
-        model=base.worker,
-        database=database,
-        knowledge=knowledge,
-        run=not sql_only,
-        prompts=prompts,
+        model=base.worker, database=database, knowledge=knowledge, run=not sql_only, prompts=prompts
     )
     agents: list[Agent] = [writer]
     if not sql_only:

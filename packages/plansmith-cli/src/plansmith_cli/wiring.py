@@ -33,14 +33,7 @@ if TYPE_CHECKING:
     from plansmith.formats import tools as tool_lists
     from plansmith.plan.capability import ToolSpec
     from plansmith.plan.planning import Tell
-    from plansmith.ports import (
-        Agent,
-        Clock,
-        ContextSource,
-        Secrets,
-        ToolMaker,
-        ToolSource,
-    )
+    from plansmith.ports import Agent, Clock, ContextSource, Secrets, ToolMaker, ToolSource
     from plansmith.tools import functions, toolset
     from plansmith_connect.a2a import registry
     from plansmith_connect.mcp import servers as mcp_servers
@@ -236,10 +229,7 @@ def make_servers(
     for server in servers.values():
         protect(command_files(dict(server), settings.data()))
     return mcp_servers.McpServers(
-        servers,
-        approvals=_approvals(settings),
-        environment=_Lookup(secrets, "mcp"),
-        tell=tell,
+        servers, approvals=_approvals(settings), environment=_Lookup(secrets, "mcp"), tell=tell
     )
 
 

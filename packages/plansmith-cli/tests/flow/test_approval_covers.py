@@ -390,10 +390,7 @@ async def test_a_map_over_what_a_tool_found_asks_before_it_acts_on_more_than_it_
     names: list[Json] = [f"n{number}" for number in range(25)]
     source = FakeTools(FakeTool("find", [{"items": names}]), FakeTool("pay", effect=Effect.FINAL))
     plan = Plan.model_validate(
-        draft(
-            step("find", "find"),
-            {"id": "m", "over": "{{find.items}}", "each": MANY["each"]},
-        )
+        draft(step("find", "find"), {"id": "m", "over": "{{find.items}}", "each": MANY["each"]})
     )
     app = Plansmith(tools=[source], limits=LIMITS)
     run = await app.submit(plan)

@@ -194,9 +194,7 @@ async def test_an_edit_that_names_a_made_call_anew_is_asked_about_whatever_is_ne
     assert len(effects(tools)) == 1
 
 
-async def test_continuing_asks_before_it_does_again_what_was_done_in_part(
-    scripted: Script,
-) -> None:
+async def test_continuing_asks_before_it_does_again_what_was_done_in_part(scripted: Script) -> None:
     send = FakeTool("send", ["ok", ToolFailed("full"), "ok"], effect=Effect.WRITE)
     app, tools = smith(scripted(), send, policy=FREE)
     each = {"tool": "send", "inputs": {"to": "{{item}}"}}
@@ -336,9 +334,7 @@ async def test_a_revision_may_keep_the_version_of_a_template_that_was_approved(
     assert effects(tools) == [{"to": "alice"}]
 
 
-async def test_an_edit_of_a_continued_run_says_still_what_was_done_before(
-    scripted: Script,
-) -> None:
+async def test_an_edit_of_a_continued_run_says_still_what_was_done_before(scripted: Script) -> None:
     send = FakeTool("send", ["ok", ToolFailed("full"), "ok"], effect=Effect.WRITE)
     app, _ = smith(scripted(), send)
     each = {"tool": "send", "inputs": {"to": "{{item}}"}}

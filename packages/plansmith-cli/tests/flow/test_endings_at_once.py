@@ -38,9 +38,7 @@ async def test_what_a_run_leaves_over_and_its_end_are_one_append(scripted: Scrip
     assert store.batches[-1] == ["step_skipped", "run_finished"]
 
 
-async def test_a_run_that_is_asked_to_run_twice_at_once_is_conducted_once(
-    scripted: Script,
-) -> None:
+async def test_a_run_that_is_asked_to_run_twice_at_once_is_conducted_once(scripted: Script) -> None:
     app, tools = smith(scripted())
     pay = step("p", "pay", inputs={"to": "alice"}, after=["q"])
     run = await decided(app, await app.submit(plan_of(ask("q"), pay), by="ada"))

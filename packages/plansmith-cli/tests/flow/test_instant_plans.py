@@ -75,9 +75,7 @@ async def test_a_greeting_gets_an_instant_answer_without_a_plan(tmp_path: Path) 
     assert in_language(run.reason, "zh") == "按规则：寒暄"
 
 
-async def test_the_model_is_asked_where_more_than_an_instant_plan_is_wanted(
-    tmp_path: Path,
-) -> None:
+async def test_the_model_is_asked_where_more_than_an_instant_plan_is_wanted(tmp_path: Path) -> None:
     model = ScriptedModel(TRIAGE)
     async with smith(tmp_path, model) as planner:
         run = await planner.plan("what is 2+2 in the budget")

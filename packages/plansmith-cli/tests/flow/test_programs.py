@@ -119,8 +119,7 @@ GUARDED = {
     "by order": plan(ASK, {**PAY, "after": ["really"]}),
     "through another step": plan(ASK, READ, {**PAY, "after": ["read"]}),
     "in a map": plan(
-        ASK,
-        {"id": "all", "over": ["a", "b"], "each": {"tool": "pay"}, "after": ["really"]},
+        ASK, {"id": "all", "over": ["a", "b"], "each": {"tool": "pay"}, "after": ["really"]}
     ),
     "in a template": plan(ASK, {"id": "sub", "template": "payment", "after": ["really"]}),
     "inside a template": plan({"id": "sub", "template": "guarded"}),

@@ -406,10 +406,7 @@ async def test_an_effect_that_a_revision_dropped_comes_first_and_never_everythin
 ) -> None:
     draft = {
         "goal": "Tell the boss",
-        "steps": [
-            {"id": "b", "tool": "broken"},
-            {"id": "m", "tool": "mail", "after": ["b"]},
-        ],
+        "steps": [{"id": "b", "tool": "broken"}, {"id": "m", "tool": "mail", "after": ["b"]}],
     }
     other = {"goal": "Look around", "steps": [{"id": "o", "tool": "oslo"}]}
     triage = {"decision": "plan", "reason": "", "query": "tell the boss", "answer": ""}

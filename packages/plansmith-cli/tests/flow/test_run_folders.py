@@ -195,9 +195,7 @@ async def test_no_verb_acts_for_a_run_of_another_folder(tmp_path: Path, verb: st
         assert len(await a.store.events(run.id)) == before
 
 
-async def test_runs_of_no_folder_go_on_anywhere_and_forks_keep_their_folder(
-    tmp_path: Path,
-) -> None:
+async def test_runs_of_no_folder_go_on_anywhere_and_forks_keep_their_folder(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'r.db'}"
     async with smith("", store) as nowhere, smith(tmp_path / "a", store) as a:
         free = await nowhere.submit(NOTE)

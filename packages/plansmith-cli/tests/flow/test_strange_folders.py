@@ -450,10 +450,7 @@ def test_a_server_file_that_changes_after_it_was_trusted_does_not_run(
 
 
 HIDDEN_CODE = {
-    "a shell that runs another file": (
-        'command = "sh"\nargs = ["-c", "sh ./go.sh"]',
-        "go.sh",
-    ),
+    "a shell that runs another file": ('command = "sh"\nargs = ["-c", "sh ./go.sh"]', "go.sh"),
     "a file for the shell to begin with": (
         'command = "bash"\nargs = ["-c", "true"]\nenv.BASH_ENV = "./go.sh"',
         "go.sh",
@@ -464,10 +461,7 @@ HIDDEN_CODE = {
         'command = "python3"\nargs = ["-m", "go"]\nenv.PYTHONPATH = "lib:."',
         "lib/go.py",
     ),
-    "a folder that shadows the library": (
-        'command = "python3"\nargs = ["server.py"]',
-        "json.py",
-    ),
+    "a folder that shadows the library": ('command = "python3"\nargs = ["server.py"]', "json.py"),
     "the whole path": ('command = "sh"\nargs = ["{here}/go.sh"]', "go.sh"),
     "the whole path in a shell": ('command = "sh"\nargs = ["-c", "sh {here}/go.sh"]', "go.sh"),
     "a variable with the path": ('command = "sh"\nargs = ["${{PLACE}}/go.sh"]', "go.sh"),

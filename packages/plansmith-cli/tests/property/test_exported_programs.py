@@ -57,7 +57,7 @@ def test_a_random_plan_ends_as_the_runner_does(plan: Plan) -> None:
         except PlanInvalid:
             assume(False)
         program = loaded(written(plan, Path(folder)).source)
-        ends: dict[str, Any] = asyncio.run(program.run_plan({}))
+        ends: dict[str, Any] = asyncio.run(program.run_steps("", "", {}, 0))
     results = {name: end["value"] for name, end in ends.items() if "value" in end}
     assert results == ours.results
     assert {n: e["error"] for n, e in ends.items() if "error" in e} == ours.failed

@@ -89,10 +89,7 @@ def reading_and_mailing() -> tuple[FakeTools, Plan]:
         FakeTool("look", [{"to": "eve@example.org"}]),
         FakeTool("mail", ["sent"], effect=Effect.FINAL),
     )
-    steps = [
-        {"id": "a", "tool": "look"},
-        {"id": "m", "tool": "mail", "inputs": {"to": "{{a.to}}"}},
-    ]
+    steps = [{"id": "a", "tool": "look"}, {"id": "m", "tool": "mail", "inputs": {"to": "{{a.to}}"}}]
     return source, Plan.model_validate({"goal": "mail", "steps": steps})
 
 

@@ -7,85 +7,63 @@ import asyncio
 import getpass
 import json
 import sys
-from typing import Any
+from typing import Any, Final
 
 from plansmith.plan.sentence import Sentence
 from plansmith.secrets import SecretBox
 from plansmith.text import safe
-from plansmith_cli.command_table import Command
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import loaded_settings
+from plansmith_cli.options import AS_JSON, loaded_settings
+from plansmith_cli.parser import Verb, noun
 from plansmith_cli.questions import agrees
-from plansmith_cli.ui.output import print_json, print_lines
+from plansmith_cli.ui.output import print_as, print_json, print_lines
 from plansmith_cli.ui.words import own, own_text, tell
 from plansmith_cli.wiring import make_agents
 from plansmith_connect.a2a.registry import AgentRegistry, Choices, Standing
 
-
-def _configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(
-        dest="action", required=True, metavar="list|add|show|approve|change|remove"
-    )
-    listing = actions.add_parser("list", help="list all agents")
-    add = actions.add_parser("add", help="add an agent by its address")
-    add.add_argument("url", metavar="URL", help="the address of the agent or of its card")
-    add.add_argument("--name", default="", help="the name of the agent in plans")
-    show = actions.add_parser(
-        "show", help="show the card as it is served now, and what has changed"
-    )
-    approve = actions.add_parser("approve", help="approve the card that is served now")
-    approve.add_argument("--hash", metavar="HASH", help="approve exactly this, without asking")
-    change = actions.add_parser("change", help="change the settings of an agent")
-    remove = actions.add_parser("remove", help="remove an agent")
-    for action in (show, approve, change, remove):
-        action.add_argument("name", metavar="NAME")
-    for action in (add, change):
-        action.add_argument(
-            "--effect", choices=["read", "write", "final"], help="the most that it does"
-        )
-        for choice in ("enabled", "hidden", "passthrough", "unattended"):
-            action.add_argument(f"--{choice}", action=argparse.BooleanOptionalAction, default=None)
-    for action in (listing, add, show, approve, change, remove):
-        action.add_argument("--json", action="store_true", help="print as JSON")
+_SWITCHES: Final = ("enabled", "hidden", "passthrough", "unattended")
+_SWITCH: Final = {"action": argparse.BooleanOptionalAction, "default": None, "help": None}
+_CHOICES: Final = "--effect  the most that it does\n" + "".join(f"--{each}\n" for each in _SWITCHES)
+_TYPED: Final = {
+    "effect": {"choices": ["read", "write", "final"]},
+    "name": {"default": ""},
+    **dict.fromkeys(_SWITCHES, _SWITCH),
+}
 
 
-def _main(args: argparse.Namespace) -> int:
+def _registry(args: argparse.Namespace) -> AgentRegistry:
     settings = loaded_settings(args)
-    registry = make_agents(settings, secrets=SecretBox(settings.secrets))
-    match args.action:
-        case "list":
-            return _list(args, registry)
-        case "remove":
-            registry.remove(args.name)
-            return Exit.OK
-        case "change":
-            registry.change(args.name, _choices(args))
-            return Exit.OK
-        case _:
-            return asyncio.run(_show(args, registry))
+    return make_agents(settings, secrets=SecretBox(settings.secrets))
 
 
 def _choices(args: argparse.Namespace) -> Choices:
-    names = ("enabled", "hidden", "passthrough", "unattended", "effect")
-    return Choices(**{name: vars(args).get(name) for name in names})
+    return Choices(**{name: vars(args).get(name) for name in (*_SWITCHES, "effect")})
 
 
-def _list(args: argparse.Namespace, registry: AgentRegistry) -> int:
-    specs = [agent.spec for agent in registry.agents()]
-    if args.json:
-        print_json([spec.to_json() for spec in specs])
-    elif not specs:
-        print_lines([own_text("There are no agents; plansmith agents add URL adds one.")])
-    else:
-        print_lines(
-            f"{safe(spec.name)}  [{spec.effect}]  "
-            f"{'' if spec.enabled else own_text('(not usable) ')}{safe(spec.description)}"
-            for spec in specs
-        )
-    return Exit.OK
+def _list(args: argparse.Namespace) -> None:
+    specs = [agent.spec for agent in _registry(args).agents()]
+    lines = [
+        f"{safe(spec.name)}  [{spec.effect}]  "
+        f"{'' if spec.enabled else own_text('(not usable) ')}{safe(spec.description)}"
+        for spec in specs
+    ]
+    none = Sentence("There are no agents; plansmith agents add URL adds one.")
+    print_as(args, [spec.to_json() for spec in specs], lines or [none])
 
 
-async def _show(args: argparse.Namespace, registry: AgentRegistry) -> int:
+def _remove(args: argparse.Namespace) -> None:
+    _registry(args).remove(args.name)
+
+
+def _change(args: argparse.Namespace) -> None:
+    _registry(args).change(args.name, _choices(args))
+
+
+def _show(args: argparse.Namespace) -> int:
+    return asyncio.run(_shown(args, _registry(args)))
+
+
+async def _shown(args: argparse.Namespace, registry: AgentRegistry) -> int:
     """Shows the card and status of an agent; adds or approves it if the command says so."""
     if args.action == "add":
         standing = await registry.add(args.url, name=args.name, choices=_choices(args))
@@ -102,7 +80,7 @@ async def _show(args: argparse.Namespace, registry: AgentRegistry) -> int:
         # Whoever was not asked, since there is no terminal, approves by the hash.
         by_hash = f" --hash {safe(standing.hash)}" if args.action == "approve" else ""
         command = f"plansmith agents approve {safe(standing.name)}{by_hash}"
-        tell(own_text("To approve it: {command}", command=command))
+        tell(Sentence("To approve it: {command}", command=command))
     return Exit.OK if standing.status == "approved" or args.action != "approve" else Exit.WAITING
 
 
@@ -138,4 +116,21 @@ def _lines(standing: Standing) -> list[str]:
     return [safe(line) for line in [*lines, *(card if standing.card else [])] if line]
 
 
-COMMAND = Command(_configure, _main)
+_ADD: Final = """
+URL  the address of the agent or of its card
+--name NAME  the name of the agent in plans
+"""
+_APPROVE: Final = "NAME\n--hash HASH  approve exactly this, without asking\n"
+_CARD: Final = "show the card as it is served now, and what has changed"
+COMMAND = noun(
+    {
+        "list": Verb(_list, "list all agents", AS_JSON),
+        "add": Verb(_show, "add an agent by its address", _ADD + _CHOICES + AS_JSON, _TYPED),
+        "show": Verb(_show, _CARD, "NAME\n" + AS_JSON),
+        "approve": Verb(_show, "approve the card that is served now", _APPROVE + AS_JSON),
+        "change": Verb(
+            _change, "change the settings of an agent", "NAME\n" + _CHOICES + AS_JSON, _TYPED
+        ),
+        "remove": Verb(_remove, "remove an agent", "NAME\n" + AS_JSON),
+    }
+)

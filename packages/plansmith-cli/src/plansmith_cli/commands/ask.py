@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from plansmith.errors import Misconfigured
 from plansmith.formats.dialect import dialect_names
@@ -17,15 +17,15 @@ from plansmith.plan.run_options import Replan
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.review.draw import tree
 from plansmith.review.render import estimate_lines, plan_lines, problem_lines
-from plansmith_cli.command_table import Command
 from plansmith_cli.commands.model import offer_model
 from plansmith_cli.commands.plans import print_foreign
 from plansmith_cli.commands.schedule_view import offer_schedule
-from plansmith_cli.commands.threads import add_thread, say_request
+from plansmith_cli.commands.threads import THREAD, say_request, thread_name
 from plansmith_cli.describe import run_json, waiting_lines
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.interactive import is_new, run_interactively, say_no_plan, show_plan
-from plansmith_cli.options import add_detail, add_parts, add_running, positive, settings_of
+from plansmith_cli.options import DETAIL, PARTS, RUNNING, positive, settings_of
+from plansmith_cli.parser import command
 from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
 from plansmith_cli.ui.output import print_json, print_lines, print_prose, read_file
 from plansmith_cli.ui.own_locale import own_locale
@@ -33,48 +33,32 @@ from plansmith_cli.wiring import rules_plan
 from plansmith_desk.model.demo import NOTICE
 from plansmith_planner.context.profile import read_profile
 
-
-def add_planning(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags for how a request is planned."""
-    parser.add_argument("--agent", metavar="NAME", help="hand the request to this agent")
-    parser.add_argument("--top-k", type=positive, help="how many tools the model may choose from")
-    parser.add_argument("--max-steps", type=positive, help="the most steps a plan may have")
-    parser.add_argument(
-        "--replan",
-        choices=get_args(Replan)[1:],
-        help="when to plan again: never, on_failure (the default), after_each step",
-    )
-    parser.add_argument(
-        "--yes", action="store_true", help="download the embedded model if there is no other"
-    )
-    add_parts(parser)
-
-
-def _add_request(parser: argparse.ArgumentParser) -> None:
-    what = "what you want done, in your words; - for stdin"
-    parser.add_argument("request", metavar="REQUEST", help=what)
-    add_planning(parser)
-
-
-def _configure_ask(parser: argparse.ArgumentParser) -> None:
-    _add_request(parser)
-    add_thread(parser)
-    add_running(parser)
+PLANNING: Final = (
+    """
+--agent NAME  hand the request to this agent
+--top-k TOP_K  how many tools the model may choose from
+--max-steps MAX_STEPS  the most steps a plan may have
+--replan  when to plan again: never, on_failure (the default), after_each step
+--yes  download the embedded model if there is no other
+"""
+    + PARTS
+)
+TYPED: Final = {
+    "top_k": positive,
+    "max_steps": positive,
+    "replan": {"choices": get_args(Replan)[1:]},
+    "thread": thread_name,
+}
+_REQUEST: Final = "REQUEST  what you want done, in your words; - for stdin\n"
+_PLAN: Final = """
+--lang LANG  the language of the plan, such as en or zh-CN
+--dialect  draft it in another system's format
+--json  print all as JSON
+| --yaml  print only the plan, as YAML
+"""
 
 
-def _configure_plan(parser: argparse.ArgumentParser) -> None:
-    _add_request(parser)
-    parser.add_argument("--lang", help="the language of the plan, such as en or zh-CN")
-    parser.add_argument(
-        "--dialect", choices=dialect_names(), help="draft it in another system's format"
-    )
-    add_detail(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print all as JSON")
-    form.add_argument("--yaml", action="store_true", help="print only the plan, as YAML")
-
-
-def _ask(args: argparse.Namespace) -> int:
+def _ask(args: argparse.Namespace) -> int | None:
     async def work(session: Session) -> int:
         options = request_options(session)
         if args.thread:
@@ -94,7 +78,7 @@ async def _run(session: Session, run: Run, *, fresh: bool = True) -> int:
     return await run_interactively(session, run.id, fresh=fresh)
 
 
-def _plan(args: argparse.Namespace) -> int:
+def _plan(args: argparse.Namespace) -> int | None:
     async def work(session: Session) -> int:
         session.smith.runs.planning.early_start = False
         run = await planned(session, request_options(session))
@@ -162,10 +146,8 @@ async def planned(session: Session, options: dict[str, Any]) -> Run:
         with session.planning():
             return await session.smith.plan(session.args.request, by=session.by, **options)
     except asyncio.CancelledError:
-        session.say(
-            session.own_text("Stopped here; what is done is kept. To go on:"),
-            f"  {session.command('go', 'last')}",
-        )
+        stopped = Sentence("Stopped here; what is done is kept. To go on:")
+        session.say(stopped, f"  {session.command('go', 'last')}")
         raise
 
 
@@ -190,5 +172,7 @@ def _print(run: Run, locale: str) -> None:
         print_lines(["", *problem_lines(run.problems, locale)])
 
 
-ASK = Command(_configure_ask, _ask)
-PLAN = Command(_configure_plan, _plan)
+ASK = command(_REQUEST + PLANNING + THREAD + RUNNING, _ask, **TYPED)
+PLAN = command(
+    _REQUEST + PLANNING + DETAIL + _PLAN, _plan, dialect={"choices": dialect_names()}, **TYPED
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.errors import Misconfigured, PlansmithError, Refused
@@ -18,23 +18,21 @@ from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith.text import clip, safe, visible
 from plansmith_cli import describe
-from plansmith_cli.command_table import Command
-from plansmith_cli.commands import threads
-from plansmith_cli.commands.ask import add_planning, prepare, request_options
+from plansmith_cli.commands.ask import PLANNING, TYPED, prepare, request_options
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.commands.threads import (
-    add_thread,
+    THREAD,
     is_said,
     message_lines,
     open_thread,
     run_lines,
     runs_of,
+    state_lines,
     taken_line,
     turn_with_run,
     waiting_in,
     withdraw,
 )
-from plansmith_cli.describe import waiting_lines
 from plansmith_cli.exit_codes import Exit, exit_for
 from plansmith_cli.interactive import (
     Executed,
@@ -47,23 +45,28 @@ from plansmith_cli.interactive import (
     stoppable,
 )
 from plansmith_cli.keyboard import LineEditor, LineHistory, completions
-from plansmith_cli.options import add_running, warn
+from plansmith_cli.options import RUNNING, warn
+from plansmith_cli.parser import command
 from plansmith_cli.questions import Choice
 from plansmith_cli.session import Session, in_session
-from plansmith_cli.ui import terminal_markdown
-from plansmith_cli.ui.output import dim, print_line_json, print_lines, print_prose, use_colour
+from plansmith_cli.ui.output import dim, print_line_json, print_markdown, print_prose
 from plansmith_cli.ui.words import error_text
 
 if TYPE_CHECKING:
     from plansmith_planner.threads.thread import Thread
     from plansmith_planner.threads.turn import Turn
 
-
-_SHOWN_AGAIN = 4
+_SHOWN_AGAIN: Final = 4
+_DIGITS: Final = 10
 
 
 class ChatPrompts(Prompts):
     """Asks for decisions at prompts; what is typed there and decides nothing is a message."""
+
+    asks_again = False  # any other text is a message
+
+    def __init__(self) -> None:
+        self.typed = ""
 
     def approve(self, session: Session) -> str:
         """Returns the prompt under a plan."""
@@ -71,11 +74,6 @@ class ChatPrompts(Prompts):
             "Run this plan? y = yes, n = reject it, e = edit it, Enter = not now, "
             "or say what to change: "
         )
-
-    asks_again = False  # any other text is a message
-
-    def __init__(self) -> None:
-        self.typed = ""
 
     def leaves(self, asked: QuestionAsked) -> bool:
         """Tells whether the next message may answer the question."""
@@ -86,11 +84,6 @@ class ChatPrompts(Prompts):
         self.typed = choice.text
         if not choice.text:
             super().put_off(session, run, choice)
-
-    def take(self) -> str:
-        """Returns what was typed at a prompt and decided nothing, once."""
-        typed, self.typed = self.typed, ""
-        return typed
 
 
 class Chat:
@@ -112,23 +105,28 @@ class Chat:
         self.open: list[Run] = []
         self._seen = thread.state.last
 
+    async def runs(self) -> list[Run]:
+        """Returns the runs of the thread as it is now, newest first."""
+        return (await runs_of(self.session, (await self.thread.refresh()).state))[::-1]
+
     async def look(self) -> None:
         """Reads which runs of the thread are not over."""
-        self.open = [
-            run for run in await runs_of(self.session, self.thread.state) if not run.status.over
-        ]
+        runs = await runs_of(self.session, self.thread.state)
+        self.open = [run for run in runs if not run.status.over]
 
     async def show_last(self) -> None:
         """Shows the last messages and what waits, for a person who comes back."""
         await self.look()
-        state, runs = self.thread.state, await runs_of(self.session, self.thread.state)
+        session, state = self.session, self.thread.state
+        runs = await runs_of(session, state)
         if not state.messages and not runs:
             return
-        self.session.say(clip(safe(state.title), 100))
-        self.session.say(*message_lines(state.messages[-_SHOWN_AGAIN:], runs, self.session))
-        if not state.messages:
-            self.session.say(*run_lines(runs, self.session))
-        self.session.say(*waiting_in(self.open, self.session))
+        last = message_lines(state.messages[-_SHOWN_AGAIN:], runs, session)
+        session.say(
+            clip(safe(state.title), 100),
+            *(last if state.messages else run_lines(runs, session)),
+            *waiting_in(self.open, session),
+        )
 
     def options(self) -> Iterator[str]:
         """Yields the options of questions that the next message may answer."""
@@ -146,46 +144,44 @@ class Chat:
             await withdraw(session, thread)
             self.tell(
                 Exit.INTERRUPTED,
-                session.own_text("Stopped. The message was taken back: nothing was done with it."),
+                Sentence("Stopped. The message was taken back: nothing was done with it."),
             )
             return
         self._show_others(turn)
-        taken = await taken_line(session, thread, turn, undo="/undo")
-        if taken:
+        if taken := await taken_line(session, thread, turn, undo="/undo"):
             session.tell(dim(taken))
         with session.planning():
             for each in turn.earlier:
                 await stoppable(thread.plan_left(each))
             planned = await stoppable(thread.plan(turn))
-        if planned is None:
-            self._show_stopped(turn)
-        else:
-            await self.come_of(planned)
+        if planned is not None:
+            await self._come_of(planned)
+            return
+        if turn.run is not None:
+            session.say(_kept(turn.run))
+        self.end(turn, turn.run, Exit.INTERRUPTED)
 
-    async def come_of(self, turn: Turn) -> None:
+    async def _come_of(self, turn: Turn) -> None:
         """Shows the answer that a message got at once, and runs the run it is about."""
+        session = self.session
+        asked = turn.run.questions.values() if turn.run is not None else ()
         if turn.kind in ("why", "review") and not self.as_json:
-            print_prose(self._told(turn))
+            decides = turn.kind == "review" and session.has_person and not any(map(is_said, asked))
+            print_prose(
+                session.own_text(
+                    "A message approves nothing and rejects nothing: decide at the prompt below."
+                )
+                if decides
+                else turn.text
+            )
             sys.stdout.flush()
         run, code = turn.run, Exit.OK
-        if turn.kind == "why" and self.session.has_person:
-            self.session.say(*waiting_in(self.open[-1:], self.session))
+        if turn.kind == "why" and session.has_person:
+            session.say(*waiting_in(self.open[-1:], session))
         elif run is not None and turn.kind != "why":
             rest = await self.go_on(run, fresh=turn.kind == "request")
             run, code = rest.run, rest.code
         self.end(turn, run, code)
-
-    def _told(self, turn: Turn) -> str:
-        """Returns the answer to a message; where the prompt to decide at follows, it says so."""
-        asked = turn.run.questions.values() if turn.run is not None else ()
-        here = turn.kind == "review" and self.session.has_person and not any(map(is_said, asked))
-        return (
-            self.session.own_text(
-                "A message approves nothing and rejects nothing: decide at the prompt below."
-            )
-            if here
-            else turn.text
-        )
 
     def end(self, turn: Turn, run: Run | None, code: int) -> None:
         """Notes how a message ended; prints it as JSON where that is wanted."""
@@ -204,26 +200,46 @@ class Chat:
                 return Executed(await session.smith.get(run.id), Stop.ITSELF)
             show_plan(session, run)
             rest = await run_to_rest(session, run.id, fresh=fresh, prompts=self.prompts)
-            await self._show_rest(rest)
+            await print_end(session, rest.run, silent=self.as_json)
+            sys.stdout.flush()
+            session.say(*self._rest_lines(rest))
             return rest
         finally:
             session.smith, session.locale = smith, locale
 
-    def tell(self, code: int, *lines: str) -> None:
+    def _rest_lines(self, rest: Executed) -> Iterator[str]:
+        run = rest.run
+        if rest.stop is Stop.DETACHED and not run.status.over:
+            yield _kept(run)
+        elif not run.status.over and not self.prompts.typed:
+            has_person = self.session.has_person
+            yield from (
+                waiting_in([run], self.session)
+                if has_person
+                else describe.waiting_lines(run, self.session)
+            )
+
+    def tell(self, code: int, line: Sentence) -> None:
         """Shows what became of a line that made no turn."""
         self.code = code
         if self.as_json:
-            told: dict[str, Json] = {"thread": self.thread.id, "text": "\n".join(lines)}
-            print_line_json(told | {"exit": int(code)})
+            told = in_language(line, self.session.locale)
+            print_line_json({"thread": self.thread.id, "text": told, "exit": int(code)})
         else:
-            self.session.say(*lines)
+            self.session.say(line)
+
+    def show(self, name: str, lines: Sequence[str]) -> None:
+        """Shows what a command found."""
+        if self.as_json:
+            told = "\n".join(in_language(line, self.session.locale) for line in lines)
+            print_line_json({"command": name, "text": told, "exit": 0})
+        else:
+            self.session.print(*lines)
 
     def failed(self, error: PlansmithError) -> None:
         """Shows why a line could not be taken; the conversation goes on."""
-        code = exit_for(error)
-        self.code = code
-        shown = error_text(error, self.session.locale)
-        sys.stderr.write(visible(f"plansmith: {shown}\n"))
+        self.code = code = exit_for(error)
+        sys.stderr.write(visible(f"plansmith: {error_text(error, self.session.locale)}\n"))
         if self.as_json:
             told: dict[str, Json] = {
                 "code": code.name.lower(),
@@ -238,43 +254,16 @@ class Chat:
         """Shows what others said since the last message here, and what was left over."""
         since, self._seen = self._seen, self.thread.state.last
         for each in self.thread.history:
-            if each.undone or not since < each.number < turn.number:
-                continue
-            self.session.say(dim(f"{safe(each.by.label)}: {clip(safe(each.text), 200)}"))
+            if not each.undone and since < each.number < turn.number:
+                self.session.say(dim(f"{safe(each.by.label)}: {clip(safe(each.text), 200)}"))
         left = [each.run for each in turn.earlier if each.run is not None]
         self.session.say(*waiting_in(left, self.session))
 
-    def _show_stopped(self, turn: Turn) -> None:
-        """Says that the request is kept although its planning was stopped."""
-        if turn.run is not None:
-            self.session.say(
-                self.session.own_text(
-                    "Stopped. The run {run} is kept: /go goes on, Ctrl-C again or Ctrl-D leaves.",
-                    run=turn.run.id,
-                )
-            )
-        self.end(turn, turn.run, Exit.INTERRUPTED)
 
-    async def _show_rest(self, rest: Executed) -> None:
-        session, run = self.session, rest.run
-        await print_end(session, run, silent=self.as_json)
-        sys.stdout.flush()
-        if rest.stop is Stop.DETACHED and not run.status.over:
-            session.say(
-                session.own_text(
-                    "Stopped. The run {run} is kept: /go goes on, Ctrl-C again or Ctrl-D leaves.",
-                    run=run.id,
-                )
-            )
-        elif run.status.over or self.prompts.typed:
-            return
-        elif session.has_person:
-            session.say(*waiting_in([run], session))
-        else:
-            session.say(*waiting_lines(run, session))
-
-
-_DIGITS: Final = 10
+def _kept(run: Run) -> Sentence:
+    return Sentence(
+        "Stopped. The run {run} is kept: /go goes on, Ctrl-C again or Ctrl-D leaves.", run=run.id
+    )
 
 
 def is_command(line: str) -> bool:
@@ -294,13 +283,6 @@ async def run_command(chat: Chat, line: str) -> bool:
     chat.code = Exit.OK
     await COMMANDS[name](chat, rest.strip())
     return True
-
-
-def _show(chat: Chat, command: str, lines: list[str]) -> None:
-    if chat.as_json:
-        print_line_json({"command": command, "text": "\n".join(lines), "exit": 0})
-    else:
-        print_lines(lines)
 
 
 HELP: Final = Sentence(
@@ -323,21 +305,20 @@ HELP: Final = Sentence(
 
 
 async def _help(chat: Chat, _: str) -> None:
-    _show(chat, "/help", in_language(HELP, chat.session.locale).split("\n"))
+    chat.show("/help", in_language(HELP, chat.session.locale).split("\n"))
 
 
-async def _quit(chat: Chat, _: str) -> None:
-    del chat
+async def _quit(_: Chat, __: str) -> None:
+    """Is looked for before."""
 
 
 async def _undo(chat: Chat, rest: str) -> None:
-    number = await _to_undo(chat, rest)
-    turn = await stoppable(chat.thread.undo(number, by=chat.session.by))
+    turn = await stoppable(chat.thread.undo(await _to_undo(chat, rest), by=chat.session.by))
     if turn is None:
-        chat.tell(Exit.INTERRUPTED, chat.session.own_text("Ctrl-C again or Ctrl-D leaves."))
+        chat.tell(Exit.INTERRUPTED, Sentence("Ctrl-C again or Ctrl-D leaves."))
         return
     if not chat.as_json:
-        print_lines([safe(turn.text)])
+        chat.session.print(safe(turn.text))
     if turn.run is None or turn.kind == "request":
         chat.end(turn, turn.run, Exit.OK)
         return
@@ -372,35 +353,33 @@ async def _why(chat: Chat, rest: str) -> None:
 
 async def _plan(chat: Chat, _: str) -> None:
     """Shows the plan that waits for a decision and asks for it, else the newest plan."""
-    runs = [run for run in await _newest(chat) if run.plan is not None]
+    runs = [run for run in await chat.runs() if run.plan is not None]
     waiting = [run for run in runs if isinstance(next_move(run), AwaitReview)]
     if waiting:
         await _run(chat, "/plan", waiting[0])
     elif runs:
         whole = await chat.session.smith.get(runs[0].id)
-        _show(chat, "/plan", list(describe.run_lines(whole, chat.session)))
+        chat.show("/plan", [*describe.run_lines(whole, chat.session)])
     else:
         raise Refused(Sentence("there is no plan yet"), hint=Sentence("say what should be done"))
 
 
 async def _report(chat: Chat, rest: str) -> None:
     """Shows the whole report of a run that is over, the newest if none is named."""
-    found = [run for run in await _newest(chat) if run.status.over and run.id.startswith(rest)]
+    found = [run for run in await chat.runs() if run.status.over and run.id.startswith(rest)]
     if not found:
         none = Sentence("nothing is over yet")
         raise Refused(Sentence("no run {run} is over here", run=rest) if rest else none)
-    whole = await load_report(chat.session.smith.store, found[0].id)
-    text = to_markdown(whole, brief=True)
-    if chat.as_json or not sys.stdout.isatty():
-        _show(chat, "/report", text.rstrip().split("\n"))
+    text = to_markdown(await load_report(chat.session.smith.store, found[0].id), brief=True)
+    if chat.as_json:
+        chat.show("/report", text.rstrip().split("\n"))
     else:
-        sys.stdout.write(terminal_markdown.rendered(text, colour=use_colour(sys.stdout)))
+        print_markdown(text)
 
 
 async def _go(chat: Chat, rest: str) -> None:
     """Goes on with a run that was stopped, or asks again what it waits for."""
-    runs = [run for run in await _newest(chat) if not run.status.over]
-    found = [run for run in runs if run.id.startswith(rest)]
+    found = [run for run in await chat.runs() if not run.status.over and run.id.startswith(rest)]
     if not found:
         none = Sentence("nothing waits in this thread")
         raise Refused(Sentence("there is no run {run}", run=rest) if rest else none)
@@ -410,36 +389,28 @@ async def _go(chat: Chat, rest: str) -> None:
     await _run(chat, "/go", run)
 
 
-async def _run(chat: Chat, command: str, run: Run) -> None:
+async def _run(chat: Chat, name: str, run: Run) -> None:
     done = await chat.go_on(run)
     chat.code = done.code
     if chat.as_json:
-        told = {"command": command, "run": describe.run_json(done.run, chat.session)}
-        print_line_json(told | {"exit": int(done.code)})
+        shown = describe.run_json(done.run, chat.session)
+        print_line_json({"command": name, "run": shown, "exit": int(done.code)})
 
 
 async def _runs(chat: Chat, _: str) -> None:
-    runs = await threads.runs_of(chat.session, (await chat.thread.refresh()).state)
-    _show(chat, "/runs", list(threads.run_lines(runs, chat.session)))
+    chat.show("/runs", [*run_lines((await chat.runs())[::-1], chat.session)])
 
 
 async def _thread(chat: Chat, _: str) -> None:
-    state = (await chat.thread.refresh()).state
-    runs = await threads.runs_of(chat.session, state)
-    lines = [f"{safe(state.id)}  {clip(safe(state.title), 100)}"]
-    lines += threads.state_lines(state, runs, chat.session)
-    _show(chat, "/thread", lines)
+    runs, state = (await chat.runs())[::-1], chat.thread.state
+    head = f"{safe(state.id)}  {clip(safe(state.title), 100)}"
+    chat.show("/thread", [head, *state_lines(state, runs, chat.session)])
 
 
 async def _new(chat: Chat, _: str) -> None:
     chat.session.say(*come_back(chat))
     chat.begin(await chat.session.smith.thread())
-    _show(chat, "/new", [safe(chat.thread.id)])
-
-
-async def _newest(chat: Chat) -> list[Run]:
-    state = (await chat.thread.refresh()).state
-    return (await threads.runs_of(chat.session, state))[::-1]
+    chat.show("/new", [safe(chat.thread.id)])
 
 
 def come_back(chat: Chat) -> list[str]:
@@ -448,8 +419,8 @@ def come_back(chat: Chat) -> list[str]:
         return []
     lang = chat.session.args.lang
     chosen = ("--lang", lang) if lang else ()
-    command = chat.session.command("chat", "--thread", chat.thread.id, *chosen)
-    return [chat.session.own_text("To come back to this conversation:"), f"  {safe(command)}"]
+    typed = chat.session.command("chat", "--thread", chat.thread.id, *chosen)
+    return [Sentence("To come back to this conversation:"), f"  {safe(typed)}"]
 
 
 COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[None]]]] = {
@@ -466,15 +437,7 @@ COMMANDS: Final[dict[str, Callable[[Chat, str], Awaitable[None]]]] = {
 }
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    what = "the first message; more follow, line by line"
-    parser.add_argument("request", metavar="REQUEST", nargs="?", help=what)
-    add_thread(parser)
-    add_planning(parser)
-    add_running(parser)
-
-
-def _main(args: argparse.Namespace) -> int:
+def _main(args: argparse.Namespace) -> int | None:
     async def work(session: Session) -> int:
         thread = await open_thread(session, args.thread)
         as_json, args.json = args.json, False  # each turn prints its own
@@ -520,7 +483,7 @@ async def _take_lines(chat: Chat, editor: LineEditor, line: str | None) -> int |
                     break
                 hit = chat.code == Exit.INTERRUPTED
             shown, notice = notice, ""
-            line = chat.prompts.take()
+            line, chat.prompts.typed = chat.prompts.typed, ""
             line = line or editor.read(
                 session.own_text("you> "), notice=shown, drops=bool(chat.open)
             )
@@ -552,4 +515,5 @@ async def _take(chat: Chat, line: str) -> bool:
     return True
 
 
-COMMAND = Command(_configure, _main)
+_REQUEST: Final = "[REQUEST]  the first message; more follow, line by line\n"
+COMMAND = command(_REQUEST + THREAD + PLANNING + RUNNING, _main, **TYPED)

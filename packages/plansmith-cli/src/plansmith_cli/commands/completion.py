@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from plansmith_cli.command_table import COMMANDS, Command, verbs
-from plansmith_cli.exit_codes import Exit
+from plansmith_cli.command_table import COMMANDS, verbs
 from plansmith_cli.main import load_command, parser_of
-from plansmith_cli.parser import help_text
+from plansmith_cli.parser import command, help_text
 
 _TOP: Final = [name for name in COMMANDS if " " not in name]
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -73,13 +72,9 @@ def _fish() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="your shell")
-
-
-def _main(args: argparse.Namespace) -> int:
+def _main(args: argparse.Namespace) -> None:
     sys.stdout.write({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]())
-    return Exit.OK
 
 
-COMMAND = Command(_configure, _main)
+_SHELLS: Final = {"shell": {"choices": SHELLS, "metavar": None}}
+COMMAND = command("SHELL  your shell", _main, **_SHELLS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 
 from plansmith.engine.processes import read_kind
 from plansmith.engine.provenance import ALLOW
@@ -27,37 +27,21 @@ from plansmith_cli.describe import (
 from plansmith_cli.editor import edit_from, edit_in_editor
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.interactive import run_interactively
-from plansmith_cli.options import add_detail, add_json, add_parts, add_store_alone, add_tools
+from plansmith_cli.options import DETAIL, JSON, NO_INPUT, PARTS, RUN, STORE_ALONE, TOOLS
 from plansmith_cli.questions import Group, answer_seen, group_name, question_groups, read_answer
 from plansmith_cli.session import Session, session_command
-from plansmith_cli.ui.output import print_json, print_lines
+from plansmith_cli.ui.output import print_json
 
 Action = Callable[[Session, Run], Awaitable[Run | None]]
 
 
-def _configure(
-    parser: argparse.ArgumentParser,
-    add_flags: Callable[[argparse.ArgumentParser], None] = add_store_alone,
-    *,
-    runs_on: bool = False,
-) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
-    add_flags(parser)
-    add_detail(parser)
-    add_json(parser)
-    parser.add_argument(
-        "--no-input", action="store_true", help="ask nothing: exit with 5 if you are needed"
-    )
-    if runs_on:
-        parser.add_argument("--go", action="store_true", help="then go on with it at once")
-
-
-def _deed(configure: Callable[[argparse.ArgumentParser], None], act: Action) -> Command:
+def _deed(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: Any) -> Command:
     """Makes a command that does something with a run."""
-    return session_command(configure, lambda session: _do(session, act))
+    text = RUN + flags + DETAIL + JSON + NO_INPUT + more
+    return session_command(text, lambda session: _do(session, act), **typed)
 
 
-async def _do(session: Session, act: Action) -> int:
+async def _do(session: Session, act: Action) -> int | None:
     """Does something with a run and prints its status; exits with 5 if a person is needed."""
     args = session.args
     run = await act(session, await session.run(args.run))
@@ -69,9 +53,9 @@ async def _do(session: Session, act: Action) -> int:
         return await run_interactively(session, run.id, fresh=False)
     if args.json:
         print_json(run_json(run, session))
-    session.tell(f"{run.id}: {status_text(run, session)}")
-    session.tell(*waiting_lines(run, session, served=await _is_served(session)))
-    return Exit.OK
+    waits = waiting_lines(run, session, served=await _is_served(session))
+    session.tell(f"{run.id}: {status_text(run, session)}", *waits)
+    return None
 
 
 async def _is_served(session: Session) -> bool:
@@ -81,12 +65,6 @@ async def _is_served(session: Session) -> bool:
     return not kinds.isdisjoint({"server", "worker"})
 
 
-def _configure_approve(parser: argparse.ArgumentParser) -> None:
-    _configure(parser, add_parts, runs_on=True)
-    what = "the hash of exactly this plan; without it, the plan is only shown"
-    parser.add_argument("hash", nargs="?", metavar="HASH", help=what)
-
-
 async def _approve(session: Session, run: Run) -> Run | None:
     if session.args.hash:
         if session.args.go and run.plan is not None:
@@ -94,11 +72,12 @@ async def _approve(session: Session, run: Run) -> Run | None:
             await session.refuse_what_cannot_run(run.plan)
         return await _approved(session, run, session.args.hash)
     if not isinstance(next_move(run), AwaitReview):
-        refused = Sentence(
-            "run {run} does not wait for approval: it is {status}", run=run.id, status=_status(run)
-        )
+        status = Sentence(f"status.{run.status.value}")
         raise Refused(
-            refused, hint=Sentence("plansmith show {run} tells what it waits for", run=run.id)
+            Sentence(
+                "run {run} does not wait for approval: it is {status}", run=run.id, status=status
+            ),
+            hint=Sentence("plansmith show {run} tells what it waits for", run=run.id),
         )
     session.say(*await review_lines(run, session), *waiting_lines(run, session))
     return None
@@ -111,13 +90,12 @@ async def _approved(session: Session, run: Run, digest: str) -> Run:
     called = dict.fromkeys(step.tool for step in steps if isinstance(step, ToolStep))
     unknown = [safe(name) for name in called if name not in run.approved_tools]
     if unknown:
-        session.say(
-            session.own_text(
-                "the approval does not cover how these tools are defined, since they are "
-                "not known here: {names} (--tools FILE makes them known)",
-                names=", ".join(unknown),
-            )
+        uncovered = Sentence(
+            "the approval does not cover how these tools are defined, since they are "
+            "not known here: {names} (--tools FILE makes them known)",
+            names=", ".join(unknown),
         )
+        session.say(uncovered)
     return run
 
 
@@ -125,27 +103,7 @@ async def _reject(session: Session, run: Run) -> Run:
     return await session.smith.decide(run.id, reject=True, by=session.by)
 
 
-def _configure_answer(parser: argparse.ArgumentParser) -> None:
-    _configure(parser, add_parts, runs_on=True)
-    parser.add_argument(
-        "words", nargs="*", metavar="[QUESTION] ANSWER", help="which question, and the answer"
-    )
-    parser.add_argument(
-        "--show", action="store_true", help="print the question and its values, whole"
-    )
-    parser.add_argument(
-        "--set",
-        dest="changes",
-        metavar="NAME=VALUE",
-        action="append",
-        help="allow the call with this value instead",
-    )
-    parser.add_argument(
-        "--seen", metavar="HASH", help="answer only what --show printed with this hash"
-    )
-
-
-async def _answer(session: Session) -> int:
+async def _answer(session: Session) -> int | None:
     return await (_shown(session) if session.args.show else _do(session, _answered))
 
 
@@ -188,7 +146,7 @@ async def _given(session: Session, run: Run, group: Group) -> Run | None:
         return await answer_group(session, run, shown, value)
 
 
-async def _shown(session: Session) -> int:
+async def _shown(session: Session) -> None:
     """Prints questions with all their values in full, without answering them."""
     args = session.args
     run = await session.run(args.run)
@@ -200,26 +158,20 @@ async def _shown(session: Session) -> int:
                 more = {"kind": asked.kind, "values": values, "seen": digest}
                 print_json(asked.shown_json() | more)
             continue
-        print_lines(shown.lines(session, run, whole=True))
+        session.print(*shown.lines(session, run, whole=True))
         if group[0].kind == "consent":
             words = ("answer", run.id, group_name(group), ALLOW, "--seen", digest)
-            print_lines(
-                [
-                    session.own_text("To allow exactly this:"),
-                    f"  {session.command_for(run, *words)}",
-                ]
-            )
-    return Exit.OK
+            allow = f"  {session.command_for(run, *words)}"
+            session.print(Sentence("To allow exactly this:"), allow)
 
 
 def _groups(run: Run, name: str | None) -> list[Group]:
     """Returns the open questions, or those of a name: of a question, or of a step with items."""
     if not run.questions:
-        none = Sentence(
-            "run {run} has no open question: it is {status}", run=run.id, status=_status(run)
-        )
+        status = Sentence(f"status.{run.status.value}")
         raise Refused(
-            none, hint=Sentence("plansmith show {run} tells what it waits for", run=run.id)
+            Sentence("run {run} has no open question: it is {status}", run=run.id, status=status),
+            hint=Sentence("plansmith show {run} tells what it waits for", run=run.id),
         )
     groups = question_groups(run.questions.values())
     if name is None:
@@ -233,24 +185,10 @@ def _groups(run: Run, name: str | None) -> list[Group]:
     return found
 
 
-def _status(run: Run) -> Sentence:
-    return Sentence(f"status.{run.status.value}")
-
-
-def _configure_edit(parser: argparse.ArgumentParser) -> None:
-    _configure(parser, add_tools)
-    parser.add_argument("--file", metavar="FILE", help="take this plan instead of opening $EDITOR")
-
-
 async def _edit(session: Session, run: Run) -> Run:
     if session.args.file:
         return await edit_from(session, run, session.args.file)
     return await edit_in_editor(session, run)
-
-
-def _configure_change(parser: argparse.ArgumentParser) -> None:
-    _configure(parser, add_parts)
-    parser.add_argument("text", metavar="TEXT", help="how the plan should differ, in your words")
 
 
 async def _change(session: Session, run: Run) -> Run | None:
@@ -279,17 +217,6 @@ def _no_other_plan(events: Sequence[Event]) -> str:
     return ""
 
 
-def _configure_undo(parser: argparse.ArgumentParser) -> None:
-    _configure(parser, add_tools)
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--redo", action="store_true", help="go forward again instead")
-    which.add_argument(
-        "--effects",
-        action="store_true",
-        help="of a run that is over: make the plan that takes back what it did",
-    )
-
-
 async def _undo(session: Session, run: Run) -> Run:
     if session.args.effects:
         made = await session.smith.runs.undo_plan(run.id, by=session.by)
@@ -302,55 +229,62 @@ async def _undo(session: Session, run: Run) -> Run:
     return undone
 
 
-def _configure_pause(parser: argparse.ArgumentParser) -> None:
-    _configure(parser)
-    parser.add_argument("--reason", default="", help="why, for the journal")
-
-
 async def _pause(session: Session, run: Run) -> Run:
     return await session.smith.pause(run.id, by=session.by, reason=session.args.reason)
 
 
 async def _cancel(session: Session, run: Run) -> Run:
     if run.status.over:
-        raise Refused(Sentence("run {run} is over: {status}", run=run.id, status=_status(run)))
+        status = Sentence(f"status.{run.status.value}")
+        raise Refused(Sentence("run {run} is over: {status}", run=run.id, status=status))
     return await session.smith.cancel(run.id, by=session.by, reason=session.args.reason)
-
-
-def _configure_skip(parser: argparse.ArgumentParser) -> None:
-    _configure(parser)
-    parser.add_argument("step", metavar="STEP", help="the step to skip")
 
 
 async def _skip(session: Session, run: Run) -> Run:
     left = await session.smith.runs.stopping.skip(run.id, session.args.step, by=session.by)
-    session.say(session.own_text("left out: {step}", step=safe(left.step)))
+    session.say(Sentence("left out: {step}", step=safe(left.step)))
     if left.with_it:
-        steps = ", ".join(map(safe, left.with_it))
-        session.say(session.own_text("and what needs it: {steps}", steps=steps))
+        session.say(
+            Sentence("and what needs it: {steps}", steps=", ".join(map(safe, left.with_it)))
+        )
     return await session.smith.get(run.id)
 
 
 async def _repair(session: Session, run: Run) -> Run:
     before = run.last.number if run.last else 0
     repaired = await session.smith.runs.journals.repair(run.id, by=session.by)
-    why = in_language(repaired.reason, session.locale)
-    session.say(
-        session.own_text(
-            "The run goes on from event {number}; later events are kept separately.", number=before
-        ),
-        f"  {safe(why)}",
+    goes_on = Sentence(
+        "The run goes on from event {number}; later events are kept separately.", number=before
     )
+    session.say(goes_on, f"  {safe(in_language(repaired.reason, session.locale))}")
     return repaired
 
 
-APPROVE = _deed(_configure_approve, _approve)
-REJECT = _deed(_configure, _reject)
-ANSWER = session_command(_configure_answer, _answer)
-EDIT = _deed(_configure_edit, _edit)
-CHANGE = _deed(_configure_change, _change)
-UNDO = _deed(_configure_undo, _undo)
-PAUSE = _deed(_configure_pause, _pause)
-SKIP = _deed(_configure_skip, _skip)
-CANCEL = _deed(_configure_pause, _cancel)
-REPAIR = _deed(_configure, _repair)
+_GO: Final = "--go  then go on with it at once\n"
+_APPROVE: Final = "[HASH]  the hash of exactly this plan; without it, the plan is only shown\n"
+_ANSWER: Final = """
+WORDS  which question, and the answer
+--show  print the question and its values, whole
+--set NAME=VALUE*  allow the call with this value instead
+--seen HASH  answer only what --show printed with this hash
+"""
+_UNDO: Final = """
+--redo  go forward again instead
+| --effects  of a run that is over: make the plan that takes back what it did
+"""
+_REASON: Final = "--reason REASON  why, for the journal\n"
+APPROVE = _deed(_approve, PARTS, _GO + _APPROVE)
+REJECT = _deed(_reject)
+ANSWER = session_command(
+    RUN + PARTS + DETAIL + JSON + NO_INPUT + _GO + _ANSWER,
+    _answer,
+    words={"nargs": "*", "metavar": "[QUESTION] ANSWER"},
+    set={"dest": "changes"},
+)
+EDIT = _deed(_edit, TOOLS, "--file FILE  take this plan instead of opening $EDITOR")
+CHANGE = _deed(_change, PARTS, "TEXT  how the plan should differ, in your words")
+UNDO = _deed(_undo, TOOLS, _UNDO)
+PAUSE = _deed(_pause, more=_REASON, reason={"default": ""})
+SKIP = _deed(_skip, more="STEP  the step to skip")
+CANCEL = _deed(_cancel, more=_REASON, reason={"default": ""})
+REPAIR = _deed(_repair)

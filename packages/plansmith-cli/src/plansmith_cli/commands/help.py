@@ -14,10 +14,9 @@ from plansmith import plugins
 from plansmith.errors import Misconfigured
 from plansmith.plan.problem import CODES
 from plansmith.plan.sentence import Sentence, in_language
-from plansmith_cli.command_table import COMMANDS, Command
-from plansmith_cli.exit_codes import Exit
+from plansmith_cli.command_table import COMMANDS
 from plansmith_cli.main import main, overview, rows
-from plansmith_cli.parser import is_chinese
+from plansmith_cli.parser import command, is_chinese
 from plansmith_cli.ui.output import print_lines
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.width import wrapped
@@ -32,12 +31,7 @@ def problem_help() -> Mapping[str, Mapping[str, str]]:
     return texts
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    what = "a command; a problem code such as PS301; all for all commands, problems for all codes"
-    parser.add_argument("what", nargs="*", metavar="WHAT", help=what)
-
-
-def _main(args: argparse.Namespace) -> int:
+def _main(args: argparse.Namespace) -> int | None:
     what = " ".join(args.what)
     if what in ("", "all"):
         sys.stdout.write(_all_commands() if what else overview())
@@ -48,7 +42,7 @@ def _main(args: argparse.Namespace) -> int:
         print_lines(_explained(f"PS{what.upper().removeprefix('PS').zfill(_DIGITS)}"))
     else:
         return main([*args.what, "--help"])
-    return Exit.OK
+    return None
 
 
 def _all_commands() -> str:
@@ -85,4 +79,10 @@ def _explained(code: str) -> Iterator[str]:
         yield from (f"  {line}" for line in text["example"].split("\n"))
 
 
-COMMAND = Command(_configure, _main)
+COMMAND = command(
+    """
+WHAT  a command; a problem code such as PS301; all for all commands, problems for all codes
+""",
+    _main,
+    what={"nargs": "*"},
+)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_parts, settings_of
+from plansmith_cli.options import PARTS, settings_of
+from plansmith_cli.parser import command
 from plansmith_server.handshake import answer_handshake
 
 if TYPE_CHECKING:
@@ -20,12 +19,11 @@ else:
     lazy_modules(globals(), server_wiring="plansmith_cli.server_wiring")
 
 
-def _main(args: argparse.Namespace) -> int:
+def _main(args: argparse.Namespace) -> None:
     # Clients do not wait long; the rest takes much longer to load.
     answer_handshake()
     run_stdio = _loaded("plansmith_server.protocols.mcp:run_stdio")
     _loaded("asyncio:run")(run_stdio(server_wiring.ServerWiring(settings_of(args))))
-    return Exit.OK
 
 
 def _loaded(name: str) -> Any:
@@ -37,4 +35,4 @@ def _loaded(name: str) -> Any:
         raise Misconfigured(problem, hint=hint) from None
 
 
-COMMAND = Command(add_parts, _main)
+COMMAND = command(PARTS, _main)

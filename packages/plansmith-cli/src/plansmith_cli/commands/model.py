@@ -19,13 +19,13 @@ from plansmith.errors import Misconfigured, ModelFailed, Refused
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, in_language, with_hint
 from plansmith.text import padded, safe
-from plansmith_cli.command_table import Command
 from plansmith_cli.config import Settings
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.extras import has_runtime, install_runtime, missing_runtime
-from plansmith_cli.options import add_json
+from plansmith_cli.options import JSON
+from plansmith_cli.parser import Verb, noun
 from plansmith_cli.questions import agrees, ask_line, read_choice
-from plansmith_cli.ui.output import print_as, print_json, print_lines
+from plansmith_cli.ui.output import print_as
 from plansmith_cli.ui.words import own, own_text, tell
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.model.download import pull_local, pull_remote
@@ -78,15 +78,10 @@ def _is_wanted(
     silent = any(given.get(name) for name in ("no_input", "jsonl"))
     if silent or models.is_declined or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    tell(
-        in_language(
-            Sentence(
-                "There is no language model to plan with: no key, no server, none on this machine."
-            ),
-            locale,
-        )
+    none = Sentence(
+        "There is no language model to plan with: no key, no server, none on this machine."
     )
-    tell(about_fetching(model, models))
+    tell(in_language(none, locale), about_fetching(model, models))
     typed = ask_line(in_language(Sentence("Fetch it now? [Y/n] "), locale))
     if typed is None or read_choice(typed).kind == "no":
         models.decline()
@@ -148,46 +143,17 @@ class _DownloadProgress:
             tell(Sentence("{percent} % of {size}", percent=percent, size=size))
 
 
-_NAMES: Final = "list|pull|use|remove|check"
-
-
-def _configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar=_NAMES)
-    listing = actions.add_parser("list", help="list the known models, and which are downloaded")
-    pull = actions.add_parser("pull", help="get a model from this machine or from the network")
-    use = actions.add_parser("use", help="choose the model or the GGUF file that `local` means")
-    remove = actions.add_parser("remove", help="delete a model's file")
-    check = actions.add_parser("check", help="check that a model is undamaged and answers")
-    for action in (pull, check):
-        action.add_argument(
-            "name", nargs="?", default="", metavar="NAME", help="default: the chosen one"
-        )
-    for action in (use, remove):
-        action.add_argument("name", metavar="NAME", help="a model of `plansmith model list`")
-    pull.add_argument("--from", dest="given", metavar="FILE", help="a file that is here already")
-    pull.add_argument("--yes", action="store_true", help="download without asking")
-    pull.add_argument("--offline", action="store_true", help="look on this machine only")
-    for action in (listing, pull, use, remove, check):
-        add_json(action)
-
-
-def _main(args: argparse.Namespace) -> int:
-    return _ACTIONS[args.action](args, ModelFolder())
-
-
-def _list(args: argparse.Namespace, models: ModelFolder) -> int:
+def _list(args: argparse.Namespace) -> None:
+    models = ModelFolder()
     rows = [_row(model, models) for model in KNOWN.values()]
-    if args.json:
-        print_json({"folder": str(models.folder), "chosen": models.chosen, "models": rows})
-        return Exit.OK
-    print_lines(
+    lines = (
         f"{row['name']:<20} {size_text(int(str(row['size']))):>8}  {row['licence']:<11} "
         f"{padded(own_text('here') if row['here'] else '-', 6)} {own(str(row['about']))}"
         f"{own_text('; with our adapter {file}', file=row['adapter']) if row['adapter'] else ''}"
         f"{own_text('; prepared for this machine') if row['prepared'] else ''}"
         for row in rows
     )
-    return Exit.OK
+    print_as(args, {"folder": str(models.folder), "chosen": models.chosen, "models": rows}, lines)
 
 
 def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
@@ -207,7 +173,8 @@ def _row(model: KnownModel, models: ModelFolder) -> dict[str, Json]:
     }
 
 
-def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
+def _pull(args: argparse.Namespace) -> None:
+    models = ModelFolder()
     model = known_model(args.name or models.chosen)
     _get_runtime(yes=args.yes, offline=args.offline)
     given = Path(args.given).expanduser() if args.given else None
@@ -219,19 +186,13 @@ def _pull(args: argparse.Namespace, models: ModelFolder) -> int:
         _agree(model, models, yes=args.yes)
         path = fetch_model(model, models)
     if model.adapter is not None and has_runtime():
+        stopped = Sentence("stopped")
         try:
             asyncio.run(_warm(model, models))
         except KeyboardInterrupt:  # the model is here all the same
-            tell(
-                Sentence(
-                    "{failure}; the first question will take longer", failure=Sentence("stopped")
-                )
-            )
-    if args.json:
-        print_json(_row(model, models))
-    else:
-        print_lines([own_text("{name} is here: {path}", name=model.name, path=safe(str(path)))])
-    return Exit.OK
+            tell(Sentence("{failure}; the first question will take longer", failure=stopped))
+    here = Sentence("{name} is here: {path}", name=model.name, path=safe(str(path)))
+    print_as(args, _row(model, models), [here])
 
 
 def _get_runtime(*, yes: bool, offline: bool) -> None:
@@ -282,33 +243,29 @@ def _agree(model: KnownModel, models: ModelFolder, *, yes: bool) -> None:
         raise Refused(Sentence("nothing was downloaded"), hint=hint)
 
 
-def _use(args: argparse.Namespace, models: ModelFolder) -> int:
-    name = args.name
+def _use(args: argparse.Namespace) -> None:
+    models, name = ModelFolder(), args.name
     if name.endswith(".gguf") or os.sep in name:
         name = str(Path(name).expanduser().resolve())
     weights_path(name, models)
     models.choose(name)
-    print_as(args, {"chosen": name}, [own_text("`local` now means {name}", name=safe(name))])
-    return Exit.OK
+    print_as(args, {"chosen": name}, [Sentence("`local` now means {name}", name=safe(name))])
 
 
-def _remove(args: argparse.Namespace, models: ModelFolder) -> int:
+def _remove(args: argparse.Namespace) -> None:
     name = known_model(args.name).name
-    freed = models.remove(name)
+    freed = ModelFolder().remove(name)
     if not freed:
         raise Misconfigured(
             Sentence("{name} is not downloaded", name=name),
             hint=Sentence("see plansmith model list"),
         )
-    print_as(
-        args,
-        {"removed": name, "bytes": freed},
-        [own_text("removed {name}: {size}", name=name, size=size_text(freed))],
-    )
-    return Exit.OK
+    told = Sentence("removed {name}: {size}", name=name, size=size_text(freed))
+    print_as(args, {"removed": name, "bytes": freed}, [told])
 
 
-def _check(args: argparse.Namespace, models: ModelFolder) -> int:
+def _check(args: argparse.Namespace) -> int:
+    models = ModelFolder()
     weights = weights_path(args.name, models)
     path, known, adapter = weights
     whole = models.is_right(known, anew=True) if known else None
@@ -320,12 +277,10 @@ def _check(args: argparse.Namespace, models: ModelFolder) -> int:
         if whole is not False
         else Trial(flaw=Sentence("the file is damaged"))
     )
-    if args.json:
-        over = str(adapter) if adapter else None
-        about = {"path": str(path), "adapter": over, "hash_right": whole, "ok": not found.flaw}
-        print_json({**about, **asdict(found)})
-    else:
-        print_lines([_checked(path, adapter, found, known=bool(whole))])
+    over = str(adapter) if adapter else None
+    about = {"path": str(path), "adapter": over, "hash_right": whole, "ok": not found.flaw}
+    lines = [_checked(path, adapter, found, known=bool(whole))]
+    print_as(args, {**about, **asdict(found)}, lines)
     return Exit.FAILED if found.flaw else Exit.OK
 
 
@@ -346,11 +301,22 @@ def _checked(path: Path, adapter: Path | None, found: Trial, *, known: bool) -> 
     )
 
 
-_ACTIONS: Final[dict[str, Callable[[argparse.Namespace, ModelFolder], int]]] = {
-    "list": _list,
-    "pull": _pull,
-    "use": _use,
-    "remove": _remove,
-    "check": _check,
-}
-COMMAND = Command(_configure, _main)
+_NAME: Final = "NAME  a model of `plansmith model list`\n"
+_CHOSEN: Final = "[NAME]  default: the chosen one\n"
+_PULL: Final = """
+--from FILE  a file that is here already
+--yes  download without asking
+--offline  look on this machine only
+"""
+_ANY: Final = {"name": {"default": ""}, "from": {"dest": "given"}}
+COMMAND = noun(
+    {
+        "list": Verb(_list, "list the known models, and which are downloaded", JSON),
+        "pull": Verb(
+            _pull, "get a model from this machine or from the network", _CHOSEN + _PULL + JSON, _ANY
+        ),
+        "use": Verb(_use, "choose the model or the GGUF file that `local` means", _NAME + JSON),
+        "remove": Verb(_remove, "delete a model's file", _NAME + JSON),
+        "check": Verb(_check, "check that a model is undamaged and answers", _CHOSEN + JSON, _ANY),
+    }
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,10 +30,11 @@ from plansmith.review.render import diff_lines, problem_lines
 from plansmith.secrets import SecretBox
 from plansmith.text import safe
 from plansmith.tools.functions import FunctionTool
-from plansmith_cli.command_table import Command
+from plansmith_cli.commands.runs import names_run
 from plansmith_cli.config import load_settings
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_store, warn
+from plansmith_cli.options import STORE, warn
+from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session
 from plansmith_cli.ui.output import load_plan, print_json, print_lines, read_file
 from plansmith_cli.ui.own_locale import own_locale
@@ -90,31 +90,6 @@ async def _tool_specs(sources: Sequence[FunctionTool[..., Any] | ToolSource]) ->
                 await source.close()
 
 
-_RUN_NAME: Final = re.compile(r"last|[0-9a-fA-F]{4}[0-9a-fA-F-]*")
-
-
-def names_run(name: str) -> bool:
-    """Whether a name means a run rather than a file."""
-    return bool(_RUN_NAME.fullmatch(name)) and not Path(name).exists()
-
-
-def _configure_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "plan", nargs="?", metavar="PLAN", help="a plan as JSON or YAML; - for stdin"
-    )
-    what = "the tools, as JSON or Python (default: those of this folder)"
-    parser.add_argument("--tools", metavar="FILE", help=what)
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a plan")
-    parser.add_argument("--json", action="store_true", help="print the problems as JSON")
-    add_dialect(parser)
-
-
-def add_dialect(parser: argparse.ArgumentParser) -> None:
-    """Adds the flag for the format of a plan file."""
-    what = "the format of the plan, if it is another system's"
-    parser.add_argument("--dialect", choices=dialect_names(), help=what)
-
-
 def _check(args: argparse.Namespace) -> int:
     if args.schema:
         print_json(schema())
@@ -141,12 +116,10 @@ def _check(args: argparse.Namespace) -> int:
         print_lines(problem_lines(problems, own_locale()))
     else:
         here = HERE if known.source == HERE else safe(known.source)
-        sound = (
-            Sentence("no problems (checked against {source})", source=here)
-            if here
-            else Sentence("no problems in its form")
+        none = Sentence("no problems in its form")
+        print_lines(
+            [Sentence("no problems (checked against {source})", source=here) if here else none]
         )
-        print_lines([in_language(sound, own_locale())])
     if unchecked and not args.json:
         print_lines([safe(unchecked)])
     if bad:
@@ -179,25 +152,17 @@ def _with_tools_hint(found: Problem) -> Problem:
     return found.model_copy(update={"hint": hint})
 
 
-def _configure_diff(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("before", metavar="A", help="a plan as JSON or YAML, or a run")
-    parser.add_argument("after", metavar="B", help="the plan or the run to compare it with")
-    add_store(parser)
-    parser.add_argument("--json", action="store_true", help="print the changes as JSON")
-
-
-def _diff(args: argparse.Namespace) -> int:
+def _diff(args: argparse.Namespace) -> None:
     before, after = _plans_of(args, args.before, args.after)
     diff = diff_plans(before, after)
     if args.json:
         print_json(diff.to_json())
     elif not diff:
-        print_lines([in_language(Sentence("the plans are equal"), own_locale())])
+        print_lines([Sentence("the plans are equal")])
     else:
         print_lines(diff_lines(diff, own_locale()))
         if before.hash == after.hash:
-            print_lines([in_language(Sentence("both would run the same"), own_locale())])
-    return Exit.OK
+            print_lines([Sentence("both would run the same")])
 
 
 def _plans_of(args: argparse.Namespace, *names: str) -> list[Plan]:
@@ -206,13 +171,12 @@ def _plans_of(args: argparse.Namespace, *names: str) -> list[Plan]:
         return [load_plan(name) for name in names]
     found: list[Plan] = []
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> None:
         for name in names:
             plan = (await session.run(name)).plan if names_run(name) else load_plan(name)
             if plan is None:
                 raise _without_plan(name)
             found.append(plan)
-        return Exit.OK
 
     in_session(args, work)
     return found
@@ -225,28 +189,17 @@ def _without_plan(run: str) -> Refused:
     )
 
 
-def _configure_convert(parser: argparse.ArgumentParser) -> None:
-    what = "a plan as JSON or YAML, also inside other text, - for stdin; or a run: its id, or last"
-    parser.add_argument("plan", metavar="PLAN|RUN", help=what)
-    what = "the format of the file (default: recognised)"
-    parser.add_argument("--from", dest="source", choices=dialect_names(), help=what)
-    what = "the format to write: python is a program that runs without Plansmith (default: json)"
-    parser.add_argument("--to", choices=_FORMS, default="json", help=what)
-    add_store(parser)
-    what = "with --to python: tools that the program calls, as Python; repeatable"
-    parser.add_argument("--tools", action="append", metavar="FILE", help=what)
-
-
-def _convert(args: argparse.Namespace) -> int:
+def _convert(args: argparse.Namespace) -> int | None:
     is_run = args.source is None and names_run(args.plan)
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> int | None:
         run = await session.run(args.plan) if is_run else None
         if run is not None and run.plan is None:
             raise _without_plan(run.id)
         read = Parsed(run.plan, []) if run is not None else _recognised(args)
         if args.to == "python":
-            return int(await resolve_name(_PROGRAM)(session, read.plan, run))
+            await resolve_name(_PROGRAM)(session, read.plan, run)
+            return None
         return _print_as(args.to, read, run)
 
     if is_run or args.to == "python":
@@ -320,6 +273,38 @@ def _print_problems(problems: Sequence[Problem]) -> None:
         tell(*problem_lines(problems, own_locale()))
 
 
-CHECK = Command(_configure_check, _check)
-DIFF = Command(_configure_diff, _diff)
-CONVERT = Command(_configure_convert, _convert)
+DIALECT: Final = "--dialect  the format of the plan, if it is another system's\n"
+DIALECTS: Final = {"choices": dialect_names()}
+CHECK = command(
+    """
+[PLAN]  a plan as JSON or YAML; - for stdin
+--tools FILE  the tools, as JSON or Python (default: those of this folder)
+--schema  print the JSON Schema of a plan
+--json  print the problems as JSON
+"""
+    + DIALECT,
+    _check,
+    dialect=DIALECTS,
+)
+DIFF = command(
+    """
+BEFORE  a plan as JSON or YAML, or a run
+AFTER  the plan or the run to compare it with
+--json  print the changes as JSON
+"""
+    + STORE,
+    _diff,
+    before={"metavar": "A"},
+    after={"metavar": "B"},
+)
+CONVERT = command(
+    """
+PLAN|RUN  a plan as JSON or YAML, also inside other text, - for stdin; or a run: its id, or last
+--from  the format of the file (default: recognised)
+--to  the format to write: python is a program that runs without Plansmith (default: json)
+--tools FILE*  with --to python: tools that the program calls, as Python; repeatable
+"""
+    + STORE,
+    _convert,
+    **{"from": DIALECTS | {"dest": "source"}, "to": {"choices": _FORMS, "default": "json"}},
+)

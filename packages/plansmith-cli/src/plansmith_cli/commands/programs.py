@@ -18,7 +18,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import PlanStep
 from plansmith.review.policy import active_steps
 from plansmith_cli.config import Settings
-from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import warn
 from plansmith_cli.programs.program import Functions, Surroundings, write_program
 from plansmith_cli.session import Session
@@ -28,14 +27,13 @@ from plansmith_cli.wiring import builtin_tools, python_functions
 _UNKNOWN = ("PS101", "PS102", "PS103", "PS316")
 
 
-async def print_program(session: Session, plan: Plan, run: Run | None) -> int:
+async def print_program(session: Session, plan: Plan, run: Run | None) -> None:
     """Prints a program; on stderr, what it lacks."""
     plan, around = await _surroundings(session, plan, run)
     written = write_program(plan, around)
     for note in written.notes:
         warn(note)
     sys.stdout.write(written.source)
-    return Exit.OK
 
 
 async def _surroundings(session: Session, plan: Plan, run: Run | None) -> tuple[Plan, Surroundings]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,26 +19,14 @@ from plansmith.report.markdown import to_markdown
 from plansmith.runs.files import pictures
 from plansmith.text import safe
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_json, add_store, add_tools
+from plansmith_cli.options import JSON, RUN, RUN_OVER, STORE, TOOLS
 from plansmith_cli.session import Session, session_command
 from plansmith_cli.ui.output import print_as, print_json, print_markdown, print_text
 from plansmith_cli.ui.words import own, own_text
 from plansmith_desk.files.run_files import WorkFiles
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run that is over: its id, or last")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--format", choices=["md", "html", "json"], default="md", help="the form")
-    form.add_argument("--json", action="store_true", help="the same as --format json")
-    parser.add_argument(
-        "--evidence", action="store_true", help="show the result of each step whole, as JSON"
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write it to a file instead")
-    add_store(parser)
-
-
-async def _main(session: Session) -> int:
+async def _main(session: Session) -> None:
     args = session.args
     run = await session.find(args.run)
     session.use_language_of((await session.journals.listed(run))[0])
@@ -57,7 +44,6 @@ async def _main(session: Session) -> int:
         print_text(_written(report, form))
     else:
         print_markdown(_written(report, form, whole=args.evidence))
-    return Exit.OK
 
 
 def _written(report: Report, form: str, *, whole: bool = False) -> str:
@@ -85,15 +71,6 @@ def write_file(name: str, text: str) -> None:
         raise Misconfigured(problem, hint=Sentence("check the path")) from None
 
 
-COMMAND = session_command(_configure, _main)
-
-
-def _replay_configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
-    add_tools(parser)
-    add_json(parser)
-
-
 async def _replay_main(session: Session) -> int:
     replayed = await replay(await session.find(session.args.run), session.smith)
     print_as(session.args, replayed.to_json(), _lines(replayed))
@@ -101,18 +78,14 @@ async def _replay_main(session: Session) -> int:
 
 
 def _lines(replayed: Replayed) -> Iterator[str]:
+    run, count = replayed.run, replayed.events
     if replayed.identical:
-        yield own_text(
-            "{run}: {count} events, identical byte for byte",
-            run=replayed.run,
-            count=replayed.events,
-        )
+        yield own_text("{run}: {count} events, identical byte for byte", run=run, count=count)
         return
-    same, count = replayed.same, replayed.events
     yield own_text(
         "{run}: {same} of {count} events are the same; then",
-        run=replayed.run,
-        same=same,
+        run=run,
+        same=replayed.same,
         count=count,
     )
     yield own_text("- recorded {event}", event=_event(replayed.recorded))
@@ -129,4 +102,16 @@ def _event(event: Event | None) -> str:
     return safe(f"{event.number} {event.at.isoformat()} by {event.by.kind}: {body}")
 
 
-REPLAY = session_command(_replay_configure, _replay_main)
+COMMAND = session_command(
+    RUN_OVER
+    + """
+--format  the form
+| --json  the same as --format json
+--evidence  show the result of each step whole, as JSON
+-o --output FILE  write it to a file instead
+"""
+    + STORE,
+    _main,
+    format={"choices": ["md", "html", "json"], "default": "md"},
+)
+REPLAY = session_command(RUN + TOOLS + JSON, _replay_main)

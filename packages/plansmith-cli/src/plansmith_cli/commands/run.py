@@ -5,23 +5,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 from pkgutil import resolve_name
-from typing import Final
+from typing import Any, Final
 
 from plansmith.errors import Misconfigured, RunBusy
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES
 from plansmith.runs.lists import RunLists
 from plansmith.text import safe
-from plansmith_cli.command_table import Command
-from plansmith_cli.commands.plans import add_dialect, load_foreign
+from plansmith_cli import options
+from plansmith_cli.commands.plans import DIALECT, DIALECTS, load_foreign
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.describe import continued_lines, run_json, waiting_lines
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.interactive import Watcher, finish, interrupts, is_new, run_interactively
-from plansmith_cli.options import add_detail, add_parts, add_running, add_store_alone
+from plansmith_cli.options import PARTS, RUN_OVER, RUNNING, WATCHING
+from plansmith_cli.parser import command
 from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, session_command
 from plansmith_cli.ui.output import load_plan, print_json
 from plansmith_cli.ui.progress import ticking
@@ -30,13 +31,6 @@ from plansmith_cli.ui.words import error_text, status_word
 _LOOKED_AT: Final = 200
 _TO_RETRY: Final = (RunStatus.FAILED, RunStatus.PARTLY_DONE, RunStatus.CANCELLED)
 _TEAM: Final = "plansmith_cli.commands.team:maker"
-
-
-def _configure_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", help="a plan as JSON or YAML; - for stdin")
-    add_dialect(parser)
-    add_parts(parser)
-    add_running(parser)
 
 
 async def _run(session: Session) -> int:
@@ -52,28 +46,7 @@ async def _run(session: Session) -> int:
     return await run_interactively(session, run.id)
 
 
-def _configure_go(parser: argparse.ArgumentParser) -> None:
-    which = parser.add_mutually_exclusive_group()
-    what = "a run: its id, or last (default: the newest of this folder that waits)"
-    which.add_argument("run", nargs="?", metavar="RUN", help=what)
-    which.add_argument("--all", action="store_true", help="every open run of this folder")
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="take the run from a process that still lives; what it is calling becomes unknown",
-    )
-    parser.add_argument(
-        "--team",
-        choices=["research", "data"],
-        help="make the team of the run anew, from --docs or --db",
-    )
-    what = "with --team data: the database, such as postgresql://USER:PASSWORD@HOST/NAME"
-    parser.add_argument("--db", metavar="URL", action="append", help=what)
-    add_parts(parser)
-    add_running(parser)
-
-
-def _go(args: argparse.Namespace) -> int:
+def _go(args: argparse.Namespace) -> int | None:
     async def work(session: Session) -> int:
         if args.force and not args.run:
             raise Misconfigured(Sentence("--force is for one run"), hint=Sentence("name the run"))
@@ -81,7 +54,7 @@ def _go(args: argparse.Namespace) -> int:
             return await _resume_all(session)
         name = args.run or await _waiting_run(session)
         if not name:
-            session.say(session.own_text("no run of this folder waits for you"))
+            session.say(Sentence("no run of this folder waits for you"))
             return Exit.OK
         return await _go_on(session, await session.run(name))
 
@@ -104,10 +77,8 @@ async def _go_on(session: Session, run: Run) -> int:
     if run.status.over:
         await finish(session, run)
         if run.status in _TO_RETRY and not has_no_plan(run):
-            session.tell(
-                session.own_text("To try again from what is done:"),
-                f"  {session.command('runs', 'retry', run.id)}",
-            )
+            retry = f"  {session.command('runs', 'retry', run.id)}"
+            session.tell(Sentence("To try again from what is done:"), retry)
         return exit_of(run)
     if is_new(run) and session.has_person:
         offered = await offer_schedule(session, run)
@@ -126,9 +97,10 @@ async def _take_over(session: Session, run: Run) -> None:
     await session.smith.resume(run.id, by=session.by, force=True)
     if process:
         taken = Sentence(
-            "taken over from {process}: what it was calling may have taken effect", process=process
+            "taken over from {process}: what it was calling may have taken effect",
+            process=safe(process),
         )
-        session.say(safe(in_language(taken, session.locale)))
+        session.say(taken)
 
 
 async def _resume_all(session: Session) -> int:
@@ -136,8 +108,7 @@ async def _resume_all(session: Session) -> int:
     runs = await session.smith.runs.resume_all(busy=busy.append)
     for smith in await session.teams_of_open_runs():
         runs += await smith.runs.resume_all(busy=busy.append)
-    locale = session.locale
-    session.say(*dict.fromkeys(safe(error_text(each, locale)) for each in busy))
+    session.say(*dict.fromkeys(safe(error_text(each, session.locale)) for each in busy))
     if session.args.json:
         print_json([run_json(run, session) for run in runs])
     for run in runs:
@@ -145,14 +116,6 @@ async def _resume_all(session: Session) -> int:
         session.say(*waiting_lines(run, session))
     left = Exit.WAITING if busy else Exit.OK
     return max((exit_of(run) for run in runs), default=left)
-
-
-def _configure_retry(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run that is over: its id, or last")
-    parser.add_argument("--from", dest="from_step", metavar="STEP", help="repeat this step too")
-    parser.add_argument("--plan", metavar="FILE", help="your own version of the plan")
-    add_parts(parser)
-    add_running(parser)
 
 
 async def _retry(session: Session) -> int:
@@ -166,12 +129,6 @@ async def _retry(session: Session) -> int:
     return await run_interactively(session, run.id)
 
 
-def _configure_rerun(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run that is over: its id, or last")
-    add_parts(parser)
-    add_running(parser)
-
-
 async def _rerun(session: Session) -> int:
     old = await session.run(session.args.run)
     if old.plan is not None:
@@ -180,25 +137,11 @@ async def _rerun(session: Session) -> int:
     return await run_interactively(session, run.id)
 
 
-def _configure_watch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run: its id, or last")
-    add_store_alone(parser)
-    add_detail(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print the run as JSON at the end")
-    form.add_argument("--jsonl", action="store_true", help="print events as JSON, one per line")
-    parser.add_argument(
-        "--no-input", action="store_true", help="exit with 5 when the run waits for you"
-    )
-
-
 async def _watch(session: Session) -> int:
     run = await session.run(session.args.run)
     if not run.status.over:
-        session.tell(
-            session.own_text("Following a run of another process. If that process has ended:"),
-            f"  {session.command('go', run.id)}",
-        )
+        follows = Sentence("Following a run of another process. If that process has ended:")
+        session.tell(follows, f"  {session.command('go', run.id)}")
     return await _follow(session, run)
 
 
@@ -229,8 +172,24 @@ async def _until_over(watcher: Watcher) -> None:
         await watcher.catch_up()
 
 
-RUN = session_command(_configure_run, _run)
-GO = Command(_configure_go, _go)
-RETRY = session_command(_configure_retry, _retry)
-RERUN = session_command(_configure_rerun, _rerun)
-WATCH = session_command(_configure_watch, _watch)
+_GO: Final = """
+[RUN]  a run: its id, or last (default: the newest of this folder that waits)
+| --all  every open run of this folder
+--force  take the run from a process that still lives; what it is calling becomes unknown
+--team  make the team of the run anew, from --docs or --db
+--db URL*  with --team data: the database, such as postgresql://USER:PASSWORD@HOST/NAME
+"""
+_RETRY: Final = """
+--from STEP  repeat this step too
+--plan FILE  your own version of the plan
+"""
+RUN = session_command(
+    "PLAN  a plan as JSON or YAML; - for stdin\n" + DIALECT + PARTS + RUNNING,
+    _run,
+    dialect=DIALECTS,
+)
+GO = command(_GO + PARTS + RUNNING, _go, team={"choices": ["research", "data"]})
+_STEP: Final[dict[str, Any]] = {"from": {"dest": "from_step"}}
+RETRY = session_command(RUN_OVER + _RETRY + PARTS + RUNNING, _retry, **_STEP)
+RERUN = session_command(RUN_OVER + PARTS + RUNNING, _rerun)
+WATCH = session_command(options.RUN + WATCHING, _watch)

@@ -16,9 +16,8 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.summary import OPEN_STATUSES, RunSummary
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, padded, safe
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_json, add_store, add_store_alone, positive
+from plansmith_cli.options import JSON, STORE, STORE_ALONE, positive
+from plansmith_cli.parser import command
 from plansmith_cli.session import Session, in_session, session_command, shortest
 from plansmith_cli.ui.output import load_plan, print_json, print_lines
 from plansmith_cli.ui.own_locale import own_locale
@@ -37,25 +36,9 @@ else:
     )
 
 _MOST: Final = 20
-_SHORT: Final = 8
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--status",
-        action="append",
-        metavar="STATUS",
-        choices=["open", *(status.value for status in RunStatus)],
-        help="only these: open (not over), done, failed, reviewing and so on; repeatable",
-    )
-    parser.add_argument(
-        "--limit", type=positive, default=_MOST, help=f"how many (default: {_MOST})"
-    )
-    add_store_alone(parser)
-    add_json(parser)
-
-
-async def _main(session: Session) -> int:
+async def _main(session: Session) -> None:
     args = session.args
     lists = RunLists(session.journals)
     found = await lists.newest(statuses=_wanted(args.status), limit=args.limit)
@@ -67,10 +50,7 @@ async def _main(session: Session) -> int:
         length = shortest({*ids, *await lists.beside(ids)})
         print_lines(_table(runs, length, session))
     else:
-        session.say(
-            session.own_text("no run has this status" if args.status else "there are no runs")
-        )
-    return Exit.OK
+        session.say(Sentence("no run has this status" if args.status else "there are no runs"))
 
 
 def _wanted(given: Sequence[str] | None) -> frozenset[str]:
@@ -134,18 +114,10 @@ def names_run(name: str) -> bool:
     return bool(_RUN_NAME.fullmatch(name)) and not Path(name).exists()
 
 
-def _configure_show(parser: argparse.ArgumentParser) -> None:
-    what = "a plan as JSON or YAML, - for stdin; or a run: its id, or last"
-    parser.add_argument("plan", metavar="PLAN|RUN", help=what)
-    add_store(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print it as JSON")
-    form.add_argument("--graph", action="store_true", help="draw the steps as a tree")
-
-
-def _show(args: argparse.Namespace) -> int:
+def _show(args: argparse.Namespace) -> None:
     if names_run(args.plan):
-        return in_session(args, _show_run)
+        in_session(args, _show_run)
+        return
     plan = load_plan(args.plan)
     if args.json:  # with the hash that `--approve-plan` takes; it can be read again
         print_json({**plan.to_json(), "hash": plan.hash})
@@ -153,10 +125,9 @@ def _show(args: argparse.Namespace) -> int:
         locale = own_locale()
         shown = draw.tree(plan, locale).splitlines() if args.graph else None
         print_lines(shown or render.plan_lines(plan, locale=locale))
-    return Exit.OK
 
 
-async def _show_run(session: Session) -> int:
+async def _show_run(session: Session) -> None:
     """Shows a run: status, steps and results."""
     args = session.args
     run = await session.run(args.plan)
@@ -166,10 +137,24 @@ async def _show_run(session: Session) -> int:
     elif args.graph and run.plan is not None:
         sys.stdout.write(draw.tree(run.plan, session.locale))
     else:
-        print_lines(describe.run_lines(run, session))
+        session.print(*describe.run_lines(run, session))
         session.say(*describe.waiting_lines(run, session))
-    return Exit.OK
 
 
-COMMAND = session_command(_configure, _main, only_reads=True)
-SHOW = Command(_configure_show, _show)
+_LIST: Final = f"""
+--status STATUS*  only these: open (not over), done, failed, reviewing and so on; repeatable
+--limit LIMIT  how many (default: {_MOST})
+"""
+_SHOW: Final = """
+PLAN|RUN  a plan as JSON or YAML, - for stdin; or a run: its id, or last
+--json  print it as JSON
+| --graph  draw the steps as a tree
+"""
+COMMAND = session_command(
+    _LIST + STORE_ALONE + JSON,
+    _main,
+    only_reads=True,
+    status={"choices": ["open", *(status.value for status in RunStatus)]},
+    limit={"type": positive, "default": _MOST},
+)
+SHOW = command(_SHOW + STORE, _show)

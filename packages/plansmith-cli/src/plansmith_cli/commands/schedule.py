@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -18,7 +17,6 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.timing import Timing, make_timing, next_fires, zone_of
 from plansmith.schedules.service import LOOK_S
 from plansmith.text import clip, safe
-from plansmith_cli.command_table import Command
 from plansmith_cli.commands.schedule_view import (
     Offer,
     confirmed,
@@ -33,120 +31,19 @@ from plansmith_cli.commands.schedule_view import (
     schedule_lines,
     schedules_json,
 )
-from plansmith_cli.commands.templates import pairs, typed_value
+from plansmith_cli.commands.templates import inputs_of
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.interactive import finish, interrupts
-from plansmith_cli.options import (
-    add_json,
-    add_parts,
-    add_store_alone,
-    add_tools,
-    read_budget,
-    settings_of,
-)
-from plansmith_cli.session import Session, exit_of, in_session
-from plansmith_cli.ui.output import load_plan, print_as, print_json, print_lines
+from plansmith_cli.options import JSON, PARTS, STORE_ALONE, TOOLS, read_budget, settings_of
+from plansmith_cli.parser import Verb, noun
+from plansmith_cli.session import Session, Work, exit_of, in_session
+from plansmith_cli.ui.output import load_plan, print_as, print_json
 from plansmith_cli.ui.own_locale import own_locale
 from plansmith_planner.language.recurrence import recurrence
 
-_NAMES: Final = "add|list|show|change|pause|resume|run-now|backfill|remove|history|next|keep"
 _UNITS: Final = {"m": 1, "h": 60, "d": 1440, "w": 10080}
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declares the arguments of every action."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar=_NAMES)
-    made = {name: actions.add_parser(name, help=text) for name, text in _HELP.items()}
-    for name in ("show", "change", "pause", "resume", "run-now", "backfill", "remove", "history"):
-        made[name].add_argument(
-            "name", metavar="NAME", help="its name, its id, or the beginning of its id"
-        )
-    made["next"].add_argument("name", metavar="NAME", nargs="?", help="a schedule, or give times")
-    for name in ("add", "change", "next"):
-        _add_timing(made[name])
-    for name in ("add", "change"):
-        _add_behaviour(made[name])
-    _add_sources(made["add"])
-    made["pause"].add_argument("--reason", default="", help="why it is paused")
-    for flag, text in (("--since", "the first time"), ("--until", "the last time")):
-        made["backfill"].add_argument(flag, metavar="TIME", required=True, help=text)
-    made["history"].add_argument("--limit", type=int, default=20, help="how many (default: 20)")
-    made["next"].add_argument("--after", metavar="TIME", help="from when on (default: now)")
-    made["next"].add_argument("--count", type=int, default=5, help="how many (default: 5)")
-    keep = made["keep"]
-    keep.add_argument("--once", action="store_true", help="fire what is due now, then exit")
-    look = f"how often to look for due schedules, in seconds (default: {LOOK_S:g})"
-    keep.add_argument("--look", type=float, default=LOOK_S, metavar="SECONDS", help=look)
-    for name, each in made.items():
-        _PARTS.get(name, add_store_alone)(each)
-        add_json(each)
-
-
-_HELP: Final = {
-    "add": "create a schedule from a request, a plan, a run or a template",
-    "list": "list all schedules",
-    "show": "show a schedule: its plan, its next and its last fires",
-    "change": "change the times, the plan or the behaviour",
-    "pause": "pause a schedule",
-    "resume": "resume a schedule",
-    "run-now": "fire once, now",
-    "backfill": "queue fires for past times that were missed",
-    "remove": "remove a schedule",
-    "history": "list its past fires, newest first",
-    "next": "print the next fires of a schedule, or of times you give",
-    "keep": "fire what is due, until you stop it",
-}
-
-
-# What an action needs beside the store: what it plans or runs.
-_PARTS: Final = {"add": add_parts, "change": add_tools, "run-now": add_parts, "keep": add_parts}
-
-
-def _add_timing(parser: argparse.ArgumentParser) -> None:
-    when = parser.add_mutually_exclusive_group()
-    when.add_argument("--every", metavar="15m|2h|1d", help="an interval, counted from its creation")
-    when.add_argument("--daily", metavar="HH:MM", help="a time of day")
-    when.add_argument("--cron", metavar="EXPR", help="five fields: minute hour day month weekday")
-    when.add_argument("--at", metavar="TIME", help="once, such as 2026-12-01T09:00")
-    parser.add_argument("--tz", metavar="ZONE", help="an IANA time zone, such as Europe/London")
-
-
-def _add_behaviour(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--overlap", choices=list(Overlap), help="if the last one still runs (default: skip)"
-    )
-    parser.add_argument("--missed", choices=list(Missed), help="for missed fires (default: one)")
-    parser.add_argument(
-        "--window", type=int, metavar="MINUTES", help="how far back --missed all goes"
-    )
-    parser.add_argument(
-        "--jitter", type=int, metavar="SECONDS", help="start at random up to this much later"
-    )
-    parser.add_argument(
-        "--max-failures", type=int, metavar="N", help="pause after N failures in a row (default: 3)"
-    )
-    parser.add_argument("--budget", metavar="LIMITS", help="for each fire, such as steps=20")
-    parser.add_argument("--plan", metavar="FILE", help="the plan, from a file")
-    parser.add_argument("--approve-plan", metavar="HASH", help="approve exactly this plan")
-
-
-def _add_sources(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "request", metavar="REQUEST", nargs="?", default="", help="what to do, and when, in words"
-    )
-    parser.add_argument("--run", metavar="RUN", help="the plan of a run")
-    parser.add_argument("--template", metavar="NAME", help="a template")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="its parameter; repeatable"
-    )
-    parser.add_argument(
-        "--anew",
-        action="store_true",
-        help="plan the request again each time; each plan needs approval",
-    )
-    parser.add_argument("--name", default="", help="the name of the schedule")
-    parser.add_argument("--lang", help="the language of the plan, such as en or zh-CN")
-    parser.add_argument("--no-input", action="store_true", help="ask nothing")
+_ALL: Final = 10**9
+_WORST: Final = (Exit.FAILED, Exit.INVALID, Exit.PARTLY, Exit.REFUSED, Exit.BUDGET, Exit.WAITING)
 
 
 def timing_of(args: argparse.Namespace, zone: str) -> Timing | None:
@@ -196,17 +93,7 @@ def behaviour_of(args: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def _main(args: argparse.Namespace) -> int:
-    if args.action == "next" and not args.name:
-        return _next_of_times(args)
-
-    async def work(session: Session) -> int:
-        return await _ACTIONS[args.action](session)
-
-    return in_session(args, work)
-
-
-def _next_of_times(args: argparse.Namespace) -> int:
+def _next_of_times(args: argparse.Namespace) -> None:
     zone = settings_of(args).planner.timezone
     timing = timing_of(args, zone)
     if timing is None:
@@ -214,7 +101,6 @@ def _next_of_times(args: argparse.Namespace) -> int:
         raise Misconfigured(Sentence("no times are given"), hint=hint)
     after = moment_of(args.after, args.tz or zone) if args.after else datetime.now().astimezone()
     _print_times(args, next_fires(timing, after=after, count=max(args.count, 0)), timing)
-    return Exit.OK
 
 
 def _print_times(args: argparse.Namespace, times: list[datetime], timing: Timing) -> None:
@@ -223,23 +109,22 @@ def _print_times(args: argparse.Namespace, times: list[datetime], timing: Timing
     print_as(args, [instant(at) for at in times], lines)
 
 
-async def _next(session: Session) -> int:
-    args, smith = session.args, session.smith
-    schedule = await smith.schedules.get(args.name)
-    times = await smith.schedules.next_fires(schedule.id, count=max(args.count, 0))
+async def _next(session: Session) -> None:
+    args, schedules = session.args, session.smith.schedules
+    schedule = await schedules.get(args.name)
+    timing, count = schedule.timing, max(args.count, 0)
     if args.after:
-        after = moment_of(args.after, schedule.timing.timezone)
-        times = next_fires(
-            schedule.timing, after=after, anchor=schedule.created, count=max(args.count, 0)
-        )
+        after = moment_of(args.after, timing.timezone)
+        times = next_fires(timing, after=after, anchor=schedule.created, count=count)
+    else:
+        times = await schedules.next_fires(schedule.id, count=count)
     if schedule.paused and not times:
         why = safe(in_language(schedule.reason, session.locale))
         session.say(f"{session.own_text('paused')}: {why}")
-    _print_times(args, times, schedule.timing)
-    return Exit.OK
+    _print_times(args, times, timing)
 
 
-async def _add(session: Session) -> int:
+async def _add(session: Session) -> int | None:
     args = session.args
     sources = [args.request.strip(), args.plan, args.run, args.template]
     if sum(bool(each) for each in sources) != 1:
@@ -258,15 +143,12 @@ async def _add(session: Session) -> int:
     offer = await _source(session, request, timing)
     if args.anew:
         fields = offer.fields | behaviour_of(args)
-        schedule = await session.smith.schedules.create(**fields, by=session.by)
-        return _print_change(session, schedule, "added")
+        _say_added(session, await session.smith.schedules.create(**fields, by=session.by))
+        return None
     if not await confirmed(session, offer):
         return print_waiting(session, offer)
-    made = await create_approved(session, offer, **behaviour_of(args))
-    if args.json:
-        print_json(schedules_json(made))
-        return Exit.OK
-    return [_print_change(session, each, "added") for each in made][-1]
+    _say_added(session, *await create_approved(session, offer, **behaviour_of(args)))
+    return None
 
 
 def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timing]:
@@ -277,10 +159,11 @@ def _split_request(session: Session, request: str, zone: str) -> tuple[str, Timi
         raise Misconfigured(
             why, hint=Sentence('such as "every weekday at 9 …", or --cron, --daily, --every, --at')
         )
-    timing = in_language(found.timing.sentence, session.locale)
-    more = f" {found.assumed}" if found.assumed else ""
-    told = session.own_text(
-        "understood: {words}: {timing}{more}", words=safe(found.words), timing=timing, more=more
+    told = Sentence(
+        "understood: {words}: {timing}{more}",
+        words=safe(found.words),
+        timing=found.timing.sentence,
+        more=f" {found.assumed}" if found.assumed else "",
     )
     session.say(told)
     if not found.rest:
@@ -295,10 +178,9 @@ async def _source(session: Session, request: str, timing: Timing | None) -> Offe
     args, smith = session.args, session.smith
     fields: dict[str, Any] = {"name": args.name, "timing": timing}
     if args.template:
-        book = smith.templates
-        template = await book.get(args.template)
-        inputs = {name: typed_value(template, name, text) for name, text in pairs(args.set).items()}
-        plan = await smith.runs.intake.pinned(await book.plan(args.template, inputs))
+        inputs = await inputs_of(session, args.template)
+        made = await smith.templates.plan(args.template, inputs)
+        plan = await smith.runs.intake.pinned(made)
         return Offer(plan, fields | {"template": args.template, "inputs": inputs})
     if args.plan:
         plan = await smith.runs.intake.pinned(load_plan(args.plan))
@@ -316,55 +198,49 @@ async def _source(session: Session, request: str, timing: Timing | None) -> Offe
     return Offer(run.plan, fields | {"run": run.id})
 
 
-def _print_change(session: Session, schedule: Schedule, change: str) -> int:
+def _say_added(session: Session, *made: Schedule) -> None:
+    if session.args.json:
+        print_json(schedules_json(made))
+        return
+    for each in made:
+        session.say(Sentence("saved schedule {name}: {timing}", **_named(each)))
+    keep = session.command("schedule", "keep")
+    session.say(Sentence("{command} fires it; so does plansmith serve", command=keep))
+
+
+def _named(schedule: Schedule) -> dict[str, str]:
+    return {"name": safe(schedule.name), "timing": schedule.timing.sentence}
+
+
+def _say(session: Session, schedule: Schedule, change: str) -> None:
     if session.args.json:
         print_json(schedule_json(schedule))
-        return Exit.OK
-    timing = in_language(schedule.timing.sentence, session.locale)
-    fields = {"name": safe(schedule.name), "timing": timing}
-    told = {
-        "added": Sentence("saved schedule {name}: {timing}", **fields),
-        "changed": Sentence("changed schedule {name}: {timing}", **fields),
-        "paused": Sentence("paused schedule {name}: {timing}", **fields),
-        "resumed": Sentence("resumed schedule {name}: {timing}", **fields),
-        "removed": Sentence("removed schedule {name}: {timing}", **fields),
-    }
-    session.say(in_language(told[change], session.locale))
-    if change == "added":
-        command = session.command("schedule", "keep")
-        session.say(
-            session.own_text("{command} fires it; so does plansmith serve", command=command)
-        )
-    return Exit.OK
+    else:
+        session.say(change)
 
 
-async def _list(session: Session) -> int:
+async def _list(session: Session) -> None:
     found = await session.smith.schedules.all()
     if session.args.json:
         print_json([schedule_json(each) for each in found])
     elif found:
-        here = session.smith.runs.journals.folder
-        print_lines(list_lines(found, here, locale=session.locale))
+        session.print(*list_lines(found, session))
     else:
-        session.say(session.own_text("no schedules; plansmith schedule add makes one"))
-    return Exit.OK
+        session.say(Sentence("no schedules; plansmith schedule add makes one"))
 
 
-async def _show(session: Session) -> int:
-    smith = session.smith
-    schedule = await smith.schedules.get(session.args.name)
-    fires = await smith.schedules.history(schedule.id, limit=5)
-    if session.args.json:
-        history: list[Json] = [fire_json(each) for each in fires]
-        print_json(schedule_json(schedule, count=5) | {"history": history})
-        return Exit.OK
-    print_lines(schedule_lines(schedule, locale=session.locale))
-    if fires:
-        print_lines(["", *fire_lines(fires, schedule.timing.timezone, locale=session.locale)])
-    return Exit.OK
+async def _show(session: Session) -> None:
+    schedule = await session.smith.schedules.get(session.args.name)
+    fires = await session.smith.schedules.history(schedule.id, limit=5)
+    history: list[Json] = [fire_json(each) for each in fires]
+    past = fire_lines(fires, schedule.timing.timezone, session)
+    session.print_as(
+        schedule_json(schedule, count=5) | {"history": history},
+        [*schedule_lines(schedule, session), *(["", *past] if fires else ())],
+    )
 
 
-async def _change(session: Session) -> int:
+async def _change(session: Session) -> int | None:
     args, smith = session.args, session.smith
     schedule = await smith.schedules.get(args.name)
     timing = timing_of(args, schedule.timing.timezone)
@@ -381,23 +257,24 @@ async def _change(session: Session) -> int:
         hint = "plansmith schedule change -h"
         raise Misconfigured(Sentence("no change is given"), hint=hint)
     after = await smith.schedules.change(schedule.id, timing=timing, by=session.by, **changes)
-    return _print_change(session, after, "changed")
+    _say(session, after, Sentence("changed schedule {name}: {timing}", **_named(after)))
+    return None
 
 
-async def _pause(session: Session) -> int:
+async def _pause(session: Session) -> None:
     args = session.args
     after = await session.smith.schedules.pause(args.name, reason=args.reason, by=session.by)
-    return _print_change(session, after, "paused")
+    _say(session, after, Sentence("paused schedule {name}: {timing}", **_named(after)))
 
 
-async def _resume(session: Session) -> int:
+async def _resume(session: Session) -> None:
     after = await session.smith.schedules.resume(session.args.name)
-    return _print_change(session, after, "resumed")
+    _say(session, after, Sentence("resumed schedule {name}: {timing}", **_named(after)))
 
 
-async def _remove(session: Session) -> int:
+async def _remove(session: Session) -> None:
     after = await session.smith.schedules.remove(session.args.name)
-    return _print_change(session, after, "removed")
+    _say(session, after, Sentence("removed schedule {name}: {timing}", **_named(after)))
 
 
 async def _run_now(session: Session) -> int:
@@ -412,65 +289,58 @@ async def _run_now(session: Session) -> int:
     return exit_of(run)
 
 
-async def _backfill(session: Session) -> int:
-    args = session.args
-    zone = (await session.smith.schedules.get(args.name)).timing.timezone
+async def _backfill(session: Session) -> None:
+    args, schedules = session.args, session.smith.schedules
+    zone = (await schedules.get(args.name)).timing.timezone
     since, until = moment_of(args.since, zone), moment_of(args.until, zone)
-    fires = await session.smith.schedules.backfill(args.name, since=since, until=until)
+    fires = await schedules.backfill(args.name, since=since, until=until)
     if args.json:
         print_json([fire_json(each) for each in fires])
     else:
         session.say(
-            session.own_text(
+            Sentence(
                 "{count} fires queued; plansmith schedule keep starts them in order",
                 count=len(fires),
             )
         )
-    return Exit.OK
 
 
-async def _history(session: Session) -> int:
+async def _history(session: Session) -> None:
     schedule = await session.smith.schedules.get(session.args.name)
     fires = await session.smith.schedules.history(schedule.id, limit=max(session.args.limit, 0))
-    if session.args.json:
-        print_json([fire_json(each) for each in fires])
-    else:
-        print_lines(fire_lines(fires, schedule.timing.timezone, locale=session.locale))
-    return Exit.OK
+    lines = fire_lines(fires, schedule.timing.timezone, session)
+    session.print_as([fire_json(each) for each in fires], lines)
 
 
 async def _keep_once(session: Session) -> int:
     """Fires what is due now and prints the results; returns the worst exit code."""
-    smith = session.smith
-    before = {fire.key: fire.version for fire in await smith.schedules.shelf.open_fires()}
+    schedules = session.smith.schedules
+    before = {fire.key: fire.version for fire in await schedules.shelf.open_fires()}
     keys = {*before}
-    while begun := await smith.schedules.tick():
+    while begun := await schedules.tick():
         keys |= {fire.key for fire in begun}
-        await smith.schedules.carried()
-    await smith.schedules.carried()
+        await schedules.carried()
+    await schedules.carried()
     printed: list[Json] = []
     codes = [Exit.OK]
-    for schedule in await smith.schedules.shelf.schedules():
-        mine = {due for name, due in keys if name == schedule.id}
-        fires: Sequence[Fire] = ()
-        if mine:
-            fires = await smith.schedules.shelf.fires(schedule.id, limit=_ALL)
-        for fire in [each for each in fires if each.due in mine][::-1]:
-            if before.get(fire.key) != fire.version:
+    for schedule in await schedules.shelf.schedules():
+        if not any(name == schedule.id for name, _ in keys):
+            continue
+        for fire in [*await schedules.shelf.fires(schedule.id, limit=_ALL)][::-1]:
+            if fire.key in keys and before.get(fire.key) != fire.version:
                 printed.append({"schedule": schedule.name, **fire_json(fire)})
                 codes.append(await _exit_of_fire(session, fire))
                 session.say(_fire_line(session, schedule, fire))
     if session.args.json:
         print_json(printed)
     elif not printed:
-        session.say(session.own_text("nothing is due"))
+        session.say(Sentence("nothing is due"))
     return next((code for code in _WORST if code in codes), max(codes))
 
 
 def _fire_line(session: Session, schedule: Schedule, fire: Fire) -> str:
-    locale = session.locale
-    note = f": {clip(safe(in_language(fire.note, locale)), 200)}" if fire.note else ""
-    state = in_language(Sentence(f"fire.{fire.state.value}"), locale)
+    note = f": {clip(safe(in_language(fire.note, session.locale)), 200)}" if fire.note else ""
+    state = session.own_text(f"fire.{fire.state.value}")
     return f"{safe(schedule.name)}: {state}{note}  {fire.run}".rstrip()
 
 
@@ -483,42 +353,126 @@ async def _exit_of_fire(session: Session, fire: Fire) -> Exit:
     return exit_of(await session.smith.get(fire.run))
 
 
-_ALL: Final = 10**9
-_WORST: Final = (Exit.FAILED, Exit.INVALID, Exit.PARTLY, Exit.REFUSED, Exit.BUDGET, Exit.WAITING)
-
-
-async def _keep(session: Session) -> int:
-    smith = session.smith
+async def _keep(session: Session) -> int | None:
     if session.args.once:
         return await _keep_once(session)
     async with interrupts() as hits:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, hits.put_nowait, None)
-        keeping = asyncio.ensure_future(smith.schedules.keep(look_s=max(session.args.look, 0.1)))
-        hit = asyncio.ensure_future(hits.get())
-        session.say(
-            session.own_text("firing schedules; Ctrl-C stops, and open runs can be resumed later")
-        )
+        firing = session.smith.schedules.keep(look_s=max(session.args.look, 0.1))
+        keeping, hit = asyncio.ensure_future(firing), asyncio.ensure_future(hits.get())
+        session.say(Sentence("firing schedules; Ctrl-C stops, and open runs can be resumed later"))
         await asyncio.wait([keeping, hit], return_when=asyncio.FIRST_COMPLETED)
         for each in (keeping, hit):
             each.cancel()
         outcomes = await asyncio.gather(keeping, hit, return_exceptions=True)
     if isinstance(outcomes[0], Exception):
         raise outcomes[0]
-    return Exit.OK
+    return None
 
 
-_ACTIONS: Final[dict[str, Callable[[Session], Awaitable[int]]]] = {
-    "add": _add,
-    "list": _list,
-    "show": _show,
-    "change": _change,
-    "pause": _pause,
-    "resume": _resume,
-    "run-now": _run_now,
-    "backfill": _backfill,
-    "remove": _remove,
-    "history": _history,
-    "next": _next,
-    "keep": _keep,
+def _main(args: argparse.Namespace, work: Work) -> int | None:
+    if args.action == "next" and not args.name:
+        _next_of_times(args)
+        return None
+    return in_session(args, work)
+
+
+_NAME: Final = "NAME  its name, its id, or the beginning of its id\n"
+_TIMING: Final = """
+--every 15m|2h|1d  an interval, counted from its creation
+| --daily HH:MM  a time of day
+| --cron EXPR  five fields: minute hour day month weekday
+| --at TIME  once, such as 2026-12-01T09:00
+--tz ZONE  an IANA time zone, such as Europe/London
+"""
+_BEHAVIOUR: Final = """
+--overlap  if the last one still runs (default: skip)
+--missed  for missed fires (default: one)
+--window MINUTES  how far back --missed all goes
+--jitter SECONDS  start at random up to this much later
+--max-failures N  pause after N failures in a row (default: 3)
+--budget LIMITS  for each fire, such as steps=20
+--plan FILE  the plan, from a file
+--approve-plan HASH  approve exactly this plan
+"""
+_SOURCES: Final = """
+[REQUEST]  what to do, and when, in words
+--run RUN  the plan of a run
+--template NAME  a template
+--set NAME=VALUE*  its parameter; repeatable
+--anew  plan the request again each time; each plan needs approval
+--name NAME  the name of the schedule
+--lang LANG  the language of the plan, such as en or zh-CN
+--no-input  ask nothing
+"""
+_NEXT: Final = """
+[NAME]  a schedule, or give times
+--after TIME  from when on (default: now)
+--count COUNT  how many (default: 5)
+"""
+_KEEP: Final = f"""
+--once  fire what is due now, then exit
+--look SECONDS  how often to look for due schedules, in seconds (default: {LOOK_S:g})
+"""
+_EITHER: Final = {
+    "overlap": {"choices": list(Overlap)},
+    "missed": {"choices": list(Missed)},
+    **dict.fromkeys(("window", "jitter", "max_failures"), int),
 }
-COMMAND = Command(configure, _main)
+_GIVEN: Final = {"request": {"default": ""}, "set": {"default": []}, "name": {"default": ""}}
+_REASON: Final = "--reason REASON  why it is paused\n"
+_TIMES: Final = "--since TIME  the first time\n--until TIME  the last time\n"
+_NEEDED: Final = {"since": {"required": True}, "until": {"required": True}}
+_LIMIT: Final = "--limit LIMIT  how many (default: 20)\n"
+_LOOKS: Final = STORE_ALONE + JSON
+COMMAND = noun(
+    {
+        "add": Verb(
+            _add,
+            "create a schedule from a request, a plan, a run or a template",
+            _TIMING + _BEHAVIOUR + _SOURCES + PARTS + JSON,
+            _EITHER | _GIVEN,
+        ),
+        "list": Verb(_list, "list all schedules", _LOOKS),
+        "show": Verb(
+            _show, "show a schedule: its plan, its next and its last fires", _NAME + _LOOKS
+        ),
+        "change": Verb(
+            _change,
+            "change the times, the plan or the behaviour",
+            _NAME + _TIMING + _BEHAVIOUR + TOOLS + JSON,
+            _EITHER,
+        ),
+        "pause": Verb(
+            _pause, "pause a schedule", _NAME + _REASON + _LOOKS, {"reason": {"default": ""}}
+        ),
+        "resume": Verb(_resume, "resume a schedule", _NAME + _LOOKS),
+        "run-now": Verb(_run_now, "fire once, now", _NAME + PARTS + JSON),
+        "backfill": Verb(
+            _backfill,
+            "queue fires for past times that were missed",
+            _NAME + _TIMES + _LOOKS,
+            _NEEDED,
+        ),
+        "remove": Verb(_remove, "remove a schedule", _NAME + _LOOKS),
+        "history": Verb(
+            _history,
+            "list its past fires, newest first",
+            _NAME + _LIMIT + _LOOKS,
+            {"limit": {"type": int, "default": 20}},
+        ),
+        "next": Verb(
+            _next,
+            "print the next fires of a schedule, or of times you give",
+            _NEXT + _TIMING + _LOOKS,
+            {"count": {"type": int, "default": 5}},
+        ),
+        "keep": Verb(
+            _keep,
+            "fire what is due, until you stop it",
+            _KEEP + PARTS + JSON,
+            {"look": {"type": float, "default": LOOK_S}},
+        ),
+    },
+    _main,
+)

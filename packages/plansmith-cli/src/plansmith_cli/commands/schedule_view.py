@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from plansmith.errors import Misconfigured, Refused
 from plansmith.plan.data import Json
@@ -43,28 +43,19 @@ def coming(schedule: Schedule, count: int) -> list[datetime]:
     return next_fires(schedule.timing, after=after, anchor=schedule.created, count=count)
 
 
+_SHOWN: Final = {
+    *("id", "name", "reason", "request", "template", "inputs", "approved", "approved_by"),
+    *("overlap", "missed", "window_minutes", "jitter_seconds", "max_failures", "by", "folder"),
+}
+
+
 def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
     """Returns a schedule as JSON."""
-    return {
-        "id": schedule.id,
-        "name": schedule.name,
+    return schedule.model_dump(mode="json", include=_SHOWN) | {
         "state": "removed" if schedule.removed else schedule.state,
-        "reason": schedule.reason,
         "timing": schedule.timing.to_json() | {"timezone": schedule.timing.timezone},
-        "request": schedule.request,
         "plan": schedule.plan.to_json() if schedule.plan else None,
-        "template": schedule.template,
-        "inputs": dict(schedule.inputs),
-        "approved": schedule.approved,
-        "approved_by": schedule.approved_by,
-        "overlap": schedule.overlap.value,
-        "missed": schedule.missed.value,
-        "window_minutes": schedule.window_minutes,
-        "jitter_seconds": schedule.jitter_seconds,
-        "max_failures": schedule.max_failures,
         "budget": schedule.budget.to_json(),
-        "by": schedule.by,
-        "folder": schedule.folder,
         "created": instant(schedule.created),
         "next": [instant(at) for at in coming(schedule, count)],
     }
@@ -83,91 +74,80 @@ def fire_json(fire: Fire) -> dict[str, Json]:
     }
 
 
-def list_lines(schedules: Sequence[Schedule], here: str = "", *, locale: str) -> Iterator[str]:
+def list_lines(schedules: Sequence[Schedule], session: Session) -> Iterator[str]:
     """Yields one line per schedule, with its folder if that is another one."""
+    here, locale = session.journals.folder, session.locale
     names = [clip(safe(each.name), 40) for each in schedules]
     width = max(map(text_width, names))
     for name, each in zip(names, schedules, strict=True):
-        times = [local(at, each.timing.timezone, locale) for at in coming(each, 1)]
-        why = safe(in_language(each.reason, locale))
-        when = in_language(Sentence("next {time}", time=times[0]), locale) if times else why
+        when: str = each.reason
+        for at in coming(each, 1):
+            when = Sentence("next {time}", time=local(at, each.timing.timezone, locale))
         timing = safe(in_language(each.timing.sentence, locale))
-        state = padded(_state(each.state, locale), 6)
-        place = f"  {_folder(each, locale)}" if each.folder not in ("", here) else ""
-        yield f"{padded(name, width)}  {state}  {timing}  {clip(when, 80)}{place}"
+        state = padded(_state(each.state, session), 6)
+        place = f"  {in_language(_folder(each), locale)}" if each.folder not in ("", here) else ""
+        when = clip(safe(in_language(when, locale)), 80)
+        yield f"{padded(name, width)}  {state}  {timing}  {when}{place}"
 
 
-def _state(name: str, locale: str) -> str:
-    return in_language(Sentence(f"fire.{name}"), locale)
+def _state(name: str, session: Session) -> str:
+    return session.own_text(f"fire.{name}")
 
 
-def _folder(schedule: Schedule, locale: str) -> str:
-    return in_language(Sentence("fires in {folder}", folder=safe(schedule.folder)), locale)
+def _folder(schedule: Schedule) -> Sentence:
+    return Sentence("fires in {folder}", folder=safe(schedule.folder))
 
 
-def schedule_lines(schedule: Schedule, *, locale: str) -> Iterator[str]:
+def schedule_lines(schedule: Schedule, session: Session) -> Iterator[str]:
     """Yields the lines of `plansmith schedule show`."""
-    timing = safe(in_language(schedule.timing.sentence, locale))
-    yield f"{safe(schedule.name)}: {_state(schedule.state, locale)}, {timing}"
-    yield from (f"  {line}" for line in _about(schedule, locale))
+    timing = safe(in_language(schedule.timing.sentence, session.locale))
+    yield f"{safe(schedule.name)}: {_state(schedule.state, session)}, {timing}"
+    yield from (f"  {in_language(line, session.locale)}" for line in _about(schedule, session))
     yield ""
     if schedule.plan is not None:
-        yield from plan_lines(schedule.plan, locale=locale)
+        yield from plan_lines(schedule.plan, locale=session.locale)
     elif schedule.template:
-        yield in_language(Sentence("template {name}", name=safe(schedule.template)), locale)
+        yield Sentence("template {name}", name=safe(schedule.template))
     else:
-        yield in_language(
-            Sentence(
-                "planned anew each time: {request}", request=clip(safe(schedule.request), 200)
-            ),
-            locale,
-        )
+        request = clip(safe(schedule.request), 200)
+        yield Sentence("planned anew each time: {request}", request=request)
 
 
-def _about(schedule: Schedule, locale: str) -> Iterator[str]:
+def _about(schedule: Schedule, session: Session) -> Iterator[str]:
     if schedule.reason:
-        yield clip(safe(in_language(schedule.reason, locale)), 200)
+        yield clip(safe(in_language(schedule.reason, session.locale)), 200)
     who, made = safe(schedule.by) or "?", instant(schedule.created)
-    yield in_language(
-        Sentence("{id}, made by {who} at {time}", id=schedule.id, who=who, time=made), locale
-    )
+    yield Sentence("{id}, made by {who} at {time}", id=schedule.id, who=who, time=made)
     if schedule.folder:
-        yield _folder(schedule, locale)
-    how = {"overlap": schedule.overlap, "missed": schedule.missed}
-    yield in_language(
-        Sentence(
-            "overlap {overlap}, missed {missed}, paused after {count} failures in a row",
-            **how,
-            count=schedule.max_failures,
-        ),
-        locale,
+        yield _folder(schedule)
+    yield Sentence(
+        "overlap {overlap}, missed {missed}, paused after {count} failures in a row",
+        overlap=schedule.overlap,
+        missed=schedule.missed,
+        count=schedule.max_failures,
     )
     limits = ", ".join(f"{name} {value}" for name, value in schedule.budget.to_json().items())
     if limits:
-        yield in_language(Sentence("each fire may take {limits}", limits=limits), locale)
+        yield Sentence("each fire may take {limits}", limits=limits)
     if schedule.approved:
-        who = safe(schedule.approved_by) or "?"
-        yield in_language(
-            Sentence(
-                "runs unattended as plan {hash}, approved by {who}", hash=schedule.approved, who=who
-            ),
-            locale,
+        yield Sentence(
+            "runs unattended as plan {hash}, approved by {who}",
+            hash=schedule.approved,
+            who=safe(schedule.approved_by) or "?",
         )
     for at in coming(schedule, 5):
-        yield in_language(
-            Sentence("next {time}", time=local(at, schedule.timing.timezone, locale)), locale
-        )
+        yield Sentence("next {time}", time=local(at, schedule.timing.timezone, session.locale))
 
 
-def fire_lines(fires: Sequence[Fire], zone: str, *, locale: str) -> Iterator[str]:
+def fire_lines(fires: Sequence[Fire], zone: str, session: Session) -> Iterator[str]:
     """Yields one line per fire."""
     for fire in fires:
-        why = in_language(fire.note, locale)
-        note = f"  {clip(safe(why), 120)}" if fire.note else ""
-        kind = "" if fire.kind == "due" else f" ({_state(fire.kind.value, locale)})"
-        run = f"  {fire.run}" if fire.run else ""
-        state = _state(fire.state.value, locale)
-        yield f"{local(fire.due, zone, locale)}  {state}{kind}{run}{note}"
+        why = clip(safe(in_language(fire.note, session.locale)), 120)
+        kind = "" if fire.kind == "due" else f" ({_state(fire.kind.value, session)})"
+        state = (
+            f"{local(fire.due, zone, session.locale)}  {_state(fire.state.value, session)}{kind}"
+        )
+        yield "  ".join(filter(None, (state, fire.run, why)))
 
 
 def schedules_json(made: Sequence[Schedule]) -> Json:
@@ -218,7 +198,7 @@ async def confirmed(session: Session, offer: Offer) -> bool:
     if given == offer.plan.hash:
         return True
     if given:
-        session.say(session.own_text("--approve-plan names another plan: this one is not approved"))
+        session.say(Sentence("--approve-plan names another plan: this one is not approved"))
     if session.has_person:
         return agrees(
             session.own_text("Run this plan unattended at these times? y = yes, Enter = not now: ")
@@ -228,10 +208,7 @@ async def confirmed(session: Session, offer: Offer) -> bool:
 
 def print_waiting(session: Session, offer: Offer) -> int:
     """Says that the schedule needs approval, and how to give it."""
-    session.say(
-        session.own_text("Nothing is scheduled without your approval of this plan:"),
-        f"  {safe(_approve_command(session, offer))}",
-    )
+    say_unapproved(session, offer)
     if vars(session.args).get("json"):
         now = session.smith.runs.journals.clock.now()
         shown: list[dict[str, Json]] = [
@@ -244,6 +221,12 @@ def print_waiting(session: Session, offer: Offer) -> int:
         times: dict[str, Json] = {"times": [*shown]} if offer.is_several else shown[0]
         print_json({"hash": offer.plan.hash, **times, "plan": offer.plan.to_json()})
     return Exit.WAITING
+
+
+def say_unapproved(session: Session, offer: Offer) -> None:
+    """Names the command that approves a schedule."""
+    unapproved = Sentence("Nothing is scheduled without your approval of this plan:")
+    session.say(unapproved, f"  {safe(_approve_command(session, offer))}")
 
 
 def _approve_command(session: Session, offer: Offer) -> str:
@@ -305,19 +288,6 @@ async def create_approved(session: Session, offer: Offer, **behaviour: Any) -> l
     return await schedules.create_each(offer.fields["run"], approve=approval, by=session.by)
 
 
-def _wait_for_person(session: Session, run: Run, offer: Offer, once: Sentence) -> int:
-    """Shows what would be scheduled, and the commands that schedule it or run it once."""
-    if vars(session.args).get("json"):
-        print_json(run_json(run, session))
-    session.say(
-        *_lines(session, offer),
-        session.own_text("Nothing is scheduled without your approval of this plan:"),
-    )
-    session.say(f"  {safe(_approve_command(session, offer))}")
-    session.say(safe(in_language(once, session.locale)))
-    return Exit.WAITING
-
-
 async def offer_schedule(session: Session, run: Run) -> int | None:
     """Asks whether a planned request becomes a schedule; None to run it once, now."""
     if run.plan is None or not (run.plan.schedule or run.plan.schedules):
@@ -330,30 +300,30 @@ async def offer_schedule(session: Session, run: Run) -> int | None:
     except (Misconfigured, Refused) as error:
         why = Sentence("this cannot be a schedule: {error}", error=error.message)
         raise Refused(why, hint=once) from None
-    if not session.has_person:
-        return _wait_for_person(session, run, offer, once)
+    if not session.has_person and vars(session.args).get("json"):
+        print_json(run_json(run, session))
     session.say(*_lines(session, offer))
-    typed = (
-        ask_line(
-            session.own_text(
-                "Keep it as a schedule? y = yes, o = only once, now, Enter = not now: "
-            )
-        )
-        or ""
-    ).strip()
+    if not session.has_person:
+        say_unapproved(session, offer)
+        session.say(safe(in_language(once, session.locale)))
+        return Exit.WAITING
+    prompt = session.own_text(
+        "Keep it as a schedule? y = yes, o = only once, now, Enter = not now: "
+    )
+    typed = (ask_line(prompt) or "").strip()
     if typed.lower() in ("o", "once", "一次"):
         return None
     if read_choice(typed).kind != "yes":
-        session.say(session.own_text("not approved: {ran}", ran=done_so_far(run, session)))
+        session.say(Sentence("not approved: {ran}", ran=done_so_far(run, session)))
         return Exit.WAITING
     made = await create_approved(session, offer)
     if vars(session.args).get("json"):
         print_json(schedules_json(made))
-    for each in made:
-        session.say(
-            session.own_text(
-                "kept as the schedule {name}; this fires what is due:", name=safe(each.name)
-            )
-        )
-    session.say(f"  {session.command('schedule', 'keep')}")
+    session.say(
+        *(
+            Sentence("kept as the schedule {name}; this fires what is due:", name=safe(each.name))
+            for each in made
+        ),
+        f"  {session.command('schedule', 'keep')}",
+    )
     return Exit.OK

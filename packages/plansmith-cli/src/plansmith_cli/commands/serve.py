@@ -16,11 +16,11 @@ from plansmith.errors import Misconfigured
 from plansmith.files import data_folder, replace_file
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
-from plansmith_cli.command_table import Command
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.extras import install_hint
-from plansmith_cli.options import add_parts, positive, settings_of
-from plansmith_cli.ui.words import own_text, tell
+from plansmith_cli.options import PARTS, positive, settings_of
+from plansmith_cli.parser import command
+from plansmith_cli.ui.words import tell
 from plansmith_server.settings import Serve
 from plansmith_server.shown_settings import address
 
@@ -33,49 +33,7 @@ PORT: Final = 8765
 _MOST_DAYS: Final = 365
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--port", type=int, default=PORT, help=f"0 takes any free port (default: {PORT})"
-    )
-    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
-    parser.add_argument(
-        "--token-file", metavar="FILE", help="the file with the token for API clients"
-    )
-    parser.add_argument(
-        "--login-days",
-        type=float,
-        default=30.0,
-        metavar="DAYS",
-        help="how long an unused browser stays logged in (default: 30)",
-    )
-    parser.add_argument("--host", default="127.0.0.1", help="the address (default: 127.0.0.1)")
-    parser.add_argument(
-        "--insecure-remote",
-        action="store_true",
-        help="allow other machines to connect, without TLS; needs --token-file",
-    )
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="HOST[:PORT]",
-        help="another host name to accept, such as that of a proxy; repeatable",
-    )
-    parser.add_argument(
-        "--engine", choices=["dbos"], default="", help="have workers execute the runs, see worker"
-    )
-    parser.add_argument(
-        "--concurrency",
-        type=positive,
-        default=0,
-        metavar="N",
-        help="with --engine: execute up to N runs here too (default: none)",
-    )
-    parser.add_argument("--telemetry", action="store_true", help="make OpenTelemetry spans")
-    add_parts(parser)
-
-
-def _main(args: argparse.Namespace) -> int:
+def _main(args: argparse.Namespace) -> None:
     if args.insecure_remote and not args.token_file:
         hint = Sentence("name a file with --token-file; clients need its token")
         raise Misconfigured(Sentence("a server that others can reach needs a token"), hint=hint)
@@ -93,7 +51,6 @@ def _main(args: argparse.Namespace) -> int:
     run = _loaded("run_server", "serve.needs_package", "server")
     wiring = server_wiring.ServerWiring(settings_of(args))
     asyncio.run(run(wiring, _wanted(args), _announcer(args)))
-    return Exit.OK
 
 
 def _wanted(args: argparse.Namespace) -> Serve:
@@ -117,8 +74,8 @@ def _announcer(args: argparse.Namespace) -> Callable[[str], None]:
 
     def announce(link: str) -> None:
         tell(
-            own_text("Plansmith is at {link}", link=link),
-            own_text("The link works once. Ctrl-C ends the server."),
+            Sentence("Plansmith is at {link}", link=link),
+            Sentence("The link works once. Ctrl-C ends the server."),
         )
         if not args.no_browser:
             # In a thread: a browser that does not start must not block the server.
@@ -144,28 +101,31 @@ def _loaded(name: str, problem: str, extra: str) -> Any:
         raise Misconfigured(Sentence(problem, name=error.name), hint=hint) from None
 
 
-COMMAND = Command(_configure, _main)
+_PORT: Final = f"--port PORT  0 takes any free port (default: {PORT})\n"
+_SERVE: Final = """
+--no-browser  do not open a browser
+--token-file FILE  the file with the token for API clients
+--login-days DAYS  how long an unused browser stays logged in (default: 30)
+--host HOST  the address (default: 127.0.0.1)
+--insecure-remote  allow other machines to connect, without TLS; needs --token-file
+--allow-host HOST[:PORT]*  another host name to accept, such as that of a proxy; repeatable
+--engine  have workers execute the runs, see worker
+--concurrency N  with --engine: execute up to N runs here too (default: none)
+--telemetry  make OpenTelemetry spans
+"""
+COMMAND = command(
+    _PORT + _SERVE + PARTS,
+    _main,
+    port={"type": int, "default": PORT},
+    login_days={"type": float, "default": 30.0},
+    host={"default": "127.0.0.1"},
+    allow_host={"default": []},
+    engine={"choices": ["dbos"], "default": ""},
+    concurrency={"type": positive, "default": 0},
+)
 
 
 _MOST_S: Final = 3600.0
-
-
-def _configure_worker(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--concurrency",
-        dest="runs_at_once",
-        type=positive,
-        metavar="N",
-        help="execute up to N runs at once (default: workers.concurrency, 10)",
-    )
-    parser.add_argument(
-        "--drain",
-        type=float,
-        default=30.0,
-        metavar="SECONDS",
-        help="how long running calls may take after SIGTERM or Ctrl-C (default: 30)",
-    )
-    add_parts(parser)
 
 
 def _work(args: argparse.Namespace) -> int:
@@ -179,25 +139,23 @@ def _work(args: argparse.Namespace) -> int:
 
     def announce(queue: str) -> None:
         tell(
-            own_text(
+            Sentence(
                 "Executes up to {most} runs at once, from the queue {queue}", most=most, queue=queue
-            )
-        )
-        tell(
-            own_text(
+            ),
+            Sentence(
                 "SIGTERM or Ctrl-C drains for up to {seconds} s; a second one ends at once.",
                 seconds=f"{args.drain:g}",
-            )
+            ),
         )
 
     run = _loaded("run_worker", "worker.needs_package", "scale")
-    tell(own_text("Connecting to {address}", address=address(settings.store_url())))
+    tell(Sentence("Connecting to {address}", address=address(settings.store_url())))
     wiring = server_wiring.ServerWiring(settings)
     left = asyncio.run(run(wiring, drain_s=args.drain, announce=announce))
-    tell(own_text("Stopped. Runs left for other workers: {count}.", count=left.handed_over))
+    tell(Sentence("Stopped. Runs left for other workers: {count}.", count=left.handed_over))
     if left.cut_off:
         tell(
-            own_text(
+            Sentence(
                 "Runs whose calls were cut off: {count}. You are asked what they did.",
                 count=left.cut_off,
             )
@@ -205,4 +163,13 @@ def _work(args: argparse.Namespace) -> int:
     return Exit.PARTLY if left.cut_off else Exit.OK
 
 
-WORKER = Command(_configure_worker, _work)
+WORKER = command(
+    """
+--concurrency N  execute up to N runs at once (default: workers.concurrency, 10)
+--drain SECONDS  how long running calls may take after SIGTERM or Ctrl-C (default: 30)
+"""
+    + PARTS,
+    _work,
+    concurrency={"dest": "runs_at_once", "type": positive},
+    drain={"type": float, "default": 30.0},
+)

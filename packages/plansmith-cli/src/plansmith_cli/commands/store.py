@@ -7,6 +7,7 @@ import asyncio
 import getpass
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,15 +23,16 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence, joined, with_hint
 from plansmith.ports import Finding
 from plansmith.runs.audit import AuditQuery, altered, audit_lines
+from plansmith.runs.journals import Journals
 from plansmith.store import backup
 from plansmith.store.doctor import diagnose, missing_runs, verify
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import is_postgres, open_store, sqlite_path
 from plansmith.text import padded, safe
-from plansmith_cli.command_table import Command
 from plansmith_cli.config import Settings
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_json, add_store, settings_of, warn
+from plansmith_cli.options import JSON, STORE, settings_of, warn
+from plansmith_cli.parser import command
 from plansmith_cli.questions import agrees
 from plansmith_cli.session import Session, find_run, in_session
 from plansmith_cli.ui.output import print_as, print_json, print_lines
@@ -43,12 +45,7 @@ from plansmith_planner.settings import ModelSettings
 from plansmith_planner.threads.store import check_threads, needed_by_threads
 from plansmith_server.carrier import need_server
 
-
-def _configure_verify(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", nargs="?", default="last", metavar="RUN", help="default: last")
-    parser.add_argument("--all", action="store_true", help="verify all runs")
-    add_store(parser)
-    add_json(parser)
+_SHOWN: Final = 5
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -59,8 +56,8 @@ async def _verify_runs(args: argparse.Namespace) -> int:
     store = open_store(settings_of(args).store_url())
     try:
         rows: list[dict[str, Json]] = []
-        here = str(Path.cwd().resolve())
-        ids = await store.runs() if args.all else [await find_run(args.run, store, here)]
+        journals = Journals(store=store, clock=SystemClock(), folder=Path.cwd())
+        ids = await store.runs() if args.all else [await find_run(args.run, journals)]
         for run_id in ids:
             try:
                 rows.append({"run": run_id, "events": await verify(store, run_id), "damage": ""})
@@ -83,14 +80,6 @@ def _verdict(row: dict[str, Json]) -> str:
     told = own(str(damage))
     told = own_text("{text}: {reason}", text=run, reason=told) if run else told
     return safe(own_text("{text}: {reason}", text=Sentence("severity.error"), reason=told))
-
-
-def _configure_doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--sample", type=int, metavar="N", help="verify only the newest N runs (default: all)"
-    )
-    add_store(parser)
-    add_json(parser)
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -169,26 +158,11 @@ def _subject(text: str) -> str:
     return f"{own_text(f'doctor.at_{what}')} {which}".rstrip()
 
 
-VERIFY = Command(_configure_verify, _verify)
-DOCTOR = Command(_configure_doctor, _doctor)
-
-
-def _configure_prune(parser: argparse.ArgumentParser) -> None:
-    what = "runs that ended so long ago, such as 90d, 12h or 4w"
-    parser.add_argument("--older-than", required=True, metavar="AGE", help=what)
-    parser.add_argument("--status", metavar="LIST", help="only these, such as done,failed")
-    parser.add_argument("--dry-run", action="store_true", help="only tell what would be removed")
-    parser.add_argument("--yes", action="store_true", help="remove without asking")
-    parser.add_argument("--vacuum", action="store_true", help="give the space back afterwards")
-    add_store(parser)
-    add_json(parser)
-
-
-def _prune(args: argparse.Namespace) -> int:
+def _prune(args: argparse.Namespace) -> None:
     before = datetime.now(UTC) - read_age(args.older_than)
     statuses = read_statuses(args.status) if args.status else ()
 
-    async def work(session: Session) -> int:
+    async def work(session: Session) -> None:
         old = await find_old(session.smith, before, statuses, needed=needed_by_threads)
         if not args.dry_run and old.runs and not args.yes:
             _ask(session, own_text("Remove {count} runs, about {size}? [y/N] ", **_amount(old)))
@@ -200,13 +174,13 @@ def _prune(args: argparse.Namespace) -> int:
         else:
             code = "store.would_remove" if args.dry_run else "store.removed"
             kept = Sentence("{count} others were kept", count=len(old.spared)) if old.spared else ""
-            print_lines([own(joined([Sentence(code, **_amount(old)), kept]))])
-        return Exit.OK
+            print_lines([joined([Sentence(code, **_amount(old)), kept])])
 
-    code = in_session(args, work, only_reads=True)
+    in_session(args, work, only_reads=True)
     if args.vacuum and not args.dry_run:
-        _tell_vacuum(_sqlite_store(args, "vacuum"), quiet=args.json)
-    return code
+        sizes = backup.vacuum(_sqlite_store(args, "vacuum"))
+        if not args.json:
+            print_lines([_vacuumed(*sizes)])
 
 
 def _amount(old: Old) -> dict[str, Any]:
@@ -221,35 +195,16 @@ def _ask(session: Session, question: str) -> None:
         raise Refused(nothing)
 
 
-def _configure_backup(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="the file to write")
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
-    add_store(parser)
-    add_json(parser)
-
-
-def _backup(args: argparse.Namespace) -> int:
+def _backup(args: argparse.Namespace) -> None:
     store = _sqlite_store(args, "backup")
-    copied = backup.back_up(store, args.file, force=args.force, tell=warn)
-    if args.json:
-        print_json({"file": str(args.file), "runs": copied.runs, "bytes": copied.bytes})
-    else:
-        size = _size(copied.bytes)
-        file = safe(str(args.file))
-        print_lines(
-            [own_text("{file}: {count} runs, {size}", file=file, count=copied.runs, size=size)]
-        )
-    return Exit.OK
+    file, copied = str(args.file), backup.back_up(store, args.file, force=args.force, tell=warn)
+    told = Sentence(
+        "{file}: {count} runs, {size}", file=safe(file), count=copied.runs, size=_size(copied.bytes)
+    )
+    print_as(args, {"file": file, "runs": copied.runs, "bytes": copied.bytes}, [told])
 
 
-def _configure_restore(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="a file of plansmith store backup")
-    parser.add_argument("--yes", action="store_true", help="restore without asking")
-    add_store(parser)
-    add_json(parser)
-
-
-def _restore(args: argparse.Namespace) -> int:
+def _restore(args: argparse.Namespace) -> None:
     store = _sqlite_store(args, "restore")
     if store.exists() and not args.yes:
         problem = Sentence(
@@ -263,11 +218,8 @@ def _restore(args: argparse.Namespace) -> int:
         runs, schedules = asyncio.run(_prepare(copy))
         old = backup.put_in_place(copy, store)
     kept = str(old) if old is not None else ""
-    if args.json:
-        print_json({"paused_runs": runs, "paused_schedules": schedules, "kept": kept})
-        return Exit.OK
     lines = [
-        own_text(
+        Sentence(
             "restored; {runs} open runs and {schedules} schedules are paused",
             runs=runs,
             schedules=schedules,
@@ -275,12 +227,11 @@ def _restore(args: argparse.Namespace) -> int:
     ]
     if runs or schedules:
         lines.append(
-            own_text("what they did after the backup is not known: look before you resume them")
+            Sentence("what they did after the backup is not known: look before you resume them")
         )
     if kept:
-        lines.append(own_text("the store as it was: {file}", file=safe(kept)))
-    print_lines(lines)
-    return Exit.OK
+        lines.append(Sentence("the store as it was: {file}", file=safe(kept)))
+    print_as(args, {"paused_runs": runs, "paused_schedules": schedules, "kept": kept}, lines)
 
 
 async def _prepare(copy: Path) -> tuple[int, int]:
@@ -297,34 +248,19 @@ async def _prepare(copy: Path) -> tuple[int, int]:
         return await hold_restored(smith, by=getpass.getuser(), tell=warn)
 
 
-def _configure_vacuum(parser: argparse.ArgumentParser) -> None:
-    add_store(parser)
-    add_json(parser)
-
-
-def _vacuum(args: argparse.Namespace) -> int:
+def _vacuum(args: argparse.Namespace) -> None:
     store = _sqlite_store(args, "vacuum")
     if not store.is_file():
         problem = Sentence("there is no store {store}", store=str(store))
         raise Misconfigured(problem, hint=Sentence("--store names another one"))
-    _tell_vacuum(store, quiet=args.json, as_json=args.json)
-    return Exit.OK
-
-
-def _tell_vacuum(store: Path, *, quiet: bool, as_json: bool = False) -> None:
     before, after = backup.vacuum(store)
-    if as_json:
-        print_json({"before": before, "after": after})
-    elif not quiet:
-        print_lines(
-            [
-                own_text(
-                    "the store takes {after}; before, {before}",
-                    after=_size(after),
-                    before=_size(before),
-                )
-            ]
-        )
+    print_as(args, {"before": before, "after": after}, [_vacuumed(before, after)])
+
+
+def _vacuumed(before: int, after: int) -> Sentence:
+    return Sentence(
+        "the store takes {after}; before, {before}", after=_size(after), before=_size(before)
+    )
 
 
 def _sqlite_store(args: argparse.Namespace, command: str) -> Path:
@@ -348,52 +284,36 @@ def _size(count: int) -> str:
     return Sentence("{count} bytes", count=count)
 
 
-PRUNE = Command(_configure_prune, _prune)
-BACKUP = Command(_configure_backup, _backup)
-RESTORE = Command(_configure_restore, _restore)
-VACUUM = Command(_configure_vacuum, _vacuum)
-
-
-def _configure_audit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--since", metavar="TIME", help="such as 2026-05-01 or 2026-05-01T12:00Z")
-    parser.add_argument("--until", metavar="TIME", help="before this time")
-    parser.add_argument("--user", default="", help="only what this user and their tokens did")
-    parser.add_argument("--format", choices=["jsonl", "csv"], default="jsonl")
-    parser.add_argument("--all", action="store_true", help="also what the runner and models did")
-    parser.add_argument("--check", metavar="FILE", help="check the hashes of an export as jsonl")
-    add_store(parser)
-
-
-def _audit(args: argparse.Namespace) -> int:
+def _audit(args: argparse.Namespace) -> int | None:
     if args.check:
         return _check_export(Path(args.check))
     query = AuditQuery(
         since=_moment(args.since), until=_moment(args.until), user=args.user, everything=args.all
     )
-    return asyncio.run(_export(args, query))
+    asyncio.run(_export(args, query))
+    return None
 
 
-async def _export(args: argparse.Namespace, query: AuditQuery) -> int:
+async def _export(args: argparse.Namespace, query: AuditQuery) -> None:
     store = open_store(settings_of(args).store_url())
     try:
         async for line in audit_lines(store, query, args.format):
             sys.stdout.write(line)
     finally:
         await store.close()
-    return Exit.OK
 
 
 def _check_export(path: Path) -> int:
     try:
         with path.open(encoding="utf-8") as lines:
             found = [
-                own_text("line {number}: {why}", number=number, why=why)
+                Sentence("line {number}: {why}", number=number, why=why)
                 for number, why in altered(iter(lines))
             ]
     except (OSError, UnicodeDecodeError) as error:
         problem = Sentence("cannot read {name}: {reason}", name=str(path), reason=str(error))
         raise Misconfigured(problem, hint=Sentence("check the path")) from None
-    print_lines(found or [own_text("Every line fits its hash.")])
+    print_lines(found or [Sentence("Every line fits its hash.")])
     return Exit.FAILED if found else Exit.OK
 
 
@@ -408,25 +328,10 @@ def _moment(text: str | None) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-AUDIT = Command(_configure_audit, _audit)
-
-
-_SHOWN: Final = 5
-
-
-def _configure_workers(parser: argparse.ArgumentParser) -> None:
-    add_store(parser)
-    add_json(parser)
-
-
-def _workers(args: argparse.Namespace) -> int:
+def _workers(args: argparse.Namespace) -> None:
     found, waiting = asyncio.run(_read(settings_of(args)))
-    if args.json:
-        rows: list[Json] = [_row(each) for each in found]
-        print_json({"processes": rows, "waiting_runs": waiting})
-    else:
-        print_lines([*_table(found), *_queue_lines(found, waiting)])
-    return Exit.OK
+    shown = {"processes": [_row(each) for each in found], "waiting_runs": waiting}
+    print_as(args, shown, [*_table(found), *_queue_lines(found, waiting)])
 
 
 async def _read(settings: Settings) -> tuple[list[LiveProcess], list[str] | None]:
@@ -500,16 +405,57 @@ def _busy(found: LiveProcess) -> str:
     return own_text("{count} of {most}", count=count, most=kind.runs) if kind.runs else str(count)
 
 
-def _queue_lines(found: list[LiveProcess], waiting: list[str] | None) -> list[str]:
-    takes = any(each.lives and read_kind(each.beat.kind).runs for each in found)
-    lines = (
-        []
-        if takes
-        else [own_text("No worker is running: plansmith serve worker --store URL starts one.")]
-    )
+def _queue_lines(found: list[LiveProcess], waiting: list[str] | None) -> Iterator[str]:
+    if not any(each.lives and read_kind(each.beat.kind).runs for each in found):
+        yield Sentence("No worker is running: plansmith serve worker --store URL starts one.")
     if waiting:
-        lines.append(own_text("{count} runs of this folder wait for a worker.", count=len(waiting)))
-    return lines
+        yield Sentence("{count} runs of this folder wait for a worker.", count=len(waiting))
 
 
-WORKERS = Command(_configure_workers, _workers)
+VERIFY = command(
+    "[RUN]  default: last\n--all  verify all runs\n" + STORE + JSON,
+    _verify,
+    run={"default": "last"},
+)
+DOCTOR = command(
+    "--sample N  verify only the newest N runs (default: all)\n" + STORE + JSON, _doctor, sample=int
+)
+PRUNE = command(
+    """
+--older-than AGE  runs that ended so long ago, such as 90d, 12h or 4w
+--status LIST  only these, such as done,failed
+--dry-run  only tell what would be removed
+--yes  remove without asking
+--vacuum  give the space back afterwards
+"""
+    + STORE
+    + JSON,
+    _prune,
+    older_than={"required": True},
+)
+BACKUP = command(
+    "FILE  the file to write\n--force  replace a file that is there\n" + STORE + JSON,
+    _backup,
+    file=Path,
+)
+RESTORE = command(
+    "FILE  a file of plansmith store backup\n--yes  restore without asking\n" + STORE + JSON,
+    _restore,
+    file=Path,
+)
+VACUUM = command(STORE + JSON, _vacuum)
+AUDIT = command(
+    """
+--since TIME  such as 2026-05-01 or 2026-05-01T12:00Z
+--until TIME  before this time
+--user USER  only what this user and their tokens did
+--format
+--all  also what the runner and models did
+--check FILE  check the hashes of an export as jsonl
+"""
+    + STORE,
+    _audit,
+    user={"default": ""},
+    format={"choices": ["jsonl", "csv"], "default": "jsonl", "help": None},
+)
+WORKERS = command(STORE + JSON, _workers)

@@ -11,13 +11,13 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.next_move import AwaitReview, next_move
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith_cli.command_table import Command
 from plansmith_cli.commands.ask import need_request, planned
-from plansmith_cli.commands.threads import add_thread, say_request
+from plansmith_cli.commands.threads import THREAD, say_request, thread_name
 from plansmith_cli.config import Settings
 from plansmith_cli.describe import run_json
 from plansmith_cli.interactive import finish, run_interactively, show_plan
-from plansmith_cli.options import add_parts, add_running
+from plansmith_cli.options import PARTS, RUNNING
+from plansmith_cli.parser import command
 from plansmith_cli.session import Session, exit_of, in_session
 from plansmith_cli.teams import Tell, data, research
 from plansmith_cli.ui.output import print_json, print_text
@@ -26,32 +26,11 @@ from plansmith_planner.context.profile import read_profile
 _WRITER: Final = "sql_writer"
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("request", metavar="REQUEST", help="what to find")
-    add_thread(parser)
-    add_parts(parser)
-    add_running(parser)
-
-
-def _configure_data(parser: argparse.ArgumentParser) -> None:
-    _configure(parser)
-    urls = "sqlite:///FILE, duckdb:///FILE or postgresql://…"
-    several = "repeatable as NAME=URL, or a name of [builtin.databases]"
-    parser.add_argument(
-        "--db",
-        metavar="URL",
-        action="append",
-        required=True,
-        help=f"the database: {urls}; {several}",
-    )
-    parser.add_argument("--sql-only", action="store_true", help="write the SQL and do not run it")
-
-
-def _research(args: argparse.Namespace) -> int:
+def _research(args: argparse.Namespace) -> int | None:
     return in_session(args, _run_request, make=research)
 
 
-def _data(args: argparse.Namespace) -> int:
+def _data(args: argparse.Namespace) -> int | None:
     work = _sql if args.sql_only else _run_request
     return in_session(args, work, make=maker(args, "data"))
 
@@ -123,5 +102,11 @@ async def _sql(session: Session) -> int:
     return exit_of(run)
 
 
-RESEARCH = Command(_configure, _research)
-DATA = Command(_configure_data, _data)
+_REQUEST: Final = "REQUEST  what to find\n" + THREAD + PARTS + RUNNING
+_URLS: Final = "sqlite:///FILE, duckdb:///FILE or postgresql://…"
+_DATA: Final = f"""
+--db URL*  the database: {_URLS}; repeatable as NAME=URL, or a name of [builtin.databases]
+--sql-only  write the SQL and do not run it
+"""
+RESEARCH = command(_REQUEST, _research, thread=thread_name)
+DATA = command(_REQUEST + _DATA, _data, thread=thread_name, db={"required": True})

@@ -6,70 +6,45 @@ import argparse
 
 from plansmith.files import data_folder
 from plansmith.plan.data import Json
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_store, settings_of
+from plansmith.plan.sentence import Sentence
+from plansmith_cli.options import AS_JSON, STORE, settings_of
+from plansmith_cli.parser import Verb, noun
 from plansmith_cli.tenant_settings import tenant_settings
 from plansmith_cli.ui.output import print_as
-from plansmith_cli.ui.words import own_text
 from plansmith_server.shown_settings import address
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tokens import TokenFile
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|remove")
-    create = actions.add_parser("create", help="create a tenant: a store, a folder and settings")
-    create.add_argument("name", metavar="NAME", help="small letters, digits and _")
-    listing = actions.add_parser("list", help="list tenants, their folders and stores")
-    remove = actions.add_parser(
-        "remove", help="revoke all its tokens and set its folder aside; its store is kept"
+def _create(args: argparse.Namespace) -> None:
+    made = TenantBook(data_folder()).create(args.name)
+    told = Sentence(
+        "{name} is created. Its settings: {file}", name=made.name, file=str(made.config)
     )
-    remove.add_argument("name", metavar="NAME")
-    for action in (create, listing, remove):
-        add_store(action)
-        action.add_argument("--json", action="store_true", help="print as JSON")
+    command = f"plansmith tokens link --tenant {made.name} --user NAME --role admin"
+    log_in = Sentence("To log its first user in: {command}", command=command)
+    print_as(args, _json(made, args), [told, log_in])
 
 
-def _main(args: argparse.Namespace) -> int:
+def _list(args: argparse.Namespace) -> None:
+    found = [_json(each, args) for each in TenantBook(data_folder()).all()]
+    lines = [f"{each['name']}  {each['folder']}  {each['store']}" for each in found]
+    print_as(args, [*found], lines or [Sentence("There are no tenants.")])
+
+
+def _remove(args: argparse.Namespace) -> None:
     book = TenantBook(data_folder())
-    match args.action:
-        case "create":
-            made = book.create(args.name)
-            told = own_text(
-                "{name} is created. Its settings: {file}", name=made.name, file=str(made.config)
-            )
-            log_in = f"plansmith tokens link --tenant {made.name} --user NAME --role admin"
-            print_as(
-                args,
-                _json(made, args),
-                [told, own_text("To log its first user in: {command}", command=log_in)],
-            )
-        case "list":
-            found = [_json(each, args) for each in book.all()]
-            lines = [f"{each['name']}  {each['folder']}  {each['store']}" for each in found]
-            print_as(args, [*found], lines or [own_text("There are no tenants.")])
-        case _:
-            gone = book.get(args.name)
-            store = _store(gone, args)
-            count = TokenFile(data_folder() / "tokens.json").revoke_tenant(gone.key)
-            removed = book.remove(args.name)
-            lines = [
-                own_text(
-                    "{name} is removed; {count} tokens and log-ins are revoked.",
-                    name=gone.name,
-                    count=count,
-                )
-            ]
-            lines.append(
-                own_text(
-                    "What it had is kept in {folder} and in its store, {store}.",
-                    folder=str(removed.home),
-                    store=store,
-                )
-            )
-            print_as(args, {"name": gone.name, "folder": str(removed.home), "store": store}, lines)
-    return Exit.OK
+    gone = book.get(args.name)
+    store = _store(gone, args)
+    count = TokenFile(data_folder() / "tokens.json").revoke_tenant(gone.key)
+    folder = str(book.remove(args.name).home)
+    revoked = Sentence(
+        "{name} is removed; {count} tokens and log-ins are revoked.", name=gone.name, count=count
+    )
+    kept = Sentence(
+        "What it had is kept in {folder} and in its store, {store}.", folder=folder, store=store
+    )
+    print_as(args, {"name": gone.name, "folder": folder, "store": store}, [revoked, kept])
 
 
 def _json(tenant: Tenant, args: argparse.Namespace) -> dict[str, Json]:
@@ -83,4 +58,15 @@ def _store(tenant: Tenant, args: argparse.Namespace) -> str:
     return f"{address(url)} schema {schema}" if schema else address(url)
 
 
-COMMAND = Command(_configure, _main)
+_GONE = "revoke all its tokens and set its folder aside; its store is kept"
+COMMAND = noun(
+    {
+        "create": Verb(
+            _create,
+            "create a tenant: a store, a folder and settings",
+            "NAME  small letters, digits and _\n" + STORE + AS_JSON,
+        ),
+        "list": Verb(_list, "list tenants, their folders and stores", STORE + AS_JSON),
+        "remove": Verb(_remove, _GONE, "NAME\n" + STORE + AS_JSON),
+    }
+)

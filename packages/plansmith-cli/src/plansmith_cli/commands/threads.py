@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.data import Json
@@ -17,16 +16,16 @@ from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import ThreadMessage, ThreadState, fold_thread
-from plansmith.ports import Records
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Command
 from plansmith_cli.describe import run_json, status_text, waiting_lines
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_json, add_store_alone, add_tools, positive
+from plansmith_cli.options import JSON, STORE_ALONE, TOOLS, positive
+from plansmith_cli.parser import Verb, add_options
 from plansmith_cli.questions import agrees, question_lines
 from plansmith_cli.session import Session, in_session, shortest
-from plansmith_cli.ui.output import dim, print_json, print_lines, print_prose, print_text
+from plansmith_cli.ui.output import dim, print_json, print_prose, print_text
 from plansmith_cli.ui.words import own_text
 from plansmith_planner.threads.situation import ASKED_BY_PLANS
 from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
@@ -39,24 +38,16 @@ if TYPE_CHECKING:
 _PAGE: Final = 200
 _SHORTEST: Final = 4
 _MOST_RUNS: Final = 20
-_SHORT: Final = 13
+_SHORT: Final = 13  # of an id, to tell a run from those of other milliseconds
+_MOST: Final = 20
 
 
-class RunTurn(Protocol):
-    """Runs what a message asked for; returns the exit code."""
-
-    async def __call__(self, session: Session, run: Run, *, fresh: bool = True) -> int:
-        """Runs it; `fresh` if the message has made the run."""
-        ...
+THREAD: Final = (
+    "--thread ID  say it in this conversation: the id of a thread or of a run, or last\n"
+)
 
 
-def add_thread(parser: argparse.ArgumentParser) -> None:
-    """Adds `--thread`."""
-    what = "say it in this conversation: the id of a thread or of a run, or last"
-    parser.add_argument("--thread", metavar="ID", type=_thread_name, help=what)
-
-
-def _thread_name(given: str) -> str:
+def thread_name(given: str) -> str:
     """Returns the name of a thread; an empty one, as of an unset variable, names none."""
     if not given.strip():
         raise argparse.ArgumentTypeError(
@@ -76,7 +67,7 @@ async def find_thread(session: Session, name: str) -> str:
     """Returns a thread, given `last`, its id, how that begins, or the same of a run in it."""
     if name == "last":
         return await _last_thread(session)
-    store = thread_store(session)
+    store = ThreadStore(session.smith.store)
     if await store.thread_entries(name):
         return name
     found = [each.thread async for each in headlines(store) if each.thread.startswith(name)]
@@ -102,7 +93,7 @@ async def _last_thread(session: Session) -> str:
     said = thread.state.updated_at if thread is not None else None
     run = await _last_asked(session)
     if run is not None and run.created_at is not None and (said is None or run.created_at > said):
-        return await thread_store(session).thread_of(run.id) or run.id
+        return await ThreadStore(session.smith.store).thread_of(run.id) or run.id
     if thread is None:
         none = Sentence("there is no thread in this folder")
         raise Misconfigured(none, hint=Sentence("plansmith threads lists them"))
@@ -119,11 +110,6 @@ async def _last_asked(session: Session) -> Run | None:
     return None
 
 
-def thread_store(session: Session) -> ThreadStore:
-    """Returns the store, which must be able to keep threads."""
-    return ThreadStore(session.smith.store)
-
-
 async def headlines(store: ThreadStore) -> AsyncIterator[ThreadHeadline]:
     """Yields all threads, newest activity first."""
     before = ""
@@ -135,10 +121,7 @@ async def headlines(store: ThreadStore) -> AsyncIterator[ThreadHeadline]:
 
 async def thread_of(session: Session, run: Run) -> str:
     """Returns the thread that a run belongs to; empty if none."""
-    store = session.smith.store
-    if run.options.thread or not isinstance(store, Records):
-        return run.options.thread
-    return await ThreadStore(store).thread_of(run.id)
+    return run.options.thread or await ThreadStore(session.smith.store).thread_of(run.id)
 
 
 def turn_json(turn: Turn) -> dict[str, Json]:
@@ -176,42 +159,41 @@ async def taken_line(session: Session, thread: Thread, turn: Turn, *, undo: str)
     """Says what a message was taken for; empty where that is plain."""
     said = thread.state.message(turn.number)
     read = said.reading if said else None
-    if read is None or turn.kind == "review" or (turn.kind == "request" and not turn.reason):
+    if said is None or read is None or turn.kind == "review":
         return ""
     reason = safe(in_language(turn.reason, session.locale))
-    because = session.own_text(
+    if turn.kind == "request" and not reason:
+        return ""
+    judged = Sentence(
         " (the model judged: {reason})" if turn.judge == "model" else " ({reason})", reason=reason
     )
     asked = await _question_text(session, read.run, read.question) if read.question else ""
     fields = {
-        "because": because if reason else "",
+        "because": judged if reason else "",
         "question": clip(safe(in_language(asked, session.locale)), 80),
         "value": clip(safe(value_text(read.value)), 80),
         "undo": undo,
     }
-    taken = {
-        "answer": Sentence(
-            "Taken as the answer to “{question}”{because}; {undo} takes it back.", **fields
-        ),
-        "change": Sentence(
-            "Taken as a change of the plan{because}; {undo} takes it back.", **fields
-        ),
-        "option": Sentence(
-            "Taken as the answer “{value}” to “{question}”{because}; {undo} takes it back.",
-            **fields,
-        ),
-        "request": Sentence("Taken as a new request{because}; what waits stays open.", **fields),
-        "why": Sentence("Taken as a question about what was done{because}.", **fields),
-    }
-    return in_language(taken[_taken_for(thread, turn)], session.locale)
-
-
-def _taken_for(thread: Thread, turn: Turn) -> str:
-    """Returns the kind of a message, or `option` for an answer in other words than it was said."""
-    said = thread.state.message(turn.number)
-    answer = said.reading.value if said and said.reading else None
-    is_other = turn.kind == "answer" and said is not None and answer != said.text.strip()
-    return "option" if is_other else turn.kind
+    match turn.kind:
+        case "answer" if read.value != said.text.strip():  # in other words than it was said
+            return session.own_text(
+                "Taken as the answer “{value}” to “{question}”{because}; {undo} takes it back.",
+                **fields,
+            )
+        case "answer":
+            return session.own_text(
+                "Taken as the answer to “{question}”{because}; {undo} takes it back.", **fields
+            )
+        case "change":
+            return session.own_text(
+                "Taken as a change of the plan{because}; {undo} takes it back.", **fields
+            )
+        case "request":
+            return session.own_text(
+                "Taken as a new request{because}; what waits stays open.", **fields
+            )
+        case _:
+            return session.own_text("Taken as a question about what was done{because}.", **fields)
 
 
 async def _question_text(session: Session, run: str, name: str) -> str:
@@ -222,11 +204,6 @@ async def _question_text(session: Session, run: str, name: str) -> str:
         if isinstance(each.body, QuestionAsked) and each.body.question == name
     ]
     return asked[-1] if asked else name
-
-
-def short(run_id: str) -> str:
-    """Returns as much of the id of a run as tells it from those of other milliseconds."""
-    return run_id[:_SHORT]
 
 
 async def runs_of(session: Session, state: ThreadState) -> list[Run]:
@@ -249,16 +226,16 @@ def waiting_in(runs: Sequence[Run], session: Session) -> Iterator[str]:
     for run in runs:
         if run.status.over:
             continue
-        name = {"run": short(run.id), "request": clip(safe(run.request), 60)}
+        name = {"run": run.id[:_SHORT], "request": clip(safe(run.request), 60)}
         asked = [each for each in run.questions.values() if is_said(each)]
         for each in asked:
             yield from question_lines(each, session, run)
         if isinstance(next_move(run), AwaitReview):
-            yield session.own_text(
+            yield Sentence(
                 "The plan for “{request}” ({run}) waits for your approval: /plan shows it.", **name
             )
         elif not asked:
-            yield session.own_text("“{request}” ({run}) has not ended: /go goes on.", **name)
+            yield Sentence("“{request}” ({run}) has not ended: /go goes on.", **name)
 
 
 def message_lines(
@@ -279,7 +256,7 @@ def state_lines(state: ThreadState, runs: Sequence[Run], session: Session) -> It
     """Yields the summary of a thread, if there is one, and its messages."""
     if state.summary is not None:
         text = clip(safe(state.summary.text), 400)
-        yield session.own_text(
+        yield Sentence(
             "summary of the messages up to {upto}: {text}", upto=state.summary.upto, text=text
         )
     said = {each.run for each in state.messages}
@@ -305,7 +282,7 @@ def _outcome(said: ThreadMessage, run: Run | None, session: Session) -> str:
     parts = [session.own_text("taken back")] if said.undone else []
     parts += [in_language(_KINDS[said.kind or "unread"], session.locale)]
     if said.run:
-        name = short(said.run)
+        name = said.run[:_SHORT]
         parts += [f"{name} {status_text(run, session)}" if run else name]
     return " · ".join(parts)
 
@@ -323,8 +300,10 @@ def turn_with_run(turn: Turn, run: Run | None, session: Session, code: int) -> d
     return told | {"run": run_json(run, session) if run else None, "exit": int(code)}
 
 
-async def say_request(session: Session, options: dict[str, Any], run: RunTurn) -> int:
-    """Says the request of a command in its `--thread`, and runs what comes of it.
+async def say_request(
+    session: Session, options: dict[str, Any], run: Callable[..., Awaitable[int]]
+) -> int:
+    """Says the request of a command in its `--thread`, and has `run` run what comes of it.
 
     There it may also be an answer, a change of a plan, or ask why.
     """
@@ -333,10 +312,8 @@ async def say_request(session: Session, options: dict[str, Any], run: RunTurn) -
         turn = await _said(session, thread, options)
     except asyncio.CancelledError:
         await withdraw(session, thread)
-        session.say(
-            session.own_text("Stopped here; what is done is kept. To go on:"),
-            f"  {session.command('go', 'last')}",
-        )
+        stopped = Sentence("Stopped here; what is done is kept. To go on:")
+        session.say(stopped, f"  {session.command('go', 'last')}")
         raise
     if turn.run is None or turn.kind == "why":
         if session.args.json:
@@ -374,73 +351,29 @@ async def withdraw(session: Session, thread: Thread) -> None:
         await thread.undo(last.number, by=session.by)
 
 
-_MOST: Final = 20
-_WRITES: Final = ("undo", "delete")
-
-
-def _configure(parser: argparse.ArgumentParser) -> None:
-    _add_flags(parser)
-    actions = parser.add_subparsers(dest="action", metavar="list|show|undo|delete")
-    parser.set_defaults(action="list")
-
-    def add(name: str, what: str) -> argparse.ArgumentParser:
-        # A flag before the name of the action counts as well.
-        made = actions.add_parser(name, help=what, argument_default=argparse.SUPPRESS)
-        _add_flags(made, tools=name == "undo")
-        if name != "list":
-            told = "a thread: its id, how that begins, a run in it, or last"
-            made.add_argument("thread", metavar="ID", help=told)
-        return made
-
-    add("list", "list threads, the last one at the end")
-    add("show", "show what was said in a thread, and what came of it")
-    undo = add("undo", "take back what a message was taken for")
-    undo.add_argument("number", metavar="NUMBER", type=positive, help="the number of the message")
-    delete = add("delete", "delete a thread and its runs")
-    delete.add_argument("--yes", action="store_true", help="delete without asking")
-
-
-def _add_flags(parser: argparse.ArgumentParser, *, tools: bool = False) -> None:
-    parser.add_argument("--limit", type=positive, help=f"how many to list (default: {_MOST})")
-    (add_tools if tools else add_store_alone)(parser)
-    add_json(parser)
-
-
-def _main(args: argparse.Namespace) -> int:
-    work = {"list": _list, "show": _show, "undo": _undo, "delete": _delete}[args.action]
-    return in_session(args, work, only_reads=args.action not in _WRITES)
-
-
-async def _list(session: Session) -> int:
-    args = session.args
-    known = [each async for each in headlines(thread_store(session))]
-    found = [*islice(known, args.limit or _MOST)][::-1]
-    if args.json:
+async def _list(session: Session) -> None:
+    known = [each async for each in headlines(ThreadStore(session.smith.store))]
+    found = known[: session.args.limit or _MOST][::-1]
+    if session.args.json:
         print_json([_row_json(each) for each in found])
     elif found:
-        length = shortest({each.thread for each in known})
-        print_lines(_table(found, length, session.journals.folder))
+        length, here = shortest({each.thread for each in known}), session.journals.folder
+        width = max(len(safe(each.thread[:length])) for each in found)
+        session.print(
+            *(
+                f"{safe(each.thread[:length]):<{width}}  {each.updated:%Y-%m-%d %H:%M}"
+                f"  {each.messages:>3}  {clip(safe(each.title), 80)}"
+                f"{f'  ({safe(each.folder)})' if each.folder not in ('', here) else ''}"
+                for each in found
+            )
+        )
     else:
         session.say(
-            session.own_text(
+            Sentence(
                 "there are no conversations; plansmith chat begins one, ask --thread "
                 "last goes on with the last request"
             )
         )
-    return Exit.OK
-
-
-def _table(found: Sequence[ThreadHeadline], length: int, here: str) -> list[str]:
-    width = max(len(safe(each.thread[:length])) for each in found)
-    return [
-        f"{safe(each.thread[:length]):<{width}}  {each.updated:%Y-%m-%d %H:%M}"
-        f"  {each.messages:>3}  {clip(safe(each.title), 80)}{_place(each, here)}"
-        for each in found
-    ]
-
-
-def _place(each: ThreadHeadline, here: str) -> str:
-    return f"  ({safe(each.folder)})" if each.folder not in ("", here) else ""
 
 
 def _row_json(each: ThreadHeadline) -> dict[str, Json]:
@@ -454,24 +387,23 @@ def _row_json(each: ThreadHeadline) -> dict[str, Json]:
     }
 
 
-async def _show(session: Session) -> int:
+async def _show(session: Session) -> None:
     state = await _state(session)
     runs = await runs_of(session, state)
     if session.args.json:
         print_json(_json(state))
-        return Exit.OK
-    print_lines([f"{safe(state.id)}  {clip(safe(state.title), 100)}"])
-    print_lines(state_lines(state, runs, session))
+        return
+    head = f"{safe(state.id)}  {clip(safe(state.title), 100)}"
+    session.print(head, *state_lines(state, runs, session))
     for run in runs:
         if not run.status.over:
             session.say(*waiting_lines(run, session))
-    return Exit.OK
 
 
 async def _state(session: Session) -> ThreadState:
     """Returns the thread that the command names, wherever its folder is."""
     name = await find_thread(session, session.args.thread)
-    entries = await thread_store(session).thread_entries(name)
+    entries = await ThreadStore(session.smith.store).thread_entries(name)
     if entries:
         return fold_thread(name, entries)
     thread: Thread = await session.smith.thread(name)
@@ -493,19 +425,18 @@ def _json(state: ThreadState) -> dict[str, Json]:
     }
 
 
-async def _undo(session: Session) -> int:
+async def _undo(session: Session) -> None:
     thread = await open_thread(session, session.args.thread)
     turn = await thread.undo(session.args.number, by=session.by)
     if session.args.json:
         print_json(turn_with_run(turn, turn.run, session, Exit.OK))
-        return Exit.OK
+        return
     print_text(turn.text)
     if turn.run is not None and not turn.run.status.over:
         session.say(*waiting_lines(turn.run, session))
-    return Exit.OK
 
 
-async def _delete(session: Session) -> int:
+async def _delete(session: Session) -> None:
     args = session.args
     state = await _state(session)
     if not state.last:
@@ -520,23 +451,53 @@ async def _delete(session: Session) -> int:
         print_json({"deleted": state.id, "runs": runs})
     else:
         session.say(
-            session.own_text(
-                "deleted: {thread}, with {runs} runs", thread=safe(state.id), runs=runs
-            )
+            Sentence("deleted: {thread}, with {runs} runs", thread=safe(state.id), runs=runs)
         )
-    return Exit.OK
 
 
 def _is_sure(session: Session, state: ThreadState) -> bool:
-    if not session.has_person:
-        return False
-    asks = session.own_text(
-        "Delete “{title}” with {messages} messages and {runs} runs for good? y = yes, Enter = no: ",
-        title=clip(safe(state.title), 80),
-        messages=len(state.messages),
-        runs=len(state.runs),
+    return session.has_person and agrees(
+        session.own_text(
+            "Delete “{title}” with {messages} messages and {runs} runs for good? "
+            "y = yes, Enter = no: ",
+            title=clip(safe(state.title), 80),
+            messages=len(state.messages),
+            runs=len(state.runs),
+        )
     )
-    return agrees(asks)
+
+
+_FLAGS: Final = f"--limit LIMIT  how many to list (default: {_MOST})\n"
+_ID: Final = "THREAD  a thread: its id, how that begins, a run in it, or last\n"
+_LOOKS: Final = _FLAGS + STORE_ALONE + JSON
+_VERBS: Final = {
+    "list": Verb(_list, "list threads, the last one at the end", _LOOKS),
+    "show": Verb(_show, "show what was said in a thread, and what came of it", _LOOKS + _ID),
+    "undo": Verb(
+        _undo,
+        "take back what a message was taken for",
+        _FLAGS + TOOLS + JSON + _ID + "NUMBER  the number of the message\n",
+    ),
+    "delete": Verb(
+        _delete, "delete a thread and its runs", _LOOKS + _ID + "--yes  delete without asking\n"
+    ),
+}
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    typed: dict[str, Any] = {"limit": positive, "number": positive, "thread": {"metavar": "ID"}}
+    add_options(parser, _LOOKS, **typed)
+    parser.set_defaults(work=_list)
+    actions = parser.add_subparsers(dest="action", metavar="|".join(_VERBS))
+    for name, each in _VERBS.items():
+        # A flag before the name of the action counts as well.
+        made = actions.add_parser(name, help=each.told, argument_default=argparse.SUPPRESS)
+        add_options(made, each.text, **typed)
+        made.set_defaults(work=each.work)
+
+
+def _main(args: argparse.Namespace) -> int | None:
+    return in_session(args, args.work, only_reads=args.work in (_list, _show))
 
 
 COMMAND = Command(_configure, _main)

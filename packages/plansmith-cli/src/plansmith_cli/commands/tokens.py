@@ -15,8 +15,8 @@ from plansmith.errors import Misconfigured
 from plansmith.files import data_folder
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith_cli.command_table import Command
-from plansmith_cli.exit_codes import Exit
+from plansmith_cli.options import AS_JSON
+from plansmith_cli.parser import Verb, noun
 from plansmith_cli.ui.output import print_as
 from plansmith_cli.ui.words import own_text, tell
 from plansmith_server.team.tenant_book import TenantBook
@@ -27,65 +27,43 @@ _DEFAULT: Final = "90d"
 _URL: Final = "http://127.0.0.1:8765"
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke|link")
-    create = actions.add_parser("create", help="create a token; it is printed only once")
-    create.add_argument(
-        "name", metavar="NAME", help="its name, which the journal shows for what is done with it"
+def _create(args: argparse.Namespace) -> None:
+    now = SystemClock().now()
+    made, secret = _tokens().create(
+        args.name,
+        [each.strip() for each in args.scope.split(",") if each.strip()],
+        by=getpass.getuser(),
+        now=now,
+        lasts=_lifetime(args.expires),
+        member=_member(args),
     )
-    scopes = "; ".join(f"{name}: {what}" for name, what in SCOPES.items())
-    rights = create.add_mutually_exclusive_group(required=True)
-    rights.add_argument("--scope", default="", metavar="SCOPE,…", help=f"one or more. {scopes}")
-    rights.add_argument("--role", choices=[*ROLES], help="a set of scopes with a name")
-    create.add_argument(
-        "--expires",
-        default=_DEFAULT,
-        metavar="TIME",
-        help=f"such as 12h, 30d or never (default: {_DEFAULT})",
-    )
-    listing = actions.add_parser("list", help="list tokens and logged-in browsers")
-    revoke = actions.add_parser("revoke", help="revoke a token or a log-in")
-    revoke.add_argument("name", metavar="NAME")
-    link = actions.add_parser("link", help="make a one-time link that logs a browser in as you")
-    link.add_argument("--url", default=_URL, help=f"the address of the server (default: {_URL})")
-    link.add_argument("--role", choices=[*ROLES], help="what may be done (default: everything)")
-    for action in (create, link):
-        action.add_argument("--user", default="", help="whose it is (default: yours)")
-        action.add_argument("--tenant", default="", help="the tenant it opens (default: none)")
-    for action in (create, listing, revoke, link):
-        action.add_argument("--json", action="store_true", help="print as JSON")
+    # On stdout the token alone, for scripts.
+    print_as(args, _json(made, now) | {"token": secret}, [secret])
+    tell(_line(made, now), Sentence("The token is not shown again: keep it safe."))
 
 
-def _main(args: argparse.Namespace) -> int:
-    tokens, now = TokenFile(data_folder() / "tokens.json"), SystemClock().now()
-    match args.action:
-        case "create":
-            scopes = [each.strip() for each in args.scope.split(",") if each.strip()]
-            lasts = _lifetime(args.expires)
-            made, secret = tokens.create(
-                args.name,
-                scopes,
-                by=getpass.getuser(),
-                now=now,
-                lasts=lasts,
-                member=_member(args),
-            )
-            # On stdout the token alone, for scripts.
-            print_as(args, _json(made, now) | {"token": secret}, [secret])
-            tell(_line(made, now), own_text("The token is not shown again: keep it safe."))
-        case "list":
-            found = tokens.all()
-            lines = [_line(each, now) for each in found] or [own_text("There are no tokens.")]
-            print_as(args, [_json(each, now) for each in found], lines)
-        case "link":
-            secret = tokens.new_link(by=getpass.getuser(), now=now, member=_member(args))
-            link = f"{args.url.rstrip('/')}/?token={secret}"
-            print_as(args, {"link": link}, [link])
-            tell(own_text("It works once, and for ten minutes."))
-        case _:
-            revoked = tokens.revoke(args.name)
-            print_as(args, _json(revoked, now), [own_text("{name} is revoked.", name=revoked.name)])
-    return Exit.OK
+def _list(args: argparse.Namespace) -> None:
+    found, now = _tokens().all(), SystemClock().now()
+    lines = [_line(each, now) for each in found] or [Sentence("There are no tokens.")]
+    print_as(args, [_json(each, now) for each in found], lines)
+
+
+def _link(args: argparse.Namespace) -> None:
+    by, now = getpass.getuser(), SystemClock().now()
+    secret = _tokens().new_link(by=by, now=now, member=_member(args))
+    link = f"{args.url.rstrip('/')}/?token={secret}"
+    print_as(args, {"link": link}, [link])
+    tell(Sentence("It works once, and for ten minutes."))
+
+
+def _revoke(args: argparse.Namespace) -> None:
+    gone = _tokens().revoke(args.name)
+    told = Sentence("{name} is revoked.", name=gone.name)
+    print_as(args, _json(gone, SystemClock().now()), [told])
+
+
+def _tokens() -> TokenFile:
+    return TokenFile(data_folder() / "tokens.json")
 
 
 def _member(args: argparse.Namespace) -> Member:
@@ -130,4 +108,40 @@ def _json(token: Token, now: datetime) -> dict[str, Json]:
     return {**shown, **told, "scopes": scopes, "good": token.is_good(now), "actor": actor}
 
 
-COMMAND = Command(_configure, _main)
+_CREATE: Final = f"""
+NAME  its name, which the journal shows for what is done with it
+--scope SCOPE,…  one or more. {"; ".join(f"{name}: {what}" for name, what in SCOPES.items())}
+| --role  a set of scopes with a name
+--expires TIME  such as 12h, 30d or never (default: {_DEFAULT})
+"""
+_LINK: Final = f"""
+--url URL  the address of the server (default: {_URL})
+--role  what may be done (default: everything)
+"""
+_MEMBER: Final = """
+--user USER  whose it is (default: yours)
+--tenant TENANT  the tenant it opens (default: none)
+"""
+_TYPED: Final = {
+    "scope": {"default": ""},
+    "role": {"choices": [*ROLES]},
+    "expires": {"default": _DEFAULT},
+    "url": {"default": _URL},
+    "user": {"default": ""},
+    "tenant": {"default": ""},
+}
+COMMAND = noun(
+    {
+        "create": Verb(
+            _create, "create a token; it is printed only once", _CREATE + _MEMBER + AS_JSON, _TYPED
+        ),
+        "list": Verb(_list, "list tokens and logged-in browsers", AS_JSON),
+        "revoke": Verb(_revoke, "revoke a token or a log-in", "NAME\n" + AS_JSON),
+        "link": Verb(
+            _link,
+            "make a one-time link that logs a browser in as you",
+            _LINK + _MEMBER + AS_JSON,
+            _TYPED,
+        ),
+    }
+)

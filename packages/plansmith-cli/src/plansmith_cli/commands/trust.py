@@ -14,10 +14,10 @@ from plansmith.files import data_folder
 from plansmith.plan.sentence import Sentence
 from plansmith.protected_files import PROJECT_FILE
 from plansmith.text import safe
-from plansmith_cli.command_table import Command
 from plansmith_cli.config import look_at
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.options import add_json, command_line
+from plansmith_cli.options import JSON, command_line
+from plansmith_cli.parser import command
 from plansmith_cli.questions import agrees
 from plansmith_cli.trust import Content, Project, TrustBook
 from plansmith_cli.ui.output import print_as, print_json, print_lines
@@ -30,27 +30,19 @@ _EXPLAINED: Final = (
 )
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="default: here")
-    parser.add_argument("--yes", metavar="HASH", help="trust exactly this content, without asking")
-    parser.add_argument("--list", action="store_true", help="list the folders you trust")
-    parser.add_argument("--remove", metavar="FOLDER", help="stop trusting a folder")
-    add_json(parser)
-
-
-def _main(args: argparse.Namespace) -> int:
+def _main(args: argparse.Namespace) -> int | None:
     book = TrustBook(data_folder())
-    if args.list:
-        return _list(args, book)
-    if args.remove:
-        return _remove(args, book)
+    if args.list or args.remove:
+        (_list if args.list else _remove)(args, book)
+        return None
     folder = Path(args.folder)
     if not folder.is_dir():
         problem = Sentence("there is no folder {folder}", folder=args.folder)
         raise Misconfigured(problem, hint=Sentence("check the path"))
     project = look_at(folder)
     if project is None or not project.left:
-        return _nothing(args, folder)
+        _nothing(args, folder)
+        return None
     content = project.content()
     agreed = _decided(args, project, content, known=book.trusts(content))
     if agreed:
@@ -60,22 +52,13 @@ def _main(args: argparse.Namespace) -> int:
     return Exit.OK if agreed else Exit.WAITING
 
 
-def _nothing(args: argparse.Namespace, folder: Path) -> int:
-    place = folder.resolve()
+def _nothing(args: argparse.Namespace, folder: Path) -> None:
+    place = str(folder.resolve())
     if args.yes:
-        raise StaleDecision(Sentence("there is nothing to trust in {folder}", folder=str(place)))
-    if args.json:
-        print_json({"folder": str(place), "hash": "", "trusted": True, "allows": [], "files": {}})
-    else:
-        print_lines(
-            [
-                own_text(
-                    "{folder} needs no trust: all that it sets is harmless.",
-                    folder=safe(str(place)),
-                )
-            ]
-        )
-    return Exit.OK
+        raise StaleDecision(Sentence("there is nothing to trust in {folder}", folder=place))
+    told = Sentence("{folder} needs no trust: all that it sets is harmless.", folder=safe(place))
+    found: dict[str, Any] = {"folder": place, "hash": "", "trusted": True, "allows": []}
+    print_as(args, found | {"files": {}}, [told])
 
 
 def _decided(args: argparse.Namespace, project: Project, content: Content, *, known: bool) -> bool:
@@ -89,19 +72,19 @@ def _decided(args: argparse.Namespace, project: Project, content: Content, *, kn
     if not args.json:
         print_lines(_lines(project, content))
     if known:
-        tell(own_text("You trust exactly this."))
+        tell(Sentence("You trust exactly this."))
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         again = command_line("trust", str(project.folder), "--yes", content.hash)
         tell(
-            own_text(
+            Sentence(
                 "Nothing is trusted yet. If this is what you want: {command}", command=safe(again)
             )
         )
         return False
     agreed = agrees(own_text("Trust exactly this content? y = yes, Enter = no: "))
     tell(
-        own_text(
+        Sentence(
             "Trusted, until any of it changes." if agreed else "Not trusted: it does not count."
         )
     )
@@ -162,23 +145,31 @@ def _json(project: Project, content: Content, *, trusted: bool) -> dict[str, Any
     }
 
 
-def _list(args: argparse.Namespace, book: TrustBook) -> int:
+def _list(args: argparse.Namespace, book: TrustBook) -> None:
     rows = [
         {"folder": folder, "hash": each.hash, "by": each.by, "at": each.at.isoformat()}
         for folder, each in sorted(book.all().items())
     ]
     lines = [f"{safe(row['folder'])}  {row['hash'][:12]}  {row['at'][:10]}" for row in rows]
-    print_as(args, rows, lines or [own_text("You trust the settings of no folder.")])
-    return Exit.OK
+    print_as(args, rows, lines or [Sentence("You trust the settings of no folder.")])
 
 
-def _remove(args: argparse.Namespace, book: TrustBook) -> int:
+def _remove(args: argparse.Namespace, book: TrustBook) -> None:
     if not book.remove(Path(args.remove)):
         problem = Sentence("{folder} is not trusted", folder=args.remove)
         raise Misconfigured(problem, hint=Sentence("plansmith trust --list shows all"))
     if args.json:
         print_json({"folder": args.remove, "trusted": False})
-    return Exit.OK
 
 
-COMMAND = Command(_configure, _main)
+COMMAND = command(
+    """
+[FOLDER]  default: here
+--yes HASH  trust exactly this content, without asking
+--list  list the folders you trust
+--remove FOLDER  stop trusting a folder
+"""
+    + JSON,
+    _main,
+    folder={"default": "."},
+)

@@ -1,4 +1,4 @@
-"""Part of every written program: runs steps by their rules, and asks questions."""
+"""The rules of steps: part of every written program."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ from __future__ import annotations
 # pyright: basic
 import argparse
 import asyncio
+import inspect
 import json
+import os
 import re
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 from uuid import uuid4
 
-from plansmith_cli.programs.calling import Call, Tool, checked_result, in_thread, made
-from plansmith_cli.programs.values import Json, StepError, Values
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
+Json = Any  # null, true, false, a number, a text, a list or an object
+Step = dict[str, Any]  # as the plan has it, with what it waits for and is skipped with
 # How a step ended: `status` is done, skipped, failed, left_out or not_run; the others if they are.
 Outcome = dict[str, Any]
 TRIES = 3
@@ -28,6 +35,7 @@ TOOLS: dict[str, Tool] = {}
 ANSWERS: dict[str, Json] = {}  # of a file, by the step that asks
 EARLIER: dict[str, Json] = {}  # results of earlier runs that the plan uses
 WORDS = {"skipped": "('{step}' was skipped)"}
+SECRETS: dict[str, str] = {}  # the values that were used, to be taken out of results
 CALLS_AT_A_TIME = asyncio.Semaphore(16)
 ONE_QUESTION = asyncio.Lock()
 
@@ -36,72 +44,409 @@ class LeftOut(Exception):
     """A person said no, and so a step is left out."""
 
 
-class Value(NamedTuple):
-    """A value that stands in for a result."""
+class StepError(Exception):
+    """Why a step has no result; `kind` is tool, time, result or reference.
 
-    value: Json
-
-
-class Retry(NamedTuple):
-    """How often a failed call is made again, and after how many seconds."""
-
-    at_most: int
-    every: float = 0
-
-
-class Repeat(NamedTuple):
-    """Until when a step is run again: a condition, in words too, that may name it (`own`)."""
-
-    own: str
-    until: Callable[[Values], bool]
-    said: str
-    at_most: int
-    every: float = 0
-
-
-class Question(NamedTuple):
-    """What a person is asked.
-
-    What acts and waits for it is left out after a no; with `only_yes`, after everything that is
-    not a yes. `refuses` are the options that are a no, if the question has any.
+    Of a call: whether it may be made `again`, and whether it may have taken effect (`unsure`).
     """
 
-    text: str
-    options: tuple[str, ...] = ()
-    schema: dict[str, Json] | None = None
-    gates: bool = False
-    only_yes: bool = False
-    refuses: tuple[str, ...] | None = None
+    def __init__(
+        self, message: str, kind: str = "reference", *, again: bool = False, unsure: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.message, self.kind, self.again, self.unsure = message, kind, again, unsure
+
+
+# Values: what stands in the plan in their place, and how they compare.
+
+
+class Ref(NamedTuple):
+    """The result of a step, or a part of it."""
+
+    step: str
+    path: tuple[str | int, ...] = ()
+
+    def __str__(self) -> str:
+        return "{{" + self.step + "".join(map(key_text, self.path)) + "}}"
+
+
+class First(NamedTuple):
+    """The first of these whose step has a result."""
+
+    refs: tuple[Ref, ...]
+
+
+class Secret(NamedTuple):
+    """A secret, which is in a variable of the environment."""
+
+    name: str
+    variable: str
+
+
+class Text(NamedTuple):
+    """Texts and values, joined."""
+
+    parts: tuple[str | Ref | Secret, ...]
+
+
+class Length(NamedTuple):
+    """The length of a text, a list or an object, which is called `said`."""
+
+    of: Json
+    said: str
+
+
+class Check(NamedTuple):
+    """Whether two values compare so; `said` in words."""
+
+    name: str
+    left: Json
+    right: Json
+    said: str
+
+
+class Skipped(str):
+    """What stands in a text for the result of a step that was skipped."""
+
+    __slots__ = ()
+
+
+def fill(template: Json, values: Mapping[str, Json]) -> Json:
+    """Returns a value of the plan with results in the place of references."""
+    match template:
+        case Ref():
+            return at(values, template)
+        case First(refs):
+            return first(values, refs)
+        case Text(parts):
+            return "".join(value_text(fill(each, values)) for each in parts)
+        case Secret(name, variable):
+            return secret(name, variable)
+        case Length(of, said):
+            return length(fill(of, values), said)
+        case list():
+            return [fill(each, values) for each in template]
+        case dict():
+            return {key: fill(each, values) for key, each in template.items()}
+        case _:
+            return template
+
+
+def first(values: Mapping[str, Json], refs: Sequence[Ref]) -> Json:
+    """Returns the first of these whose step has a result."""
+    known = [each for each in refs if each.step in values]
+    if not known:
+        raise StepError(f"none of {', '.join(map(str, refs))} has a result")
+    return at(values, known[0])
+
+
+def key_text(key: str | int) -> str:
+    """Returns a key or a position as it is written in a reference."""
+    if isinstance(key, int):
+        return f"[{key}]"
+    is_plain = re.fullmatch(r"""[^\s.\[\]{}"]+""", key)
+    return f".{key}" if is_plain else f"[{json.dumps(key, ensure_ascii=False)}]"
+
+
+def at(values: Mapping[str, Json], ref: Ref) -> Json:
+    """Returns the result of a step, or the part of it at a path."""
+    if ref.step not in values:
+        raise StepError(f"{ref}: there is no result of '{ref.step}'")
+    value = values[ref.step]
+    if isinstance(value, Skipped):
+        return value
+    for depth, key in enumerate(ref.path):
+        try:
+            value = member(value, key)
+        except (KeyError, IndexError, TypeError):
+            here = f"{Ref(ref.step, ref.path[:depth])} has {parts_text(value)}"
+            raise StepError(f"{ref}: nothing at {key_text(key)} ({here})") from None
+    return value
+
+
+def member(value: Json, key: str | int) -> Json:
+    """Returns what an object has at a key, or a list at a position."""
+    if isinstance(value, dict):
+        return value[str(key)]
+    if isinstance(value, list) and (isinstance(key, int) or (key.isascii() and key.isdigit())):
+        return value[int(key)]
+    raise TypeError(type(value))
+
+
+def parts_text(value: Json) -> str:
+    """Says which parts a value has."""
+    if isinstance(value, dict):
+        return f"the keys {', '.join(list(value)[:8])}" if value else "no keys"
+    if isinstance(value, list):
+        return f"{len(value)} items"
+    return f"no parts: it is {value_text(value)[:40]!r}"
+
+
+def value_text(value: Json) -> str:
+    """Returns a value as it is written inside a text: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def kind_of(value: Json) -> str:
+    """Returns the type of a value in words."""
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "a text"}
+    return {**kinds, list: "a list", dict: "an object"}.get(type(value), "null")
+
+
+def length(value: Json, said: str) -> int:
+    """Returns the length of a text, a list or an object."""
+    if isinstance(value, (str, list, dict)):
+        return len(value)
+    raise StepError(f"{said} is {kind_of(value)}, which has no length")
+
+
+def holds(condition: Json, values: Mapping[str, Json]) -> bool:
+    """Tells whether a condition holds; fails if its values are not comparable."""
+    match condition:
+        case Check("empty", operand, _, said):
+            value = fill(operand, values)
+            return value is None or length(value, said) == 0
+        case Check(name, left, right, said):
+            left, right = fill(left, values), fill(right, values)
+            found = COMPARISONS[name](left, right)
+            if found is None:
+                kinds = f"{kind_of(left)} and {kind_of(right)}"
+                why = f"it cannot be said whether {said}: {kinds} are not compared that way"
+                raise StepError(why)
+            return found
+        case ("not", inner):
+            return not holds(inner, values)
+        case _:
+            together = all if condition[0] == "all" else any
+            return together(holds(each, values) for each in condition[1])
+
+
+def equals(left: Json, right: Json) -> bool | None:
+    """Tells whether two values are equal, 1 and 1.0 too; None if they are of unlike types."""
+    kind, other = kind_of(left), kind_of(right)
+    if "null" in (kind, other):
+        return kind == other
+    if kind != other:
+        return None
+    if kind == "a number":
+        return bool(left == right)
+    # The same JSON: True, 1 and 1.0 are three values.
+    return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+
+
+def not_equals(left: Json, right: Json) -> bool | None:
+    """Tells whether two values differ; None if they are of unlike types."""
+    found = equals(left, right)
+    return None if found is None else not found
+
+
+def ordered(wanted: str, left: Json, right: Json) -> bool | None:
+    """Tells whether two numbers or texts are ordered so: one of `<`, `=`, `>`."""
+    if kind_of(left) != kind_of(right) or kind_of(left) not in ("a number", "a text"):
+        return None
+    return ("<" if left < right else ">" if left > right else "=") in wanted
+
+
+def is_in(value: Json, items: Json) -> bool | None:
+    """Tells whether a value is in a list; None if nothing in the list is like it."""
+    if not isinstance(items, list):
+        return None
+    found = [equals(value, each) for each in items]
+    return None if found and set(found) == {None} else True in found
+
+
+def contains(left: Json, right: Json) -> bool | None:
+    """Tells whether a list has a value, a text a text, or an object a key."""
+    if isinstance(left, (str, dict)) and isinstance(right, str):
+        return right in left
+    return is_in(right, left)
+
+
+COMPARISONS: dict[str, Callable[[Json, Json], bool | None]] = {
+    "equals": equals,
+    "not_equals": not_equals,
+    "below": partial(ordered, "<"),
+    "at_most": partial(ordered, "<="),
+    "above": partial(ordered, ">"),
+    "at_least": partial(ordered, ">="),
+    "in": is_in,
+    "contains": contains,
+}
+
+
+# Calls: of functions by their type hints, and how they fail.
 
 
 @dataclass(frozen=True)
-class Step:
-    """A step: its function, what it waits for, and its rules.
+class Call:
+    """One call of a tool: its key is the same when the call is made again."""
 
-    It is skipped with any step of `skipped_with`, and with all of one group of `skipped_with_all`.
-    """
+    key: str
+    attempt: int = 1
+    reply: None = None
 
-    run: Callable[[Running, Values], Awaitable[Json]]
-    needs: tuple[str, ...] = ()
-    when: Callable[[Values], bool] | None = None
-    otherwise: Value | None = None
-    repeat: Repeat | None = None
-    on_error: str | Value = "fail"
-    retry: Retry | None = None
-    timeout_s: float | None = None
-    skipped_with: tuple[str, ...] = ()
-    skipped_with_all: tuple[tuple[str, ...], ...] = ()
-    tells: bool = False
-    each: Step | None = None
+    def progress(self, text: str) -> None:
+        """Is told how far a tool is."""
+
+    def is_stopped(self) -> bool:
+        """Tells whether the tool should give up."""
+        return False
+
+
+class Tool(NamedTuple):
+    """What a step calls. A call that reads, or has a key, is made again after a timeout."""
+
+    function: Callable[[dict[str, Json], Call], Awaitable[Json]]
+    reads: bool = False
+    keyed: bool = False
+    timeout_s: float = 300
+
+    async def made(self, arguments: dict[str, Json], call: Call, seconds: float) -> Json:
+        """Makes one call; returns its result without secrets. Every failure is a StepError."""
+        try:
+            async with asyncio.timeout(seconds):
+                value = await self.function(arguments, call)
+        except TimeoutError:
+            raise self.lost(f"no result after {seconds:g} s", "time") from None
+        except StepError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything
+            raise self.failure(error) from None
+        try:
+            return hidden(value)
+        except (TypeError, ValueError) as error:
+            raise self.broken(f"the result is not JSON: {error}", "result") from None
+
+    def failure(self, error: Exception) -> StepError:
+        """Names the failure of a call; plansmith's own errors are known by their names."""
+        names = {each.__name__ for each in type(error).__mro__}
+        said = str(error) if "PlansmithError" in names else f"{type(error).__name__}: {error}"
+        said = str(hidden(said.encode("utf-8", "backslashreplace").decode()))
+        if "OutcomeUnknown" in names:
+            return self.lost(said, "tool")
+        if "ToolFailed" in names:
+            return StepError(said, "tool", again="ToolBusy" in names)
+        return self.broken(said, "tool")
+
+    def broken(self, why: str, kind: str) -> StepError:
+        """Returns the failure of a call that may have taken effect, unless it only reads."""
+        return StepError(why, kind) if self.reads else self.lost(why, kind)
+
+    def lost(self, why: str, kind: str) -> StepError:
+        """Returns the failure of a call of which nobody saw the end."""
+        return StepError(why, kind, again=self.reads or self.keyed, unsure=not self.reads)
+
+
+@lru_cache
+def functions_of(path: str) -> dict[str, Any]:
+    """Runs a Python file once, and returns what it defines by name."""
+    spec = spec_from_file_location(f"tools_of_{Path(path).stem}", path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise SystemExit(f"there is no file {path}: say in this program where your tools are")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return vars(module)
+
+
+async def call_function(
+    path: str, name: str, arguments: dict[str, Json], call: Call, *, tool: str
+) -> Json:
+    """Calls a function of a file with arguments that fit its type hints; returns JSON."""
+    found = functions_of(path)[name]
+    function = getattr(found, "function", found)  # it may be marked with plansmith's @tool
+    model, returns = types_of(function)
+    try:
+        given = vars(model.model_validate(arguments))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise StepError(f"{tool}: {place}: {first['msg']}", "tool") from None
+    if "call" in inspect.signature(function).parameters:
+        given = {**given, "call": call}
+    bound = partial(function, **given)
+    result = await (bound() if inspect.iscoroutinefunction(function) else in_thread(bound))
+    try:
+        return returns.dump_python(result, mode="json", by_alias=True, warnings=False)
+    except ValueError as error:
+        raise StepError(f"the result cannot be written as JSON: {error}", "tool") from None
+
+
+@lru_cache
+def types_of(function: Callable[..., Any]) -> tuple[type[BaseModel], TypeAdapter[Any]]:
+    """Returns a model of the parameters of a function, and the type that it returns."""
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {
+        name: (hints.get(name, Any), ... if each.default is each.empty else each.default)
+        for name, each in inspect.signature(function).parameters.items()
+        if name != "call"
+    }
+    model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+    try:
+        return model, TypeAdapter(hints.get("return", Any))
+    except Exception:  # noqa: BLE001 - a type may be none that pydantic knows
+        return model, TypeAdapter(Any)
+
+
+async def in_thread(work: Callable[[], Any]) -> Any:
+    """Calls a plain function in a thread that does not hold up the end of the program."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if not future.done():
+            future.set_result(result) if error is None else future.set_exception(error)
+
+    def go() -> None:
+        result, failure = None, None
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - a tool may raise anything
+            failure = error
+        loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=go, daemon=True).start()
+    return await future
+
+
+@lru_cache
+def builtin_sources() -> list[Any]:
+    """Returns the built-in tools of plansmith for this folder, with its settings."""
+    from plansmith_cli.config import load_settings
+    from plansmith_cli.wiring import builtin_tools
+
+    return list(builtin_tools(load_settings()))
+
+
+async def call_builtin(name: str, arguments: dict[str, Json], call: Call) -> Json:
+    """Calls a built-in tool of plansmith, which is used as a library here."""
+    from plansmith import Call as LibraryCall
+
+    for source in builtin_sources():
+        if any(each.name == name for each in await source.tools()):
+            again = LibraryCall(key=call.key, attempt=call.attempt)
+            return await source.call(name, arguments, again)
+    raise StepError(f"there is no tool called '{name}'", "tool")
+
+
+def secret(name: str, variable: str) -> str:
+    """Returns the value of a secret, which is in the environment."""
+    value = os.environ.get(variable, "")
+    if not value:
+        raise StepError(f"the secret '{name}' is not in the environment: set {variable}", "tool")
+    SECRETS[value] = f"${{secret:{name}}}"
+    return value
+
+
+def hidden(value: Json) -> Json:
+    """Returns a value without the secrets that were used."""
+    written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    for known, mark in SECRETS.items():
+        written = written.replace(json.dumps(known, ensure_ascii=False)[1:-1], mark)
+    written.encode()
+    return json.loads(written)
 
 
 # How steps run.
-
-
-async def run_plan(answers: Mapping[str, Json]) -> dict[str, Outcome]:
-    """Runs all steps; returns how each ended."""
-    ANSWERS.update(answers)
-    return await run_steps("", "", {}, 0)
 
 
 async def run_steps(
@@ -111,7 +456,7 @@ async def run_steps(
     tasks: dict[str, asyncio.Task[Outcome]] = {}
 
     async def one(name: str, step: Step) -> Outcome:
-        before = {need: await tasks[need] for need in step.needs}
+        before = {need: await tasks[need] for need in step["needs"]}
         stopped = stopped_by_need(step, before)
         return stopped or await Running(f"{scope}{name}", step, before, bound, depth).end()
 
@@ -122,7 +467,7 @@ async def run_steps(
 
 def stopped_by_need(step: Step, outcomes: Mapping[str, Outcome]) -> Outcome | None:
     """Returns how a step ends that cannot run because of what it needs; None if it can."""
-    ends = [outcomes[need]["status"] for need in step.needs]
+    ends = [outcomes[need]["status"] for need in step["needs"]]
     if "left_out" in ends:
         return {"status": "left_out"}
     if "failed" in ends or "not_run" in ends:
@@ -130,22 +475,20 @@ def stopped_by_need(step: Step, outcomes: Mapping[str, Outcome]) -> Outcome | No
     gone = {
         name for name, end in outcomes.items() if end["status"] == "skipped" and "value" not in end
     }
-    found = [name for name in step.skipped_with if name in gone]
-    found += [group[0] for group in step.skipped_with_all if group and gone.issuperset(group)]
+    found = [group[0] for group in step["skipped_with"] if gone.issuperset(group)]
     if not found:
         return None
-    return skipped(step.otherwise, "error" if outcomes[found[0]]["rule"] == "error" else "need")
+    return skipped(step, "error" if outcomes[found[0]]["rule"] == "error" else "need")
 
 
-def skipped(instead: Value | None, rule: str) -> Outcome:
+def skipped(step: Step, rule: str) -> Outcome:
     """Returns the end of a step that is skipped, with what stands in for its result."""
-    end: Outcome = {"status": "skipped", "rule": rule}
-    return end if instead is None else {**end, "value": instead.value}
+    return {"status": "skipped", "rule": rule, **step.get("otherwise", {})}
 
 
 @dataclass(frozen=True)
 class Running:
-    """A step that runs, or a part of one: what its function can do."""
+    """A step that runs, or a part of one."""
 
     name: str
     step: Step
@@ -156,119 +499,133 @@ class Running:
 
     async def end(self) -> Outcome:
         """Runs the step by its rules; returns how it ended."""
-        values = self._values()
+        values = self.values()
         try:
-            if self.step.when is not None and not self._holds(self.step.when, values):
-                return skipped(self.step.otherwise, "when")
-            if self.step.repeat is not None:
-                value = await self._rounds(self.step.repeat, values)
-            else:
-                value = await self.step.run(self, values)
+            if "when" in self.step and not self.is_wanted(values):
+                return skipped(self.step, "when")
+            run = self.rounds if "repeat" in self.step else self.once
+            return {"status": "done", "value": await run(values)}
         except LeftOut:
             return {"status": "left_out"}
         except StepError as error:
-            return self._failed(error)
-        return {"status": "done", "value": value}
+            return self.failed(error)
 
-    def _values(self) -> Values:
+    def values(self) -> dict[str, Json]:
+        """Returns the results that the step can refer to; a reply also tells what was skipped."""
         known = {name: end["value"] for name, end in self.outcomes.items() if "value" in end}
-        gone = [name for name, end in self.outcomes.items() if end["status"] == "skipped"]
-        texts = {name: WORDS["skipped"].format(step=name) for name in gone if name not in known}
-        return Values({**EARLIER, **known, **self.bound}, texts if self.step.tells else None)
+        gone = {
+            name: Skipped(WORDS["skipped"].format(step=name))
+            for name, end in self.outcomes.items()
+            if end["status"] == "skipped" and self.step["kind"] == "reply"
+        }
+        return {**EARLIER, **gone, **known, **self.bound}
 
-    def _holds(self, condition: Callable[[Values], bool], values: Values) -> bool:
+    def is_wanted(self, values: dict[str, Json]) -> bool:
+        """Tells whether the condition of the step holds."""
         try:
-            return condition(values)
+            return holds(self.step["when"], values)
         except StepError as error:
             raise StepError(f"its condition cannot be decided: {error.message}") from None
 
-    def _failed(self, error: StepError) -> Outcome:
-        wanted = self.step.on_error
-        if self.collects and wanted == "fail":
-            wanted = "collect"
-        if isinstance(wanted, Value):
-            return skipped(wanted, "error")
-        if wanted == "collect":
+    def failed(self, error: StepError) -> Outcome:
+        """Returns how the step ends after a failure, by its rule for that."""
+        wanted = self.step.get("on_error", "fail")
+        if isinstance(wanted, dict):
+            return {"status": "skipped", "rule": "error", **wanted}
+        if wanted == "collect" or (self.collects and wanted == "fail"):
             found = {"error": {"kind": error.kind, "message": error.message}}
-            return skipped(Value(found), "error")
+            return {"status": "skipped", "rule": "error", "value": found}
         if wanted == "skip":
-            return skipped(self.step.otherwise, "error")
+            return skipped(self.step, "error")
         return {"status": "failed", "error": error.message, "kind": error.kind}
 
-    async def _rounds(self, repeat: Repeat, values: Values) -> Json:
+    async def rounds(self, values: dict[str, Json]) -> Json:
         """Runs the step again and again until its condition holds; returns the last result."""
-        self._check_depth()
-        for number in range(1, repeat.at_most + 1):
-            if number > 1 and repeat.every:
-                await asyncio.sleep(repeat.every)
+        self.check_depth()
+        rule = self.step["repeat"]
+        for number in range(1, rule["at_most"] + 1):
+            if number > 1 and rule["every"]:
+                await asyncio.sleep(rule["every"])
             one = replace(self, name=f"{self.name}/{number}", depth=self.depth + 1)
             try:
-                value = await self.step.run(one, values)
+                value = await one.once(values)
             except StepError:
                 raise StepError(f"1 of {number} parts failed: {one.name}") from None
-            if repeat.until(Values({**values, repeat.own: value})):
+            if holds(rule["until"], {**values, self.step["id"]: value}):
                 return value
-        raise StepError(f"after {repeat.at_most} rounds it is still not so that {repeat.said}")
+        raise StepError(f"after {rule['at_most']} rounds it is still not so that {rule['said']}")
 
-    def _check_depth(self) -> None:
+    def check_depth(self) -> None:
+        """Fails if steps are nested too deeply."""
         if self.depth >= DEEPEST:
             raise StepError(f"{self.name} is nested more than {DEEPEST} levels deep")
 
-    async def tool(self, name: str, arguments: dict[str, Json]) -> Json:
-        """Calls a tool; a failed call is made again as the step's `retry` says."""
-        return await self._call(TOOLS[f"tool:{name}"], arguments, may_be_empty=True)
+    async def once(self, values: dict[str, Json]) -> Json:
+        """Does what the step is there for."""
+        step = self.step
+        match step["kind"]:
+            case "tool":
+                return await self.call(f"tool:{step['tool']}", fill(step["inputs"], values))
+            case "agent":
+                given = {"task": fill(step["task"], values), "inputs": fill(step["inputs"], values)}
+                return self.not_empty(await self.call(f"agent:{step['agent']}", given))
+            case "reply":
+                words = fill(step["instruction"], values)
+                if step["worded"]:
+                    words = await self.call("reply", {"instruction": words})
+                return self.not_empty(words)
+            case "ask":
+                return await self.ask(fill(step["question"], values))
+            case "map":
+                return await self.map_items(fill(step["over"], values))
+            case _:
+                return await self.run_template(fill(step["inputs"], values))
 
-    async def agent(self, name: str, task: str, inputs: dict[str, Json]) -> Json:
-        """Gives an agent a task in words."""
-        return await self._call(TOOLS[f"agent:{name}"], {"task": task, "inputs": inputs})
+    def not_empty(self, value: Json) -> Json:
+        """Returns a result; fails if it is empty."""
+        if value is None or (isinstance(value, str) and not value.strip()):
+            agent = TOOLS.get(f"agent:{self.step.get('agent')}")
+            raise (agent.broken if agent else StepError)("the result is empty", "result")
+        return value
 
-    async def word(self, instruction: str) -> Json:
-        """Has a text written as an instruction says."""
-        return await self._call(TOOLS["reply"], {"instruction": instruction})
-
-    async def reply(self, words: str) -> Json:
-        """Returns a text as it is."""
-        if not words.strip():
-            raise StepError("the result is empty", "result")
-        return words
-
-    async def ask(self, question: Question) -> Json:
+    async def ask(self, text: str) -> Json:
         """Asks a person; a no leaves out what only waits for a yes."""
-        answer = await answer_to(self.name, question)
-        if question.gates and is_refused(answer, question):
+        answer = await answer_to(self.name, text, self.step)
+        if "only_yes" in self.step and is_refused(answer, self.step):
             raise LeftOut
         return answer
 
-    async def map_items(self, items: Json, width: int) -> Json:
+    async def map_items(self, items: Json) -> Json:
         """Runs the inner step for every item of a list; returns the list of results."""
-        self._check_depth()
+        self.check_depth()
         if not isinstance(items, list):
             raise StepError(f"{self.name} goes over a list, and this is a {type(items).__name__}")
-        limit = asyncio.Semaphore(width)
+        limit = asyncio.Semaphore(self.step["width"])
 
         async def one(place: int, item: Json) -> Outcome:
             async with limit:
                 return await Running(
                     f"{self.name}/{place}",
-                    self.step.each or self.step,
+                    self.step["each"],
                     self.outcomes,
                     {**self.bound, "item": item},
                     self.depth + 1,
-                    collects=self.step.on_error == "collect",
+                    collects=self.step.get("on_error") == "collect",
                 ).end()
 
         ends = await asyncio.gather(*(one(place, item) for place, item in enumerate(items)))
-        self._check_parts({str(place): end for place, end in enumerate(ends)})
+        self.check_parts({str(place): end for place, end in enumerate(ends)})
         return [end["value"] for end in ends if "value" in end]
 
-    async def run_template(self, name: str, parameters: dict[str, Json]) -> Json:
+    async def run_template(self, parameters: dict[str, Json]) -> Json:
         """Runs the steps of a template; returns their results by id."""
-        self._check_depth()
-        ends = await run_steps(name, f"{self.name}/", {"params": parameters}, self.depth + 1)
-        self._check_parts(ends)
+        self.check_depth()
+        name, bound = self.step["template"], {"params": parameters}
+        ends = await run_steps(name, f"{self.name}/", bound, self.depth + 1)
+        self.check_parts(ends)
         return {each: end["value"] for each, end in ends.items() if "value" in end}
 
-    def _check_parts(self, ends: Mapping[str, Outcome]) -> None:
+    def check_parts(self, ends: Mapping[str, Outcome]) -> None:
         """Fails if a part failed; if parts were only left out, so is the whole step."""
         lost = [n for n, end in ends.items() if end["status"] in ("failed", "left_out")]
         if not lost:
@@ -278,109 +635,95 @@ class Running:
         names = ", ".join(f"{self.name}/{each}" for each in lost[:5])
         raise StepError(f"{len(lost)} of {len(ends)} parts failed: {names}")
 
-    async def _call(
-        self, tool: Tool, arguments: dict[str, Json], *, may_be_empty: bool = False
-    ) -> Json:
-        tries, unsure, retry = 0, False, self.step.retry
-        seconds = self.step.timeout_s or tool.timeout_s
+    async def call(self, name: str, arguments: dict[str, Json]) -> Json:
+        """Makes a call; a failed one is made again as the step's `retry` says."""
+        tool, retry, tries, unsure = TOOLS[name], self.step.get("retry"), 0, False
         while True:
             tries += 1
             try:
                 async with CALLS_AT_A_TIME:
-                    value = await made(tool, arguments, Call(f"{RUN}/{self.name}", tries), seconds)
-                return checked_result(tool, value, may_be_empty=may_be_empty)
+                    call = Call(f"{RUN}/{self.name}", tries)
+                    return await tool.made(
+                        arguments, call, self.step.get("timeout_s") or tool.timeout_s
+                    )
             except StepError as error:
                 unsure = unsure or error.unsure
                 if not is_repeated(retry, tries, error, unsure=unsure):
                     raise
-            await asyncio.sleep(retry.every if retry else 0.5 * 2 ** (tries - 1))
+            await asyncio.sleep(retry["every"] if retry else 0.5 * 2 ** (tries - 1))
 
 
-def is_repeated(retry: Retry | None, tries: int, error: StepError, *, unsure: bool) -> bool:
+def is_repeated(retry: Json, tries: int, error: StepError, *, unsure: bool) -> bool:
     """Tells whether a failed call is made again: never one that may have taken effect."""
     if error.unsure and not error.again:
         return False
     if retry is None:
         return error.again and tries < TRIES
-    return tries <= retry.at_most and (error.again or not unsure)
+    return bool(tries <= retry["at_most"] and (error.again or not unsure))
 
 
 # Questions, and what the program prints.
 
-YES = {"y", "yes", "yep", "yeah", "ok", "okay", "sure", "true", "go", "go ahead", "go on", "do it"}
-YES |= {"of course", "yes please", "是", "是的", "好", "好的", "可以", "行", "同意", "确认", "批准"}
-NO = {"n", "no", "nope", "nah", "not", "never", "don", "false", "stop", "cancel", "abort"}
-NO |= {"reject", "refuse", "decline", "deny", "取消", "拒绝"}
+YES = {"y", "yes", "ok", "okay", "sure", "go", "是", "是的", "好", "好的", "可以", "同意", "批准"}
+NO = {"n", "no", "not", "never", "don", "stop", "cancel", "reject", "refuse", "取消", "拒绝"}
 
 
-async def answer_to(name: str, question: Question) -> Json:
+async def answer_to(name: str, text: str, step: Step) -> Json:
     """Returns the answer of a file, or of the person at the terminal."""
     if name not in ANSWERS:
         async with ONE_QUESTION:
-            return await in_thread(lambda: typed_answer(question))
-    flaw = misfit(ANSWERS[name], question)
+            return await in_thread(lambda: typed_answer(text, step))
+    flaw = misfit(ANSWERS[name], step)
     if flaw:
         raise StepError(f"the answer to {name}: {flaw}", "tool")
     return ANSWERS[name]
 
 
-def is_refused(answer: Json, question: Question) -> bool:
-    """Tells whether an answer keeps what acts from running."""
+def is_refused(answer: Json, step: Step) -> bool:
+    """Tells whether an answer keeps what acts from running; some need a yes, others no no."""
     if isinstance(answer, bool):
         return not answer
-    if question.refuses is not None and answer in (*question.options, *question.refuses):
-        return answer in question.refuses
+    if isinstance(answer, str) and answer in step["agrees"]:
+        return not step["agrees"][answer]
     if not isinstance(answer, str):
-        return answer is None and question.only_yes
+        return bool(answer is None and step["only_yes"])
     said = answer.strip(" \t.,!。，！").casefold()
-    if question.only_yes:
+    if step["only_yes"]:
         return said not in YES
     return re.split(r"\W", said)[0] in NO or said.startswith(("不", "否", "别"))
 
 
-def typed_answer(question: Question) -> Json:
+def typed_answer(text: str, step: Step) -> Json:
     """Asks until an answer fits the question."""
-    options = f" [{' | '.join(question.options)}]" if question.options else ""
+    options = f" [{' | '.join(step['options'])}]" if step.get("options") else ""
     while True:
-        sys.stderr.write(f"{question.text}{options}\n> ")
+        sys.stderr.write(f"{text}{options}\n> ")
         sys.stderr.flush()
         line = sys.stdin.readline()
         if not line:
             raise StepError("nobody answered", "tool")
         answer: Json = line.rstrip("\r\n")
-        if question.schema is not None:
-            answer = json_or_text(answer)
-        flaw = misfit(answer, question)
+        if "answer_schema" in step:
+            with suppress(ValueError):
+                answer = json.loads(answer)
+        flaw = misfit(answer, step)
         if not flaw:
             return answer
         sys.stderr.write(f"{flaw}\n")
 
 
-def json_or_text(line: str) -> Json:
-    """Reads a typed answer as JSON, or as the text that it is."""
-    try:
-        return json.loads(line)
-    except ValueError:
-        return line
-
-
-def misfit(answer: Json, question: Question) -> str:
+def misfit(answer: Json, step: Step) -> str:
     """Says why an answer does not fit; of a schema, only `type` and `enum` are looked at."""
-    if question.schema is None:
-        fits = not question.options or answer in question.options
-        return "" if fits else f"{answer!r} is not one of {', '.join(question.options)}"
-    kinds: dict[str, tuple[type, ...]] = {
-        "string": (str,),
-        "integer": (int,),
-        "number": (int, float),
-        "boolean": (bool,),
-        "array": (list,),
-        "object": (dict,),
-    }
-    wanted, listed = question.schema.get("type"), question.schema.get("enum")
+    schema, options = step.get("answer_schema"), step.get("options", [])
+    if schema is None:
+        fits = not options or answer in options
+        return "" if fits else f"{answer!r} is not one of {', '.join(options)}"
+    kinds = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
+    more: dict[Any, Any] = {**kinds, "array": (list,), "object": (dict,)}
+    wanted, listed = schema.get("type"), schema.get("enum")
     if listed is not None and answer not in listed:
         return f"{answer!r} is not one of {listed}"
-    if isinstance(wanted, str) and wanted in kinds and type(answer) not in kinds[wanted]:
+    if isinstance(wanted, str) and wanted in more and type(answer) not in more[wanted]:
         return f"{answer!r} is no {wanted}"
     return ""
 
@@ -393,8 +736,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--answers", metavar="FILE", help="answers as JSON, by step")
     parser.add_argument("--out", metavar="FILE", help="write the results there instead of stdout")
     args = parser.parse_args(arguments)
-    answers = json.loads(Path(args.answers).read_text(encoding="utf-8")) if args.answers else {}
-    ends = asyncio.run(run_plan(answers))
+    if args.answers:
+        ANSWERS.update(json.loads(Path(args.answers).read_text(encoding="utf-8")))
+    ends = asyncio.run(run_steps("", "", {}, 0))
     failed = {name: end["error"] for name, end in ends.items() if end["status"] == "failed"}
     report: dict[str, Json] = {
         "results": {name: end["value"] for name, end in ends.items() if "value" in end},

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TextIO
 from plansmith.errors import Misconfigured
 from plansmith.lazy import lazy_modules
 from plansmith.plan.plan import Plan
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import safe, visible
+from plansmith_cli.ui.own_locale import own_locale
 from plansmith_cli.ui.width import fitted_to
 
 if TYPE_CHECKING:
@@ -97,8 +98,10 @@ def print_markdown(text: str) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Prints lines; colours them by their first characters on a terminal."""
-    sys.stdout.writelines(shown_lines(sys.stdout, lines))
+    """Prints lines, in the person's language; a terminal colours them by their first letters."""
+    locale = own_locale()
+    shown = (in_language(line, locale) for line in lines)
+    sys.stdout.writelines(shown_lines(sys.stdout, shown))
 
 
 def shown_lines(stream: TextIO, lines: Iterable[str]) -> Iterator[str]:

@@ -15,12 +15,7 @@ _NARROWEST: Final = 40
 _DEEPEST: Final = 12
 _WHOLE: Final = ("plansmith ", "$ ", "http", "|")
 BAR: Final = "│"
-# A word with what follows it, or one Chinese character with the marks around it.
-_BREAKS: Final = re.compile(
-    rf"[（“《]{{0,9}}[{CJK_RANGE}][，。；：、！？）”》]*\s*|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+"
-    r"[，。；：、！？）”》]*\s*|\s+|."
-)
-# The same with one space at most after it; other spaces are pieces of their own.
+# A word or one Chinese character with the marks around it and a space; other spaces are pieces too.
 _PIECES: Final = re.compile(
     rf"(?:[（“《]{{0,9}}[{CJK_RANGE}]|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+)[，。；：、！？）”》]*\s?|\s|.",
     re.DOTALL,
@@ -34,22 +29,15 @@ def line_width() -> int:
 
 def wrapped(text: str, width: int | None = None) -> Iterator[str]:
     """Yields a text in lines that fit the terminal; Chinese breaks between any two characters."""
-    most = line_width() if width is None else width
-    line, used = "", 0
-    for part in _BREAKS.findall(text):
-        size = text_width(part.rstrip())
-        if line and used + size > most:
-            yield line.rstrip()
-            line, used = "", 0
-        line, used = line + part, used + text_width(part)
-    yield line.rstrip()
+    lines = folded(text, line_width() if width is None else width, cuts=False)
+    return (line.rstrip() for line in lines)
 
 
-def folded(text: str, width: int) -> Iterator[str]:
-    """Yields a text in parts that fit, broken after words where there are any; all of it."""
+def folded(text: str, width: int, *, cuts: bool = True) -> Iterator[str]:
+    """Yields a text in parts that fit, broken after words; `cuts` words that are too long."""
     line, used = "", 0
     for piece in _PIECES.findall(text):
-        for part in [piece] if text_width(piece) <= width else piece:
+        for part in piece if cuts and text_width(piece) > width else [piece]:
             if line and used + text_width(part.rstrip()) > width:
                 yield line
                 line, used = "", 0

@@ -247,10 +247,7 @@ def test_the_commands_of_operators_are_told_in_chinese(
         ("store", "doctor", "--sample", "1"),
         ("store", "prune", "--older-than", "90d", "--dry-run"),
         ("store", "prune", "--older-than", "90d", "--yes"),
-        (
-            "store",
-            "vacuum",
-        ),
+        ("store", "vacuum"),
         ("store", "backup", "../copy.db"),
         ("store", "restore", "../copy.db", "--yes"),
         ("agents", "list"),
@@ -313,14 +310,8 @@ def test_operators_are_told_in_chinese_what_goes_wrong(
         ("serve", "--insecure-remote"),
         ("serve", "--concurrency", "2"),
         ("serve", "worker", "--drain", "-1"),
-        (
-            "serve",
-            "worker",
-        ),
-        (
-            "store",
-            "workers",
-        ),
+        ("serve", "worker"),
+        ("store", "workers"),
         ("store", "repair", "last"),
         ("runs", "replay", "0000ffff"),
         ("run", "plan.json", "--tools", "nowhere.py"),

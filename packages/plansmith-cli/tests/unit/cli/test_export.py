@@ -39,7 +39,7 @@ def test_the_plan_of_a_run_is_exported_with_its_templates(cli: Cli, write: Write
     assert cli("run", use, "--tools", "tools.py", "--yes-read-only")[0] == 0
     for plan in ("last", use):
         code, out, _ = cli("convert", plan, "--to", "python", "--tools", "tools.py")
-        assert (code, 'PLANS["looking@1"]' in out) == (0, True)
+        assert (code, "PLANS['looking@1']" in out) == (0, True)
 
 
 def test_a_form_that_is_not_known_is_refused(cli: Cli, write: Write) -> None:

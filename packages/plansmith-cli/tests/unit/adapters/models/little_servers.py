@@ -28,10 +28,7 @@ VLLM = {"object": "list", "data": [{"id": "Qwen/Qwen3-8B", "max_model_len": 3276
 
 @contextmanager
 def serving(
-    *paths: str,
-    says: object = None,
-    status: int = 200,
-    together: threading.Barrier | None = None,
+    *paths: str, says: object = None, status: int = 200, together: threading.Barrier | None = None
 ) -> Generator[str]:
     """A server that answers at these paths; with nothing to say it stays silent till the end.
 

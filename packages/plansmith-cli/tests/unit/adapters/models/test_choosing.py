@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.adapters.models.little_servers import (
-    LLAMA_CPP,
-    LM_STUDIO,
-    OLLAMA,
-    VLLM,
-    serving,
-)
+from tests.unit.adapters.models.little_servers import LLAMA_CPP, LM_STUDIO, OLLAMA, VLLM, serving
 
 import plansmith_planner
 from plansmith.errors import Misconfigured

@@ -196,12 +196,7 @@ def test_a_file_by_its_path_and_a_model_without_an_adapter_are_not_prepared(
 def engine_of(prepared: Preparation, cache: PromptCache | None = None) -> Engine:
     base = ModelFolder().path(prepared.model)
     return Engine(
-        base,
-        context=256,
-        threads=1,
-        cache=cache,
-        adapter=prepared.adapter,
-        preparation=prepared,
+        base, context=256, threads=1, cache=cache, adapter=prepared.adapter, preparation=prepared
     )
 
 
