@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.property.strategies import JSON, TEXT, plan_values, plans
 
 from plansmith import Plan, Problem, try_read_plan
-from plansmith.check.arguments import argument_problems, certain_errors
+from plansmith.check.arguments import certain_errors
 from plansmith.check.autofix import autofix
 from plansmith.check.check_plan import check_plan
 from plansmith.check.lint import lint_plan
@@ -17,7 +17,6 @@ from plansmith.check.names import Catalogue
 from plansmith.check.placeholders import Placeholders
 from plansmith.check.schemas import Unusable
 from plansmith.plan.capability import ToolSpec
-from plansmith.plan.steps import ToolStep
 
 KEYS = st.sampled_from(["ref", "text", "a", "b", "alpha"])
 TYPES = st.sampled_from(["string", "integer", "number", "boolean", "array", "object", "null"])
@@ -90,16 +89,6 @@ def test_a_catalogue_that_has_seen_other_plans_reports_the_same_problems(
     used = Catalogue(tools)
     for plan in (first, second, first):
         assert check_plan(plan, used, agents=["Alpha"]) == check_plan(plan, tools, agents=["Alpha"])
-
-
-@given(SCHEMAS, st.dictionaries(KEYS, JSON | st.just({"$from": "a"}), max_size=3))
-def test_arguments_that_a_tool_surely_takes_have_no_problems(
-    schema: dict[str, Any], inputs: dict[str, Any]
-) -> None:
-    tools = Catalogue([spec := ToolSpec(name="t", input_schema=schema)])
-    step = ToolStep(id="s", tool="t", inputs=inputs)
-    if tools.surely_takes("t", Placeholders(inputs).value):
-        assert not argument_problems(step, spec, takes=tools.takes(spec))
 
 
 @given(plan_values(), st.lists(st.tuples(st.integers(0, 5), JSON), max_size=3), TOOLS)

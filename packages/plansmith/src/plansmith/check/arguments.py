@@ -29,17 +29,6 @@ _NO_VERDICT: Final = frozenset(
     {"BacktrackLimitExceeded", "RegexEngineFailure", "Referencing", "FromUtf8", "Custom"}
 )
 _CHOICES: Final = frozenset({"anyOf", "oneOf"})
-_BY_NAME: Final = frozenset({"properties", "patternProperties", "prefixItems"})
-_BY_ITSELF: Final = frozenset(
-    {
-        "additionalProperties",
-        "unevaluatedProperties",
-        "additionalItems",
-        "unevaluatedItems",
-        "contains",
-    }
-)
-_NUMBERED: Final = frozenset({"allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"})
 _MOST_FAULTS: Final = 50
 
 
@@ -72,49 +61,19 @@ def certain_errors(schema: Schema, arguments: Placeholders) -> list[CertainError
 
 def _is_certain(error: jsonschema_rs.ValidationError, arguments: Placeholders) -> bool:
     keyword, path = error.kind.name, tuple(error.instance_path)
-    if path in arguments.unknown and keyword != "falseSchema":
-        return False  # a reference alone may become any value
     if type(error.kind).__name__ in _NO_VERDICT:
         return False
-    level = _condition_depth(error.evaluation_path)
-    if level is not None and arguments.has_placeholders(path[:level]):
+    if path in arguments.unknown:  # a reference alone may become any value
+        return keyword == "falseSchema"
+    under_condition = not {"then", "else"}.isdisjoint(error.evaluation_path)
+    if under_condition and arguments.has_placeholders(()):
         return False
     if keyword == "falseSchema" or not arguments.has_placeholders(path):
         return True
-    return not arguments.is_placeholder(path) and _is_certain_despite_placeholders(
-        error, path, arguments
-    )
-
-
-def _is_certain_despite_placeholders(
-    error: jsonschema_rs.ValidationError, path: Path, arguments: Placeholders
-) -> bool:
-    detail = error.kind.as_dict()
-    match error.kind.name:
-        case "enum":
-            return not any(arguments.could_be(each, path) for each in detail["options"])
-        case "const":
-            return not arguments.could_be(detail["expected_value"], path)
-        case "anyOf" | "oneOf":
-            branches = detail["context"]
-            return all(any(_is_certain(each, arguments) for each in one) for one in branches)
-        case keyword:
-            return keyword in _STRUCTURE
-
-
-def _condition_depth(place: Iterable[str | int]) -> int | None:
-    """Returns how deep in the value the outermost `if` is that a keyword depends on."""
-    parts = list(place)
-    depth = index = 0
-    while index < len(parts):
-        part = parts[index]
-        if part in ("then", "else"):
-            return depth
-        follows = index + 1 < len(parts)
-        numbered = part == "items" and follows and isinstance(parts[index + 1], int)
-        depth += part in _BY_NAME or part in _BY_ITSELF or part == "items"
-        index += 2 if part in _BY_NAME or part in _NUMBERED or numbered else 1
-    return None
+    if keyword in _CHOICES:
+        branches = error.kind.as_dict()["context"]
+        return all(any(_is_certain(each, arguments) for each in one) for one in branches)
+    return keyword in _STRUCTURE and not arguments.is_placeholder(path)
 
 
 def _explained(error: jsonschema_rs.ValidationError, arguments: Placeholders) -> list[CertainError]:
@@ -123,23 +82,22 @@ def _explained(error: jsonschema_rs.ValidationError, arguments: Placeholders) ->
     keyword = error.kind.name
     if keyword not in _CHOICES:
         return [CertainError(keyword, path, detail, error.message)]
-    branches = [list(_branch(each, arguments)) for each in detail["context"]]
-    meant = _meant(branches, path)
-    if meant:
+    branches = [
+        [
+            fault
+            for each in branch
+            if _is_certain(each, arguments)
+            for fault in _explained(each, arguments)
+        ]
+        for branch in detail["context"]
+    ]
+    if meant := _meant(branches, path):
         return meant
     choices = tuple(tuple(branch) for branch in branches if branch)
-    types = sorted({kind for branch in branches for kind in _wrong_types(branch, path)})
-    if choices and all(_wrong_types(branch, path) for branch in branches):
-        return [CertainError("type", path, {"types": types}, error.message, choices)]
+    wrong = [_wrong_types(branch, path) for branch in branches]
+    types = sorted({kind for kinds in wrong for kind in kinds})
+    keyword = "type" if choices and all(wrong) else keyword
     return [CertainError(keyword, path, {"types": types}, error.message, choices)]
-
-
-def _branch(
-    errors: Iterable[jsonschema_rs.ValidationError], arguments: Placeholders
-) -> Iterator[CertainError]:
-    for each in errors:
-        if _is_certain(each, arguments):
-            yield from _explained(each, arguments)
 
 
 def _wrong_types(branch: Iterable[CertainError], path: Path) -> list[str]:
@@ -170,21 +128,6 @@ def under(found: Iterable[CertainError], path: Path) -> list[CertainError]:
 
 
 _TYPES: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
-_BOUNDS: Final = frozenset(
-    {
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "minLength",
-        "maxLength",
-        "minItems",
-        "maxItems",
-        "minProperties",
-        "maxProperties",
-        "additionalItems",
-    }
-)
 _LOOSE_TIME: Final = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?"
     r"|\d{1,2}:\d{2}(?::\d{2})?"
@@ -208,21 +151,21 @@ def argument_problems(
 
 def schema_problems(spec: ToolSpec, step: str) -> Iterator[Problem]:
     """Yields warnings that a tool's own schemas are invalid; the tool stays usable."""
-    usable = compiled(spec.input_schema)
-    if usable.flaw:
-        code = "ps.bad_input_part" if usable.validator is not None else "ps.bad_input_schema"
-        message = Sentence(code, tool=spec.name, reason=usable.flaw.splitlines()[0][:160])
-        hint = Sentence("correct the schema of the tool")
-        yield problem("PS209", message, hint=hint, step=step, path=("tool",))
-    flaw = compiled(spec.output_schema).flaw if spec.output_schema is not None else ""
-    if flaw:
-        reason, hint = flaw.splitlines()[0][:160], Sentence("correct the schema of the tool")
-        message = Sentence(
+    taken, given = compiled(spec.input_schema), compiled(spec.output_schema or {})
+    code = "ps.bad_input_schema" if taken.validator is None else "ps.bad_input_part"
+    reasons = [each.flaw.partition("\n")[0][:160] for each in (taken, given)]
+    messages = (
+        Sentence(code, tool=spec.name, reason=reasons[0]),
+        Sentence(
             "the output schema of '{tool}' is not valid, so its results go unchecked: {reason}",
             tool=spec.name,
-            reason=reason,
-        )
-        yield problem("PS209", message, hint=hint, step=step, path=("tool",))
+            reason=reasons[1],
+        ),
+    )
+    hint = Sentence("correct the schema of the tool")
+    for message, reason in zip(messages, reasons, strict=True):
+        if reason:
+            yield problem("PS209", message, hint=hint, step=step, path=("tool",))
 
 
 class _ProblemWriter:
@@ -242,8 +185,9 @@ class _ProblemWriter:
         elif fault.keyword == "falseSchema":
             yield self._unknown_argument(fault.path, Severity.ERROR)
         elif fault.keyword == "type":
-            wanted = _types(fault.detail["types"])
-            yield self._wrong("PS201", fault.path, wanted, _type_hint(fault.detail["types"]))
+            types = fault.detail["types"]
+            quotes = Sentence("write it with quotes" if types == ["string"] else "change the value")
+            yield self._wrong("PS201", fault.path, _types(types), quotes)
         elif fault.choices and all(_is_missing(branch, fault.path) for branch in fault.choices):
             names = sorted({each.detail["property"] for one in fault.choices for each in one})
             listed = [Sentence("ps.quoted", text=each) for each in names]
@@ -254,9 +198,9 @@ class _ProblemWriter:
         else:
             wanted, hint = self._wanted(fault)
             found = self._wrong("PS204", fault.path, wanted, hint)
-            loose = fault.keyword == "format" and _is_loose_time(
-                at(self.arguments.value, fault.path)
-            )
+            # A date or time that people and most tools accept.
+            given = str(at(self.arguments.value, fault.path))
+            loose = fault.keyword == "format" and _LOOSE_TIME.fullmatch(given)
             yield found.model_copy(update={"severity": Severity.WARNING}) if loose else found
 
     def unknown_arguments(self) -> Iterator[Problem]:
@@ -271,7 +215,7 @@ class _ProblemWriter:
                     yield self._unknown_argument((*path, key), Severity.WARNING)
 
     def _missing(self, path: Path, name: str) -> Problem:
-        about = _first(inside(self.shape, (*path, name)))
+        about = next(iter(inside(self.shape, (*path, name)).forms), {})
         note = str(about.get("description") or "").strip()
         message = Sentence("the argument '{name}' is missing", name=name)
         if note:
@@ -285,7 +229,7 @@ class _ProblemWriter:
         around = inside(self.shape, path[:-1])
         present = at(self.arguments.value, path[:-1])
         taken = present if isinstance(present, dict) else dict[str, Json]()
-        known = [name for name in _property_names(around) if name not in taken]
+        known = [name for name in around.properties if name not in taken]
         name = path[-1]
         message = Sentence("the tool has no argument '{name}'", name=str(name))
         near = Names(known).hint(str(name)) if known else Sentence("leave it out")
@@ -308,16 +252,14 @@ class _ProblemWriter:
                 pattern = Sentence("a text like {pattern}", pattern=detail["pattern"])
                 return pattern, Sentence("see the pattern of the tool's schema")
             case "format":
-                form = detail["format"]
-                return Sentence("a valid {format}", format=form), Sentence(
-                    "write it as a {format}", format=form
-                )
+                wanted = Sentence("a valid {format}", format=detail["format"])
+                return wanted, Sentence("write it as a {format}", format=detail["format"])
             case "multipleOf":
                 multiple = Sentence("a multiple of {number}", number=str(detail["multiple_of"]))
                 return multiple, Sentence("choose another number")
             case "uniqueItems":
                 return Sentence("a list without repetition"), Sentence("remove the duplicates")
-            case keyword if keyword in _BOUNDS:
+            case keyword if "limit" in detail:
                 bound = Sentence(f"bound.{keyword}", limit=str(detail["limit"]))
                 return bound, Sentence("keep to the bounds of the tool")
             case _:
@@ -343,11 +285,6 @@ class _ProblemWriter:
         return problem(code, message, hint=hint, step=self.step, path=where)
 
 
-def _is_loose_time(value: Json) -> bool:
-    """Whether a text is a date or time that people and most tools accept."""
-    return isinstance(value, str) and bool(_LOOSE_TIME.fullmatch(value))
-
-
 def _is_missing(branch: tuple[CertainError, ...], path: Path) -> bool:
     return all(fault.keyword == "required" and fault.path == path for fault in branch)
 
@@ -359,16 +296,6 @@ def _declares(form: Schema, key: str, *, top: bool) -> bool:
         return True
     openers = ("additionalProperties", "unevaluatedProperties", "patternProperties")
     return key in properties or any(each in form for each in openers)
-
-
-def _property_names(place: Shape) -> list[str]:
-    tables = [form.get("properties") for form in place.forms]
-    names = [name for table in tables if isinstance(table, dict) for name in table]
-    return list(dict.fromkeys(names))
-
-
-def _first(place: Shape) -> Schema:
-    return place.forms[0] if place.forms else {}
 
 
 def _expected(form: Schema) -> str:
@@ -383,10 +310,6 @@ def _expected(form: Schema) -> str:
 def _types(names: list[str]) -> str:
     words = [Sentence(f"type.{each}") for each in names]
     return joined(words, "text.or") or Sentence("a value")
-
-
-def _type_hint(types: list[str]) -> str:
-    return Sentence("write it with quotes" if types == ["string"] else "change the value")
 
 
 def _one_of(options: list[Json], value: Json) -> tuple[str, str]:

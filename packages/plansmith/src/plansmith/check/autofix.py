@@ -52,12 +52,9 @@ def autofix(
     steps: list[AnyStep] = []
     for step in plan.steps:
         changed = fixer.fixed(step)
-        steps += [*fixer.take_questions(), changed]
-    if all(new is old for new, old in zip(steps, plan.steps, strict=False)):
-        return Autofixed(plan, [])
-    # Not `replace`, which would keep the cached table of steps by id.
-    fields = {name: getattr(plan, name) for name in Plan.model_fields}
-    return Autofixed(Plan.model_validate(fields | {"steps": tuple(steps)}), fixer.notes)
+        steps += [*fixer.questions, changed]
+        fixer.questions.clear()
+    return Autofixed(plan.replace(steps=tuple(steps)) if fixer.notes else plan, fixer.notes)
 
 
 class _Fixer:
@@ -75,10 +72,6 @@ class _Fixer:
         self.free_steps = MAX_STEPS - len(plan.steps)
         self.ids = set(RESERVED) | {step.id for step in plan.steps}
         self.ids |= {step.each.id for step in plan.steps if isinstance(step, MapStep)}
-
-    def take_questions(self) -> list[AskStep]:
-        questions, self.questions = self.questions, []
-        return questions
 
     def fixed(self, step: AnyStep) -> AnyStep:
         """Returns the step, or a corrected copy."""
@@ -99,12 +92,8 @@ class _Fixer:
         right = None if name in known else known.obvious(name)
         if right is None:
             return step
-        self._note(
-            "PS206",
-            Sentence("'{before}' became '{after}'", before=name, after=right),
-            step,
-            (field,),
-        )
+        message = Sentence("'{before}' became '{after}'", before=name, after=right)
+        self._note("PS206", message, step, (field,))
         return step.replace(**{field: right})
 
     def _filled(self, step: ToolStep, spec: ToolSpec) -> ToolStep:
@@ -208,15 +197,10 @@ def _about(schema: Schema, path: Path) -> Schema:
         properties = form.get("properties")
         found = properties.get(str(path[-1])) if isinstance(properties, dict) else None
         if isinstance(found, dict):
-            shared = dict(_definitions(schema)) if '"$ref"' in json.dumps(found) else {}
-            return {**found, **shared}
+            links = '"$ref"' in json.dumps(found)
+            shared: Schema = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+            return {**found, **shared} if links else found
     return {}
-
-
-def _definitions(schema: Schema) -> Iterator[tuple[str, Json]]:
-    for key in ("$defs", "definitions"):
-        if key in schema:
-            yield key, schema[key]
 
 
 class Change(NamedTuple):
@@ -242,15 +226,12 @@ def coerce(inputs: Json, schema: Schema, *, nested: int = 0) -> Coerced:
         found = certain_errors(schema, arguments)
         if isinstance(found, Unusable) or not found:
             break
-        step = next(
-            (
-                made
-                for fault in found
-                for candidate in _candidates(fault, at(arguments.value, fault.path))
-                if (made := _tried(inputs, schema, arguments, fault.path, candidate, nested))
-            ),
-            None,
+        tries = (
+            _tried(inputs, schema, arguments, fault.path, candidate, nested)
+            for fault in found
+            for candidate in _candidates(fault, at(arguments.value, fault.path))
         )
+        step = next(filter(None, tries), None)
         if step is None:
             break
         inputs = step.inputs

@@ -26,10 +26,9 @@ from plansmith.plan.refs import (
     PARAMS,
     RESERVED,
     Found,
-    Ref,
     earlier_parts,
     is_earlier,
-    pieces,
+    whole_ref,
 )
 from plansmith.plan.schedules import apart
 from plansmith.plan.sentence import Sentence
@@ -64,7 +63,7 @@ def check_plan(
     plan of a conversation may use.
     """
     catalogue = Catalogue.of(tools)
-    names = _Names(tools=catalogue, agents=agents, templates=templates)
+    names = _Names(catalogue, agents, templates)
     problems = [*_check_ids(plan), *_check_size(plan, max_steps), *_check_schedule(plan)]
     problems += _check_steps(plan, catalogue, names, parameters, earlier)
     if constraints:
@@ -82,19 +81,13 @@ def _check_steps(
     arguments, flow = _Arguments(catalogue), Flow(plan, catalogue, earlier.values)
     problems: list[Problem] = []
     for step in plan.steps:
-        # What has nothing to check is not even called: plans are checked at every submission.
-        if step.references or step.after:
-            problems += _check_references(step, plan, parameters, earlier)
         inner: AnyStep = step.each if step.kind == "map" else step
-        if inner is not step or step.timeout_s is not None:
-            problems += [*_check_map(step), *_check_timeouts(step)]
+        problems += _check_references(step, plan, parameters, earlier)
+        problems += [*_check_map(step), *_check_timeouts(step), *names.check(inner)]
         given = Placeholders(inner.inputs) if inner.kind == "tool" else None
-        if inner.kind != "tool" or given is None:
-            problems += names.check(inner)
-        elif not catalogue.surely_takes(inner.tool, given.value):
-            problems += [*names.check(inner), *arguments.check(inner, given)]
-        if step.references or inner is not step:
-            problems += flow.problems(step, given)
+        if inner.kind == "tool" and given is not None:
+            problems += arguments.check(inner, given)
+        problems += flow.problems(step, given)
     return [*problems, *rule_problems(plan, flow, partial(_check_call, names, arguments))]
 
 
@@ -139,22 +132,14 @@ def _check_ids(plan: Plan) -> Iterator[Problem]:
             "PS307", Sentence("the plan has no step that would run"), hint=hint, path=("steps",)
         )
     seen: set[str] = set()
-    if plan.by_id.keys().isdisjoint(RESERVED) and len(plan.by_id) == len(plan.steps) == sum(
-        [step.kind != "map" for step in plan.steps]
-    ):
-        return
     for step in _all_steps(plan):
         if step.id in RESERVED:
-            message, hint = (
-                Sentence("'{id}' has a meaning of its own in references", id=step.id),
-                Sentence("choose another id"),
-            )
+            message = Sentence("'{id}' has a meaning of its own in references", id=step.id)
+            hint = Sentence("choose another id")
             yield problem("PS306", message, hint=hint, step=step.id, path=("id",))
         elif step.id in seen:
-            message, hint = (
-                Sentence("two steps have the id '{id}'", id=step.id),
-                Sentence("rename one of them"),
-            )
+            message = Sentence("two steps have the id '{id}'", id=step.id)
+            hint = Sentence("rename one of them")
             yield problem("PS304", message, hint=hint, step=step.id, path=("id",))
         seen.add(step.id)
 
@@ -183,10 +168,8 @@ def _check_schedule(plan: Plan) -> Iterator[Problem]:
         except Misconfigured as flaw:
             yield problem("PS314", flaw.message, hint=flaw.hint, path=path)
     for name in plan.schedules.keys() - plan.by_id.keys():
-        message, hint = (
-            Sentence("there is no step '{step}' that could have a schedule", step=name),
-            Sentence("name a step"),
-        )
+        message = Sentence("there is no step '{step}' that could have a schedule", step=name)
+        hint = Sentence("name a step")
         yield problem("PS314", message, hint=hint, path=("schedules", name))
     for step, other in apart(plan):
         message = Sentence(
@@ -231,23 +214,15 @@ def _check_earlier(step: AnyStep, ref: str, where: Path, earlier: Earlier) -> It
     run, name = earlier_parts(ref)
     code = "ps.earlier_gone" if ref in earlier.results else "ps.earlier_unusable"
     listed = earlier.listed()
-    hint = (
-        Sentence("the results of earlier messages are {results}", results=listed)
-        if listed
-        else None
+    hint = Sentence(
+        "only a plan of a conversation can use results, those of its "
+        "earlier messages: give the value itself, or fetch it in the "
+        "plan"
     )
-    yield problem(
-        "PS316",
-        Sentence(code, run=run, step=name),
-        hint=hint
-        or Sentence(
-            "only a plan of a conversation can use results, those of its "
-            "earlier messages: give the value itself, or fetch it in the "
-            "plan"
-        ),
-        step=step.id,
-        path=where,
-    )
+    if listed:
+        hint = Sentence("the results of earlier messages are {results}", results=listed)
+    message = Sentence(code, run=run, step=name)
+    yield problem("PS316", message, hint=hint, step=step.id, path=where)
 
 
 def _check_reference(
@@ -259,10 +234,8 @@ def _check_reference(
         hint = _text_hint() if code == "PS311" else _json_hint()
         yield problem(code, found.flaw, hint=hint, step=step.id, path=found.where)
     elif ref.step == ITEM and found.where[:1] != ("each",):
-        message, hint = (
-            Sentence("{ref} has a meaning only inside a map step", ref=str(ref)),
-            Sentence("name a step"),
-        )
+        message = Sentence("{ref} has a meaning only inside a map step", ref=str(ref))
+        hint = Sentence("name a step")
         yield problem("PS302", message, hint=hint, step=step.id, path=found.where)
     elif ref.step == PARAMS:
         known = parameters or ()
@@ -298,14 +271,15 @@ def _near(name: str, known: Collection[str]) -> str:
 def _check_map(step: AnyStep) -> Iterator[Problem]:
     if step.kind != "map":
         return
-    if not (isinstance(step.over, list) or _is_reference(step.over)):
+    malformed = isinstance(step.over, dict) and FROM in step.over  # which is told as such
+    if not isinstance(step.over, list) and not malformed and whole_ref(step.over) is None:
         message = Sentence("`over` is neither a list nor a reference to one")
         yield problem("PS309", message, hint=_json_hint(), step=step.id, path=("over",))
     if step.each.after:
-        message, hint = (
-            Sentence("the inner step of a map step runs once an item and waits for nothing else"),
-            Sentence("put `after` on the map step"),
+        message = Sentence(
+            "the inner step of a map step runs once an item and waits for nothing else"
         )
+        hint = Sentence("put `after` on the map step")
         yield problem("PS310", message, hint=hint, step=step.id, path=("each", "after"))
 
 
@@ -325,13 +299,6 @@ def _check_timeouts(step: AnyStep) -> Iterator[Problem]:
                 "give at most {most} seconds, or leave it out", most=f"{LONGEST_TIMEOUT_S:.0f}"
             )
             yield problem("PS315", message, hint=hint, step=step.id, path=path)
-
-
-def _is_reference(value: Json) -> bool:
-    if isinstance(value, str):
-        parts = pieces(value)
-        return len(parts) == 1 and isinstance(parts[0], Ref)
-    return isinstance(value, dict) and FROM in value
 
 
 class _Arguments:
@@ -376,12 +343,10 @@ def _refusal(agent: AgentSpec) -> str:
         return Sentence("the agent '{name}' is switched off", name=agent.name)
     if agent.hidden:
         return Sentence("the agent '{name}' is hidden from planning", name=agent.name)
-    return (
-        Sentence(
-            "the agent '{name}' takes whole requests only, never a step of a plan", name=agent.name
-        )
-        if agent.passthrough
-        else ""
+    if not agent.passthrough:
+        return ""
+    return Sentence(
+        "the agent '{name}' takes whole requests only, never a step of a plan", name=agent.name
     )
 
 
@@ -390,7 +355,6 @@ class _Names:
 
     def __init__(
         self,
-        *,
         tools: Catalogue,
         agents: Iterable[str | AgentSpec] | None,
         templates: Iterable[str] | None,

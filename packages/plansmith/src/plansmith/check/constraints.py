@@ -38,9 +38,9 @@ class Constraint(Record):
     @property
     def is_prose(self) -> bool:
         """Whether only a person can check the rule."""
-        rules = (self.forbid_tools, self.forbid_effects, self.require_tools, self.forbid_words)
-        bounds = (self.max_steps, self.max_calls)
-        return not any(rules) and not self.only_tools and bounds == (None, None)
+        return not self.is_about_calls and not (
+            self.require_tools or self.forbid_words or self.max_steps is not None
+        )
 
     @property
     def is_about_calls(self) -> bool:
@@ -80,7 +80,7 @@ def constraint_problems(
 def _names_a_tool(rule: Constraint, steps: list[StepFields], tools: Catalogue) -> bool:
     """Whether "only use …" names a tool or agent; else it is about something else."""
     names = {*(name.lower() for name in tools.names.known), *map(_callee, steps)}
-    return any(fnmatchcase(name, each.lower()) for name in names for each in rule.only_tools)
+    return any(_is_among(name, rule.only_tools) for name in names)
 
 
 def _callee(step: StepFields) -> str:
@@ -175,7 +175,7 @@ def _texts(step: StepFields) -> Iterator[tuple[Path, str]]:
 def _of_plan(rule: Constraint, steps: list[StepFields]) -> Iterator[Problem]:
     used = [name for name in map(_callee, steps) if name]
     for pattern in rule.require_tools:
-        if not any(fnmatchcase(name, pattern.lower()) for name in used):
+        if not any(_is_among(name, [pattern]) for name in used):
             message = Sentence("the plan does not use '{tool}', which it has to", tool=pattern)
             hint = Sentence("add a step with '{tool}'", tool=pattern)
             yield _broken(rule, message, hint, None, ("steps",))

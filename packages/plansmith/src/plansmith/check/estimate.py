@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.lazy import lazy_modules
@@ -59,10 +58,7 @@ class Workload:
     ) -> None:
         active = [step for step in plan.steps if not step.disabled]
         self._calls = {
-            step.id: _one_call(step.tool, "tool")
-            if step.kind == "tool" and step.repeat is None
-            else _calls_of(step, by_rules=plan.degraded is not None)
-            for step in active
+            step.id: _calls_of(step, by_rules=plan.degraded is not None) for step in active
         }
         self.names = sorted({each.name for each in self._calls.values() if each.name})
         ids = self._calls.keys()
@@ -76,24 +72,12 @@ class Workload:
         self._guessed = len([each for each in self._calls.values() if each.name])
         self._maybe = len([step for step in active if step.when is not None])
         self._repeats = bool([step for step in (*active, *inner) if step.repeat is not None])
-        self._last: tuple[object, Estimate] | None = None
 
     def estimate(
         self, known: Mapping[str, Measured], price_per_million: Decimal | None
     ) -> Estimate:
-        """Estimates the plan by what its calls took before; computes it again if that changed."""
-        costs = [(name, each.seconds, each.tokens) for name, each in known.items()]
-        basis, last = (costs, price_per_million), self._last
-        if last is None or last[0] != basis:
-            self._last = last = basis, self._estimate(known, price_per_million)
-        return last[1]
-
-    def _estimate(
-        self, known: Mapping[str, Measured], price_per_million: Decimal | None
-    ) -> Estimate:
-        # Most steps of a plan call one of a few tools, once.
-        of_calls = {each: each.cost(known.get(each.name)) for each in {*self._calls.values()}}
-        costs = {step: of_calls[each] for step, each in self._calls.items()}
+        """Estimates the plan by what its calls took before."""
+        costs = {step: each.cost(known.get(each.name)) for step, each in self._calls.items()}
         path, seconds = critical_path(
             self._graph, {name: cost.seconds for name, cost in costs.items()}
         )
@@ -115,7 +99,7 @@ class Workload:
         measured = sum([each.name in known for each in self._calls.values()])
         lines: list[Sentence] = []
         if self._guessed or not self._total:
-            lines.append(_said("estimate.measured", count=measured, total=self._guessed))
+            lines.append(Sentence("estimate.measured", count=measured, total=self._guessed))
         if self._guesses_items:
             lines.append(
                 Sentence(
@@ -133,16 +117,10 @@ class Workload:
         if self._repeats:
             lines.append(Sentence("repeated steps are counted with all their rounds"))
         if price is None:
-            lines.append(_said("estimate.no_price"))
+            lines.append(Sentence("estimate.no_price"))
         if self._asks:
             lines.append(Sentence("waiting for your answers is not counted"))
         return tuple(lines)
-
-
-@lru_cache(maxsize=256)
-def _said(code: str, **fields: int) -> Sentence:
-    """Makes a sentence that many estimates hold."""
-    return Sentence(code, **fields)
 
 
 class _Calls(NamedTuple):
@@ -176,11 +154,6 @@ def _calls_of(step: AnyStep, *, by_rules: bool) -> _Calls:
     return _Calls(name, guess, items * rounds * whole, turns * rounds * whole, waits)
 
 
-@lru_cache(maxsize=1024)
-def _one_call(name: str, kind: str) -> _Calls:
-    return _Calls(name, _GUESS[kind], 1, 1)
-
-
 def median_cost(seen: Sequence[Cost]) -> Measured:
     """Returns the median time and tokens of earlier calls."""
     return Measured(
@@ -199,14 +172,10 @@ def _effects(
     steps: Sequence[AnyStep], tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
 ) -> dict[str, int]:
     counts = {"read": 0, "write": 0, "final": 0, "ask": 0, "reply": 0}
-    calls: dict[str, int] = {}
     for step in steps:
         if step.kind in ("ask", "reply"):
             counts[step.kind] += 1
-            continue
-        name = step.tool if step.kind == "tool" else _name(step)
-        calls[name] = calls[name] + 1 if name in calls else 1
-    for name, count in calls.items():
-        spec = agents.get(name) or tools.get(name)
-        counts[spec.effect if spec else Effect.WRITE] += count
+        else:
+            spec = agents.get(_name(step)) or tools.get(_name(step))
+            counts[spec.effect if spec else Effect.WRITE] += 1
     return counts

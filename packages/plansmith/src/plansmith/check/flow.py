@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from plansmith.check.names import Catalogue, Names
 from plansmith.check.placeholders import Placeholders
-from plansmith.check.schemas import Shape, inside, shape, shape_of, types_of
+from plansmith.check.schemas import Schema, Shape, inside, shape, shape_of, types_of, values_of
 from plansmith.errors import ReferenceFailed
 from plansmith.plan.data import Json, Path, same
 from plansmith.plan.plan import Plan
@@ -160,7 +160,7 @@ class Flow:
         source = self.over(step)
         if source is None or not source.known:
             return
-        if not any("array" in types_of(form) for form in source.forms):
+        if "array" not in source.types:
             message = Sentence(
                 "`over` is {type} by the tool's output schema, not a list", type=_types(source)
             )
@@ -170,21 +170,12 @@ class Flow:
     def _fit(
         self, step: ToolStep, within: MapStep | None, arguments: Placeholders
     ) -> Iterator[Problem]:
-        steps = self.plan.by_id
+        spec = self.tools.get(step.tool)
+        if spec is None:
+            return
         for path, ref in arguments.refs.items():
-            called = ""
-            if ref.step in steps and (source := steps[ref.step]).kind == "tool":
-                called = source.tool
-            way = called, ref.path, step.tool, path
-            if way in self.tools.fitting:
-                continue
-            spec = self.tools.get(step.tool)
-            if spec is None:
-                return
             gives, wanted = self.output(ref, within), inside(self.tools.takes(spec), path)
             if not (gives.known and wanted.known) or _can_fit(gives, wanted):
-                if called and ref.step not in RESERVED:
-                    self.tools.note_fitting(way)
                 continue
             types = {"given": _types(gives), "wanted": _types(wanted)}
             message = Sentence(
@@ -210,35 +201,29 @@ def _key(key: str | int) -> str:
 
 
 def _near(source: Shape, key: str | int) -> str:
-    tables = [form.get("properties") for form in source.forms]
-    names = [name for table in tables if isinstance(table, dict) for name in table]
-    if names:
-        return Names(names).hint(str(key))
+    if source.properties:
+        return Names(source.properties).hint(str(key))
     return Sentence("it is {type}", type=_types(source))
 
 
 def _types(place: Shape) -> str:
-    types = {kind for form in place.forms for kind in types_of(form)}
-    if {"integer", "number"} <= types:
-        types.discard("integer")
+    types = place.types - ({"integer"} if "number" in place.types else set())
     return joined(sorted(types), "text.or") or Sentence("nothing")
 
 
 def _can_fit(gives: Shape, wanted: Shape) -> bool:
-    for types, values in gives.kinds():
-        for others, allowed in wanted.kinds():
-            if types & others and (
-                values is None
-                or allowed is None
-                or any(same(a, b) for a in values for b in allowed)
-            ):
-                return True
-    return False
+    return any(_forms_fit(one, other) for one in gives.forms for other in wanted.forms)
+
+
+def _forms_fit(gives: Schema, wanted: Schema) -> bool:
+    values, allowed = values_of(gives), values_of(wanted)
+    if values is None or allowed is None:
+        return bool(types_of(gives) & types_of(wanted))
+    return any(same(one, other) for one in values for other in allowed)
 
 
 def _severity(gives: Shape, wanted: Shape) -> Severity:
     """Returns a warning if a call may convert the value (a number to text), else an error."""
-    out = {kind for form in gives.forms for kind in types_of(form)}
-    into = {kind for form in wanted.forms for kind in types_of(form)}
+    out, into = gives.types, wanted.types
     converted = not out & into and out & _SCALARS and into & _SCALARS
     return Severity.WARNING if converted else Severity.ERROR

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final
 
 from plansmith.check.flow import Flow
 from plansmith.check.names import Catalogue, reads, states_effect
 from plansmith.check.schemas import Shape
 from plansmith.errors import PlanInvalid, ReferenceFailed
-from plansmith.plan.capability import Effect, Tools
+from plansmith.plan.capability import Effect, Tools, ToolSpec
 from plansmith.plan.conditions import LISTS, condition_flaws, condition_text, holds
 from plansmith.plan.data import Json, Path, canonical_json
 from plansmith.plan.graph import dependents, order, upstream
@@ -49,11 +48,8 @@ def needless_rules(
         inner = step.each if step.kind == "map" else step
         if inner.undo_with is not None and is_read(step.id):
             place = ("each", "undo_with") if step.kind == "map" else ("undo_with",)
-            message, hint = (
-                Sentence("'{step}' only reads: there is nothing to undo", step=step.id),
-                _OUT,
-            )
-            yield problem("PS409", message, hint=hint, step=step.id, path=place)
+            message = Sentence("'{step}' only reads: there is nothing to undo", step=step.id)
+            yield problem("PS409", message, hint=_OUT, step=step.id, path=place)
 
 
 def _of_step(step: AnyStep, name: str, place: Path, *, may_miss: bool) -> Iterator[Problem]:
@@ -62,34 +58,24 @@ def _of_step(step: AnyStep, name: str, place: Path, *, may_miss: bool) -> Iterat
 
     if step.when is not None and (always := _constant(step.when)) is not None:
         code = "ps.cond_always" if always else "ps.cond_false"
-        text = condition_text(step.when)
-        yield found(
-            Sentence(code, step=name, condition=text),
-            Sentence("look at the literals in it"),
-            "when",
-        )
+        message = Sentence(code, step=name, condition=condition_text(step.when))
+        yield found(message, Sentence("look at the literals in it"), "when")
     if step.otherwise is not None and step.when is None and not may_miss:
-        yield found(
-            Sentence("nothing can skip '{step}': its 'otherwise' is never used", step=name),
-            _OUT,
-            "otherwise",
-        )
+        message = Sentence("nothing can skip '{step}': its 'otherwise' is never used", step=name)
+        yield found(message, _OUT, "otherwise")
     if step.repeat is not None and step.repeat.at_most == 1:
-        message, hint = (
-            Sentence(
-                "'{step}' is repeated at most once: it fails if its condition does not hold then",
-                step=name,
-            ),
-            Sentence("allow more rounds, or use 'when' on what follows"),
+        message = Sentence(
+            "'{step}' is repeated at most once: it fails if its condition does not hold then",
+            step=name,
         )
+        hint = Sentence("allow more rounds, or use 'when' on what follows")
         yield found(message, hint, "repeat", "at_most")
     if step.on_error == "collect" and step.kind != "map" and not place:
         message = Sentence(
             "if '{step}' fails, later steps get its error as if it were the result", step=name
         )
-        yield found(
-            message, Sentence("look at its 'error' before you use it, or write a value"), "on_error"
-        )
+        hint = Sentence("look at its 'error' before you use it, or write a value")
+        yield found(message, hint, "on_error")
 
 
 def _constant(condition: Json) -> bool | None:
@@ -145,16 +131,6 @@ def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
     ]
 
 
-# Plans without a reply are many, and their last steps have few names.
-@lru_cache(maxsize=256)
-def _told_nobody(step: str) -> Problem:
-    message, hint = (
-        Sentence("nothing uses or shows what '{step}' finds", step=step),
-        Sentence("add a reply step that refers to it"),
-    )
-    return problem("PS407", message, hint=hint, step=step)
-
-
 class _Linter:
     """A plan, the order of its steps, and which of them only read."""
 
@@ -172,25 +148,17 @@ class _Linter:
         self.steps = [step for step in plan.by_id.values() if not step.disabled]
         self.by_id = {step.id: step for step in self.steps}
         self.followers = dependents(graph)
-        # Without an `after`, a step waits only for what it uses.
         self.uses = {
             step.id: {found.ref.step for found in step.references if found.ref} - RESERVED
-            if step.after
-            else step.needed
             for step in self.steps
         }
         self.used = {source for sources in self.uses.values() for source in sources}
         self.replies = bool([step for step in self.steps if step.kind == "reply"])
-        calls = {step.id: step.each if step.kind == "map" else step for step in self.steps}
-        called = {name: step.tool for name, step in calls.items() if step.kind == "tool"}
-        known = {name: tools.get(name) for name in {*called.values()}}
-        self.specs = {
-            step.id: known[called[step.id]] if step.id in called else None for step in self.steps
-        }
-        reading = {spec.name: reads(spec) for spec in known.values() if spec is not None}
-        self.reading = {
-            name for name, spec in self.specs.items() if spec is not None and reading[spec.name]
-        }
+        self.specs: dict[str, ToolSpec | None] = {}
+        for step in self.steps:
+            call = step.each if step.kind == "map" else step
+            self.specs[step.id] = tools.get(call.tool) if call.kind == "tool" else None
+        self.reading = {name for name, spec in self.specs.items() if spec and reads(spec)}
 
     def dead_steps(self) -> Iterator[Problem]:
         """Yields reading steps that no reply and no change depends on."""
@@ -237,17 +205,14 @@ class _Linter:
     def duplicate_work(self) -> Iterator[Problem]:
         """Yields the same call made twice, with no change in between."""
         seen: dict[tuple[str, str, bytes], str] = {}
-        # Steps that use different results do different work: their inputs need not be compared.
-        uses = {step.id: (step.kind, frozenset(self.uses[step.id])) for step in self.steps}
-        users = Counter(uses.values())
         for name in self.sequence:
-            alike = name in uses and users[uses[name]] > 1
             # Under a condition the same call may be meant for another case.
-            plain = alike and not has_rules(self.by_id[name])
-            key = _work(self.by_id[name]) if plain else None
+            step = self.by_id.get(name)
+            key = None if step is None or has_rules(step) else _work(step)
             if key is None:
                 continue
-            if key in seen and not self._changed_between(first := seen[key], name):
+            first = seen.get(key)
+            if first and not self._below[first] & self._above[name] & self._acting:
                 message = Sentence("'{step}' does the same as '{first}'", step=name, first=first)
                 hint = Sentence("leave it out and use the output of '{step}'", step=first)
                 found = problem("PS404", message, hint=hint, step=name)
@@ -286,25 +251,18 @@ class _Linter:
 
     def unbounded_fan_out(self) -> Iterator[Problem]:
         """Yields map steps over lists of unknown length that change things or run very wide."""
-        flow: Flow | None = None
+        flow = Flow(self.plan, self.tools)
         for step in self.steps:
             if step.kind != "map" or isinstance(step.over, list):
                 continue
-            flow = flow or Flow(self.plan, self.tools)
             acts, bounded = step.id not in self.reading, _is_bounded(flow.over(step))
             if not bounded and (acts or step.width > _WIDE):
-                wide = Sentence(
-                    "'{step}' runs {width} at a time of a list of unknown length",
+                message = Sentence(
+                    "'{step}' makes a change for every item of a list of unknown length"
+                    if acts
+                    else "'{step}' runs {width} at a time of a list of unknown length",
                     step=step.id,
                     width=step.width,
-                )
-                message = (
-                    Sentence(
-                        "'{step}' makes a change for every item of a list of unknown length",
-                        step=step.id,
-                    )
-                    if acts
-                    else wide
                 )
                 hint = Sentence("take a limited part of the list, or ask first")
                 yield problem("PS405", message, hint=hint, step=step.id, path=("over",))
@@ -315,7 +273,7 @@ class _Linter:
             spec = self.specs[step.id]
             if spec is None or spec.effect is Effect.READ or not states_effect(spec):
                 continue
-            if not self._found_out(step) or self._asked_before(step):
+            if not self._found_out(step) or self._above[step.id] & self._asking:
                 continue
             final = spec.effect is Effect.FINAL
             message = Sentence(
@@ -337,7 +295,9 @@ class _Linter:
             return
         for step in self.steps:
             if step.id in self.reading and not self.followers[step.id]:
-                yield _told_nobody(step.id)
+                message = Sentence("nothing uses or shows what '{step}' finds", step=step.id)
+                hint = Sentence("add a reply step that refers to it")
+                yield problem("PS407", message, hint=hint, step=step.id)
                 return
 
     def rules(self) -> Iterator[Problem]:
@@ -353,13 +313,11 @@ class _Linter:
             if step.on_error == inner.on_error == "fail" or step.id in self.reading:
                 continue
             if inner.kind in ("tool", "agent", "plan"):
-                message, hint = (
-                    Sentence(
-                        "if '{step}' fails, the plan goes on without what it should change",
-                        step=step.id,
-                    ),
-                    Sentence("make sure that a later step or the reply tells it"),
+                message = Sentence(
+                    "if '{step}' fails, the plan goes on without what it should change",
+                    step=step.id,
                 )
+                hint = Sentence("make sure that a later step or the reply tells it")
                 yield problem("PS408", message, hint=hint, step=step.id, path=("on_error",))
 
     def _is_end(self, step: StepFields) -> bool:
@@ -372,17 +330,9 @@ class _Linter:
         others = self.graph[step.id] - {before}
         return not any(self._above[each] & mark for each in others)
 
-    def _changed_between(self, first: str, second: str) -> bool:
-        return bool(self._below[first] & self._above[second] & self._acting)
-
     def _found_out(self, step: AnyStep) -> bool:
-        if not self.uses[step.id]:
-            return False
         used = {ref.step for ref in step.refs()} - RESERVED
         return any(not isinstance(self.by_id.get(each), AskStep) for each in used)
-
-    def _asked_before(self, step: AnyStep) -> bool:
-        return bool(self._above[step.id] & self._asking)
 
     @cached_property
     def _place(self) -> dict[str, int]:

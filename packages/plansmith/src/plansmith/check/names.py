@@ -10,13 +10,11 @@ from functools import cached_property
 from typing import Final
 
 from plansmith import plugins
-from plansmith.check.schemas import Acceptance, Shape, compiled, shape
+from plansmith.check.schemas import Shape, shape
 from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
-from plansmith.plan.data import Json, Path
 from plansmith.plan.sentence import Sentence, joined
 
 _COMPARED: Final = 40
-_MOST_FITTING: Final = 4096
 _LIKE: Final = 0.6
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 
@@ -149,10 +147,6 @@ def edits(left: str, right: str, most: int) -> int:
     return min(row[-1], most + 1)
 
 
-# From a part of a tool's output to an argument of a tool.
-Way = tuple[str, Path, str, Path]
-
-
 class Catalogue:
     """Tools in any accepted form, by name; cheap to make for 10,000 tools."""
 
@@ -172,8 +166,6 @@ class Catalogue:
         self.names = Names(self._entries.keys())
         self._takes: dict[str, Shape] = {}
         self._gives: dict[str, Shape] = {}
-        self._accepting: dict[str, Acceptance | None] = {}
-        self.fitting: set[Way] = set()
 
     def get(self, name: str) -> ToolSpec | None:
         """Returns the tool with this name."""
@@ -188,24 +180,6 @@ class Catalogue:
         if spec.name not in self._takes:
             self._takes[spec.name] = shape(spec.input_schema, spec.input_schema)
         return self._takes[spec.name]
-
-    def surely_takes(self, name: str, value: Json) -> bool:
-        """Tells whether a tool is known, has sound schemas, and surely takes these arguments."""
-        if name not in self._accepting:
-            self._accepting[name] = self._acceptance(name)
-        accepts = self._accepting[name]
-        return accepts is not None and accepts.surely_takes(value)
-
-    def _acceptance(self, name: str) -> Acceptance | None:
-        spec = self.get(name)
-        if spec is None or (spec.output_schema is not None and compiled(spec.output_schema).flaw):
-            return None
-        return Acceptance(spec.input_schema, self.takes(spec))
-
-    def note_fitting(self, way: Way) -> None:
-        """Remembers that the output of a tool, or a part of it, fits an argument of another."""
-        if len(self.fitting) < _MOST_FITTING:
-            self.fitting.add(way)
 
     def gives(self, spec: ToolSpec) -> Shape:
         """Returns the shape of a tool's output, as far as it is declared."""

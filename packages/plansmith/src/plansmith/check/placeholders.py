@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Final
 
-from plansmith.plan.data import Json, Path, same
-from plansmith.plan.refs import FIRST, FROM, LITERAL, PLAIN, Ref, pieces, ref_of, whole_output
-
-# Never equal to each other or, by chance, to a value in a plan.
-_MARK: Final = "\ue000blank "
+from plansmith.plan.data import Json, Path
+from plansmith.plan.refs import FIRST, FROM, LITERAL, Ref, pieces, whole_ref
 
 
 class Placeholders:
@@ -49,83 +45,41 @@ class Placeholders:
                 return (*path[:end], LITERAL, *path[end:])
         return path
 
-    def could_be(self, value: Json, path: Path) -> bool:
-        """Whether the value at a path may turn out to be this value."""
-        if path in self.unknown:
-            return True
-        if path in self.texts:
-            return isinstance(value, str)
-        mine = at(self.value, path)
-        if not self.has_placeholders(path):
-            return same(mine, value)
-        if isinstance(mine, dict) and isinstance(value, dict):
-            keys = mine.keys() == value.keys()
-            return keys and all(self.could_be(value[key], (*path, key)) for key in mine)
-        if isinstance(mine, list) and isinstance(value, list) and len(mine) == len(value):
-            return all(self.could_be(each, (*path, place)) for place, each in enumerate(value))
-        return False
-
     def _filled(self, template: Json, path: Path) -> Json:
-        # Most arguments are plain, and a call for each would cost more than the rest.
         match template:
             case str():
                 return self._text(template, path)
-            case dict() if FROM in template:
-                return self._placeholder(ref_of(template), path)
-            case dict() if FIRST in template:
-                return self._placeholder(None, path)
-            case dict() if LITERAL in template and len(template) == 1:
+            case dict() if FROM in template or FIRST in template:
+                return self._placeholder(path, whole_ref(template))
+            case dict() if template.keys() == {LITERAL}:
                 self._literals.add(path)
                 return template[LITERAL]
             case dict():
-                return {
-                    key: each
-                    if type(each) in PLAIN or (type(each) is str and "{{" not in each)
-                    else self._list(each, (*path, key))
-                    if type(each) is list
-                    else self._filled(each, (*path, key))
-                    for key, each in template.items()
-                }
+                return {key: self._filled(each, (*path, key)) for key, each in template.items()}
             case list():
-                return self._list(template, path)
+                return [self._filled(each, (*path, at)) for at, each in enumerate(template)]
             case _:
                 return template
 
-    def _list(self, template: list[Json], path: Path) -> Json:
-        filled: list[Json] = []
-        for place, each in enumerate(template):
-            if type(each) in PLAIN:
-                filled += (each,)
-                continue
-            source = each[FROM] if type(each) is dict and FROM in each else None
-            ref = whole_output(source) if type(source) is str and each == {FROM: source} else None
-            if ref is None:
-                filled += (self._filled(each, (*path, place)),)
-            else:  # the result of a step, as most lists hold them
-                self.unknown |= {(*path, place)}
-                self.refs[(*path, place)] = ref
-                self._marks += 1
-                filled += (f"{_MARK}{self._marks}",)
-        return filled
-
     def _text(self, text: str, path: Path) -> Json:
-        if "{{" not in text:
-            return text
         parts = pieces(text)
         if len(parts) == 1 and isinstance(parts[0], Ref):
-            return self._placeholder(parts[0], path)
+            return self._placeholder(path, parts[0])
         if any(isinstance(part, Ref) for part in parts):
             self.texts.add(path)
-            self._marks += 1
-            return f"{_MARK}{self._marks}"
-        return "".join(part for part in parts if isinstance(part, str))
+            return self._mark()
+        return "".join(map(str, parts))
 
-    def _placeholder(self, ref: Ref | None, path: Path) -> Json:
-        self.unknown |= {path}
+    def _placeholder(self, path: Path, ref: Ref | None) -> str:
+        self.unknown.add(path)
         if ref is not None:
             self.refs[path] = ref
+        return self._mark()
+
+    def _mark(self) -> str:
+        """Returns a text that is never equal to another one or, by chance, to one in a plan."""
         self._marks += 1
-        return f"{_MARK}{self._marks}"
+        return f"\ue000blank {self._marks}"
 
 
 def at(value: Json, path: Path) -> Json:

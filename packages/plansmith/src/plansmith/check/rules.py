@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from plansmith.check.flow import Flow
-from plansmith.check.schemas import types_of
 from plansmith.plan.conditions import (
     LENGTH,
     LISTS,
@@ -172,7 +171,7 @@ class _Rules:
         shapes = [self.flow.output(ref, self.within) for ref in refs]
         if not all(shape.known for shape in shapes):
             return None
-        kinds = {kind for shape in shapes for form in shape.forms for kind in types_of(form)}
+        kinds = {kind for shape in shapes for kind in shape.types}
         return frozenset("number" if kind == "integer" else kind for kind in kinds)
 
     def _bad(self, message: str, hint: str, path: Path) -> Problem:

@@ -11,11 +11,10 @@ from typing import Any, Final, NamedTuple, cast
 import jsonschema_rs
 
 from plansmith.check.placeholders import at
-from plansmith.plan.data import Json, Path, kind_of_value
+from plansmith.plan.data import Json, Path, canonical_json, kind_of_value
 
 _ALL_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 _TABLES: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 _MOST_CUTS: Final = 16
 _MOST_FORMS: Final = 32
 _MOST_LINKS: Final = 24
@@ -68,26 +67,14 @@ def compiled(schema: Schema) -> Compiled:
     Published schemas have mistakes, such as an `enum` that is a text. Invalid parts are removed,
     so that the rest can still be used.
     """
-    known = _known.get(id(schema))
-    if known is not None and known[0] is schema:
-        return known[1]
     try:
-        text = json.dumps(schema, sort_keys=True, allow_nan=False)
+        return _compile(canonical_json(schema))
     except (ValueError, TypeError, RecursionError) as error:
         return Compiled(None, str(error))
-    made = _compile(text)
-    if len(_known) >= _MOST_KEPT:
-        _known.clear()
-    _known[id(schema)] = schema, made
-    return made
-
-
-# A tool's schema is the same object at every check; keeping it here keeps its id unique.
-_known: Final[dict[int, tuple[Schema, Compiled]]] = {}
 
 
 @lru_cache(maxsize=2048)
-def _compile(text: str) -> Compiled:
+def _compile(text: bytes) -> Compiled:
     schema, flaw = cast("Schema", json.loads(text)), ""
     for _ in range(_MOST_CUTS):
         try:
@@ -150,21 +137,24 @@ class Shape:
     root: Schema
     undeclared: bool = False
     below: dict[Path, Shape] = field(default_factory=dict["Path", "Shape"], repr=False)
-    _kinds: list[tuple[frozenset[str], list[Json] | None]] = field(
-        default_factory=list[tuple[frozenset[str], list[Json] | None]], repr=False, compare=False
-    )
 
-    # Whether the schema says anything about the place.
-    known: bool = field(init=False, repr=False, compare=False)
+    @property
+    def known(self) -> bool:
+        """Whether the schema says anything about the place."""
+        return bool(self.forms) and all(self.forms)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "known", bool(self.forms) and all(self.forms))
+    @property
+    def types(self) -> frozenset[str]:
+        """The JSON types that the place may have."""
+        return frozenset(kind for form in self.forms for kind in types_of(form))
 
-    def kinds(self) -> list[tuple[frozenset[str], list[Json] | None]]:
-        """Returns the types and the listed values of each form."""
-        if not self._kinds:
-            self._kinds[:] = [(types_of(form), values_of(form)) for form in self.forms]
-        return self._kinds
+    @property
+    def properties(self) -> list[str]:
+        """The keys that the schema names."""
+        tables = (form.get("properties") for form in self.forms)
+        return list(
+            dict.fromkeys(name for each in tables if isinstance(each, dict) for name in each)
+        )
 
 
 def shape_of(value: Json) -> Shape:
@@ -185,34 +175,6 @@ def _schema_of(value: Json, deeper: int) -> Schema:
         form |= {"maxItems": len(value)}
         form |= {"items": {"anyOf": [*kinds.values()]}} if 0 < len(kinds) <= _MOST_FORMS else {}
     return form
-
-
-class Acceptance:
-    """Tells quickly whether a tool surely takes arguments; whatever is unsure needs a check."""
-
-    __slots__ = ("_names", "_validator")
-
-    def __init__(self, schema: Schema, takes: Shape) -> None:
-        usable = compiled(schema)
-        self._validator = None if usable.flaw else usable.validator
-        names = takes.forms[0].get("properties") if len(takes.forms) == 1 else None
-        self._names = frozenset(names) if isinstance(names, dict) else frozenset[str]()
-
-    def surely_takes(self, value: Json) -> bool:
-        """Tells whether arguments are valid and have only declared keys, without inner objects."""
-        if type(value) is not dict or self._validator is None:
-            return False
-        for name, each in value.items():
-            if name not in self._names:
-                return False
-            if type(each) not in _LEAVES and (
-                type(each) is not list or not _LEAVES.issuperset(map(type, each))
-            ):
-                return False
-        try:
-            return self._validator.is_valid(value)
-        except (ValueError, TypeError, OverflowError):
-            return False
 
 
 def shape(schema: Json, root: Schema) -> Shape:

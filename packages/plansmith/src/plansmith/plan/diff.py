@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from enum import StrEnum
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json, Path, Record, Value, same
@@ -93,17 +93,20 @@ def diff_plans(before: Plan, after: Plan) -> PlanDiff:
         [('hello', 'Good day')]
     """
     old, new = _positions(before), _positions(after)
-    both = [step_id for step_id in old if step_id in new]
+    both = [name for name in old if name in new]
     changes = {
-        step_id: tuple(diff_values(before.by_id[step_id].to_json(), after.by_id[step_id].to_json()))
-        for step_id in both
+        name: tuple(diff_values(before.by_id[name].to_json(), after.by_id[name].to_json()))
+        for name in both
     }
+    # The fewest steps that, when removed, leave the rest in the same order.
+    stay = _longest_rise([new[name] for name in both])
+    moved = [name for name in both if new[name] not in stay]
     return PlanDiff(
         plan=tuple(diff_values(_head(before), _head(after))),
-        added=tuple(_placed(after, new, old)),
-        removed=tuple(_placed(before, old, new)),
-        changed=tuple(StepChange(id=key, fields=each) for key, each in changes.items() if each),
-        moved=tuple(_moves(both, old, new)),
+        added=tuple(_placed(after, old)),
+        removed=tuple(_placed(before, new)),
+        changed=tuple(StepChange(id=name, fields=each) for name, each in changes.items() if each),
+        moved=tuple(Move(id=name, before=old[name], after=new[name]) for name in moved),
     )
 
 
@@ -126,11 +129,9 @@ def apply_diff(plan: Plan, diff: PlanDiff) -> Plan:
     steps = dict(plan.by_id)
     for change in diff.changed:
         if change.id not in steps:
-            raise PlansmithError(
-                Sentence("the plan has no step '{step}' to change", step=change.id)
-            )
-        changed = apply_changes(steps[change.id].to_json(), change.fields)
-        steps[change.id] = parse_step(changed)
+            why = Sentence("the plan has no step '{step}' to change", step=change.id)
+            raise PlansmithError(why)
+        steps[change.id] = parse_step(apply_changes(steps[change.id].to_json(), change.fields))
     gone = {each.step.id for each in diff.removed} | {move.id for move in diff.moved}
     placed = {each.position: each.step for each in diff.added}
     placed |= {move.after: steps[move.id] for move in diff.moved}
@@ -193,9 +194,8 @@ def apply_changes(value: Json, changes: Sequence[FieldChange]) -> dict[str, Json
             parent[last] = deepcopy(change.after)
         else:
             place = ".".join(map(str, change.path))
-            raise PlansmithError(
-                Sentence("the change at {place} does not fit this plan", place=place)
-            )
+            why = Sentence("the change at {place} does not fit this plan", place=place)
+            raise PlansmithError(why)
     return result
 
 
@@ -224,18 +224,10 @@ def _positions(plan: Plan) -> dict[str, int]:
     return positions
 
 
-def _placed(plan: Plan, here: dict[str, int], there: dict[str, int]) -> Iterator[PlacedStep]:
-    for step_id, position in here.items():
-        if step_id not in there:
-            yield PlacedStep(position=position, step=plan.by_id[step_id])
-
-
-def _moves(both: list[str], old: dict[str, int], new: dict[str, int]) -> Iterator[Move]:
-    """Returns the fewest steps that, when removed, leave the rest in the same order."""
-    stay = _longest_rise([new[step_id] for step_id in both])
-    for step_id in both:
-        if new[step_id] not in stay:
-            yield Move(id=step_id, before=old[step_id], after=new[step_id])
+def _placed(plan: Plan, there: dict[str, int]) -> Iterator[PlacedStep]:
+    for position, step in enumerate(plan.steps):
+        if step.id not in there:
+            yield PlacedStep(position=position, step=step)
 
 
 def _longest_rise(numbers: list[int]) -> set[int]:
@@ -276,24 +268,26 @@ def merge_plans(base: Plan, person: Plan, replan: Plan) -> Merge:
         {'schema_version': 1, 'goal': 'Greet Ann', 'thought': 'in English', 'steps': []}
     """
     edits = diff_plans(base, person)
-    notes: list[Problem] = []
     steps = dict(replan.by_id)
-    notes += [
+    notes = [
         _note(gone.step.id, Sentence("changed by the replan, removed by the person"))
         for gone in edits.removed
         if steps.pop(gone.step.id, gone.step) != gone.step
     ]
-    for added in edits.added:
-        rival = steps.get(added.step.id)
-        if rival is not None and rival != added.step:
-            notes.append(
-                _note(added.step.id, Sentence("added by both; the replan's step is left out"))
-            )
-        steps[added.step.id] = added.step
+    notes += [
+        _note(added.step.id, Sentence("added by both; the replan's step is left out"))
+        for added in edits.added
+        if steps.get(added.step.id, added.step) != added.step
+    ]
+    steps |= {added.step.id: added.step for added in edits.added}
     for change in edits.changed:
-        mine = person.by_id[change.id]
-        steps[change.id] = _edited(base, mine, steps.get(change.id), change.fields, notes)
-    head = _merged_head(base, person, replan)
+        steps[change.id] = _edited(
+            base, person.by_id[change.id], steps.get(change.id), change.fields, notes
+        )
+    head, mine = _head(replan), _head(person)
+    for field in {str(edit.path[0]) for edit in edits.plan}:
+        head.pop(field, None)
+        head |= {field: mine[field]} if field in mine else {}
     ordered = [steps[step_id] for step_id in _merged_order(base, person, replan, steps)]
     return Merge(Plan.model_validate(head | {"steps": ordered}), notes)
 
@@ -306,9 +300,8 @@ def _edited(
     notes: list[Problem],
 ) -> AnyStep:
     if theirs is None:
-        notes.append(
-            _note(mine.id, Sentence("removed by the replan, kept since the person edited it"))
-        )
+        why = Sentence("removed by the replan, kept since the person edited it")
+        notes.append(_note(mine.id, why))
         return mine
     original, wish = base.by_id[mine.id].to_json(), theirs.to_json()
     replanned = {each.path[0] for each in diff_values(original, wish)}
@@ -343,16 +336,6 @@ def _overlay(
     return wish
 
 
-def _merged_head(base: Plan, person: Plan, replan: Plan) -> dict[str, Json]:
-    wish, mine = _head(replan), _head(person)
-    for edit in diff_values(_head(base), mine):
-        field = str(edit.path[0])
-        wish.pop(field, None)
-        if field in mine:
-            wish[field] = mine[field]
-    return wish
-
-
 def _merged_order(base: Plan, person: Plan, replan: Plan, steps: dict[str, AnyStep]) -> list[str]:
     """Returns the person's order if it was changed, else the new plan's; adds the other steps."""
     old = [step.id for step in base.steps if step.id in person.by_id]
@@ -374,53 +357,31 @@ def _note(step_id: str, what: str) -> Problem:
     return problem("PS312", what, hint=hint, step=step_id)
 
 
-_TEMPLATES = (
-    *("inputs", "task", "question", "instruction", "over"),
-    *("when", "repeat", "undo_with"),
+# The fields of a step that may hold references.
+_TEMPLATES: Final = frozenset(
+    ("inputs", "task", "question", "instruction", "over", "when", "repeat", "undo_with")
 )
 
 
 def rename_steps(plan: Plan, names: Mapping[str, str]) -> Plan:
     """Returns the plan with some steps renamed; references and `after` are updated."""
-    value = plan.to_json()
-    steps = value["steps"]
-    assert isinstance(steps, list)  # noqa: S101
-    value["steps"] = [_renamed(each, names) for each in steps]
-    return Plan.model_validate(value)
+    return plan.replace(steps=[_renamed(step.to_json(), names, own=True) for step in plan.steps])
 
 
 def point_elsewhere(plan: Plan, sources: Mapping[str, str]) -> Plan:
     """Returns the plan with references to other sources; nothing waits for these any more."""
-    value = plan.to_json()
-    steps = value["steps"]
-    assert isinstance(steps, list)  # noqa: S101
-    value["steps"] = [_pointed(each, sources) for each in steps]
-    return Plan.model_validate(value)
+    return plan.replace(steps=[_renamed(step.to_json(), sources, own=False) for step in plan.steps])
 
 
-def _pointed(step: Json, sources: Mapping[str, str]) -> Json:
-    if not isinstance(step, dict):
-        return step
-    made = step | {name: rename_refs(step[name], sources) for name in _TEMPLATES if name in step}
-    after = step.get("after")
-    if isinstance(after, list):
-        made["after"] = [each for each in after if each not in sources]
+def _renamed(step: dict[str, Any], names: Mapping[str, str], *, own: bool) -> dict[str, Any]:
+    made = {
+        key: rename_refs(each, names) if key in _TEMPLATES else each for key, each in step.items()
+    }
+    after = step.get("after", [])
+    if own:
+        made |= {"id": names.get(step["id"], step["id"])}
+        after = [names.get(each, each) for each in after]
+    made["after"] = [each for each in after if own or each not in names]
     if "each" in step:
-        made["each"] = _pointed(step["each"], sources)
-    return made
-
-
-def _renamed(step: Json, names: Mapping[str, str]) -> Json:
-    if not isinstance(step, dict):
-        return step
-    made = dict(step)
-    made["id"] = names.get(str(step["id"]), step["id"])
-    after = step.get("after")
-    if isinstance(after, list):
-        made["after"] = [names.get(str(each), each) for each in after]
-    for name in _TEMPLATES:
-        if name in step:
-            made[name] = rename_refs(step[name], names)
-    if "each" in step:
-        made["each"] = _renamed(step["each"], names)
+        made["each"] = _renamed(step["each"], names, own=own)
     return made

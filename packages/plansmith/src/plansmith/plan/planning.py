@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self
 
 from pydantic import Field, model_serializer
 
@@ -162,41 +162,23 @@ class PlanRequest:
 
     def options(self) -> RunOptions:
         """Returns the options of the request in the form a journal stores."""
-        given: dict[str, object] = {
-            "locale": self.locale,
-            "target": self.target,
-            "top_k": self.top_k,
-            "profile": self.profile,
-            "history": [EarlierMessage(each.role, each.text) for each in self.history],
-            "max_steps": self.max_steps,
-            "budget": self.budget,
-            "mode": self.mode,
-            "dialect": self.dialect,
-            "replan": self.replan,
-            "thread": self.thread,
-            "message": self.message,
-        }
+        given: dict[str, object] = {name: getattr(self, name) for name in _STORED}
+        given["history"] = [EarlierMessage(each.role, each.text) for each in self.history]
         return read_options({name: value for name, value in given.items() if value})
 
     @classmethod
     def of(cls, text: str, options: RunOptions, *, triaged: bool = False) -> PlanRequest:
         """Returns the request stored in a journal."""
-        return cls(
-            text,
-            locale=options.locale,
-            target=options.target or None,
-            profile=options.profile,
-            history=tuple(Message(*each) for each in options.history),
-            top_k=options.top_k,
-            max_steps=options.max_steps,
-            budget=options.budget,
-            mode=options.mode,
-            dialect=options.dialect,
-            replan=options.replan,
-            thread=options.thread,
-            message=options.message,
-            triaged=triaged,
-        )
+        stored: dict[str, Any] = {name: getattr(options, name) for name in _STORED}
+        stored["history"] = tuple(Message(*each) for each in options.history)
+        return cls(text, **stored | {"target": options.target or None, "triaged": triaged})
+
+
+# What a request and the options in a journal have both, besides the history.
+_STORED: Final = (
+    *("locale", "target", "top_k", "profile", "max_steps", "budget", "mode", "dialect", "replan"),
+    *("thread", "message"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
 from itertools import islice, takewhile
-from typing import Annotated, Any, Final, NamedTuple, Self, cast
+from typing import Annotated, Any, Final, NamedTuple, Self
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from plansmith.errors import Misconfigured
 from plansmith.plan.data import Flag, Inputs, Instant, Record, Text, Whole
@@ -131,16 +130,6 @@ class Schedule(Record):
     created: Instant
     settled: Instant
     watched: Instant
-
-    @field_validator("budget", mode="before")
-    @classmethod
-    def _some_money(cls, value: object) -> object:
-        # Earlier releases stored 0 US dollars, which meant almost nothing, not no limit.
-        if not isinstance(value, dict):
-            return value
-        given = cast("dict[str, object]", value)
-        is_nothing = re.fullmatch(r"0+(\.0+)?", str(given.get("money")))
-        return given | {"money": "0.000000001"} if is_nothing else given
 
     @model_validator(mode="after")
     def _one_thing(self) -> Self:

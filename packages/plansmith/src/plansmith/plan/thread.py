@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated, Final, Literal, NamedTuple
@@ -107,15 +107,8 @@ class ThreadSummarised(EventBody, frozen=True, kw_only=True):
     cost: str = ""
 
 
-AnyThreadBody = (
-    ThreadOpened
-    | MessageAdded
-    | MessageRead
-    | ReplyGiven
-    | MessageUndone
-    | RunJoined
-    | ThreadSummarised
-)
+_MessageBody = MessageAdded | MessageRead | ReplyGiven | MessageUndone | RunJoined
+AnyThreadBody = ThreadOpened | _MessageBody | ThreadSummarised
 
 
 class ThreadEntry(
@@ -249,95 +242,58 @@ class ThreadState:
 
 def fold_thread(thread: str, entries: Iterable[ThreadEntry]) -> ThreadState:
     """Returns the state after all entries; raises `JournalDamaged` if one is missing."""
-    folding = _Folding(thread)
+    state, messages, runs = ThreadState(thread), dict[int, ThreadMessage](), dict[str, None]()
     for entry in entries:
-        folding.take(entry)
-    return folding.state()
-
-
-class _Folding:
-    def __init__(self, thread: str) -> None:
-        self._opened = ThreadState(thread)
-        self._messages: dict[int, ThreadMessage] = {}
-        self._runs: dict[str, None] = {}
-        self._summary: ThreadSummary | None = None
-        self._last = 0
-        self._times: list[datetime] = []
-
-    def take(self, entry: ThreadEntry) -> None:
-        if entry.number != self._last + 1 or entry.thread != self._opened.id:
+        if entry.number != state.last + 1 or entry.thread != thread:
             raise JournalDamaged(
-                Sentence("journal.entry_missing", number=self._last + 1, thread=self._opened.id)
+                Sentence("journal.entry_missing", number=state.last + 1, thread=thread)
             )
-        self._last = entry.number
-        self._times = [*self._times[:1], entry.at]
-        run = runs_named(entry)
-        if run:
-            self._runs[run] = None
-        self._apply(entry)
-
-    def _apply(self, entry: ThreadEntry) -> None:
-        match entry.body:
-            case ThreadOpened() as opened:
-                self._opened = replace(
-                    self._opened,
-                    owner=opened.owner,
-                    title=opened.title,
-                    folder=opened.folder,
-                    adopted=opened.adopts,
-                )
-            case MessageAdded() as body:
-                said = ThreadMessage(
-                    entry.number,
-                    entry.at,
-                    entry.by,
-                    body.text,
-                    body.key,
-                    options=body.options,
-                    origin=body.origin,
-                    asked=body.asked,
-                )
-                self._messages[entry.number] = said
-            case MessageRead() as read:
-                reading = Reading(
-                    read.kind, read.run, read.question, read.value, read.judge, read.reason
-                )
-                self._change(read.message, reading=reading)
-            case ReplyGiven(message=number, text=text, run=run, step=step):
-                self._change(number, reply=ThreadReply(text, run, step))
-            case MessageUndone(message=number, run=run):
-                self._change(number, undone=True, instead=run)
-            case RunJoined(message=number, run=run):
-                self._change(number, instead=run)
-            case ThreadSummarised(upto=upto, text=text, model=model):
-                self._summary = ThreadSummary(upto, text, model)
-
-    def _change(self, number: int, **changes: object) -> None:
-        found = self._messages.get(number)
-        if found is None:
-            raise JournalDamaged(
-                Sentence(
-                    "the thread {thread} has no message {number}",
-                    thread=self._opened.id,
-                    number=number,
-                )
-            )
-        self._messages[number] = replace(found, **changes)  # type: ignore[arg-type]
-
-    def state(self) -> ThreadState:
-        messages = tuple(self._messages.values())
-        title = self._opened.title or (short_title(messages[0].text) if messages else "")
-        return replace(
-            self._opened,
-            title=title,
-            last=self._last,
-            messages=messages,
-            runs=tuple(self._runs),
-            summary=self._summary,
-            opened_at=self._times[0] if self._times else None,
-            updated_at=self._times[-1] if self._times else None,
-            by_number={each.number: at for at, each in enumerate(messages)},
+        state = replace(
+            state, last=entry.number, opened_at=state.opened_at or entry.at, updated_at=entry.at
         )
+        runs |= dict.fromkeys(filter(None, [runs_named(entry)]))
+        match entry.body:
+            case ThreadOpened() as body:
+                state = replace(state, owner=body.owner, title=body.title, folder=body.folder)
+                state = replace(state, adopted=body.adopts)
+            case ThreadSummarised(upto=upto, text=text, model=model):
+                state = replace(state, summary=ThreadSummary(upto, text, model))
+            case body:
+                changed = _message(thread, messages, entry, body)
+                messages[changed.number] = changed
+    said = tuple(messages.values())
+    return replace(
+        state,
+        title=state.title or (short_title(said[0].text) if said else ""),
+        messages=said,
+        runs=tuple(runs),
+        by_number={number: at for at, number in enumerate(messages)},
+    )
+
+
+def _message(
+    thread: str, messages: Mapping[int, ThreadMessage], entry: ThreadEntry, body: _MessageBody
+) -> ThreadMessage:
+    """Returns the message that an entry adds or changes, as it is then."""
+    if isinstance(body, MessageAdded):
+        said = ThreadMessage(entry.number, entry.at, entry.by, body.text, body.key)
+        return replace(said, options=body.options, origin=body.origin, asked=body.asked)
+    known = messages.get(body.message)
+    if known is None:
+        number = body.message
+        raise JournalDamaged(
+            Sentence("the thread {thread} has no message {number}", thread=thread, number=number)
+        )
+    match body:
+        case MessageRead(kind=kind, run=run, question=question, value=value):
+            reading = Reading(kind, run, question, value, body.judge, body.reason)
+            return replace(known, reading=reading)
+        case ReplyGiven(text=text, run=run, step=step):
+            return replace(known, reply=ThreadReply(text, run, step))
+        case MessageUndone(run=run):
+            return replace(known, undone=True, instead=run)
+        case RunJoined(run=run):
+            return replace(known, instead=run)
 
 
 def short_title(text: str) -> str:

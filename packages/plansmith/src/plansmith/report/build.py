@@ -13,7 +13,6 @@ from plansmith.errors import JournalDamaged, NotFound, Refused
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, content_of, json_text
 from plansmith.plan.earlier import FROM_EARLIER
-from plansmith.plan.event_body import moment
 from plansmith.plan.events import PlanningFailed, PrefetchEnded
 from plansmith.plan.fold import fold
 from plansmith.plan.refs import RESERVED, is_earlier
@@ -187,20 +186,8 @@ def _text_of(run: Run, events: Sequence[e.Event], results: Mapping[str, Json]) -
         for name, state in run.steps.items()
         if name in results and _is_recorded(results[name], state)
     }
-    return to_markdown(final_report(run, kept, [_as_written(event) for event in events]))
-
-
-def _as_written(event: e.Event) -> e.Event:
-    """Reads an event again: whoever gave or got its plan or answer may have changed it in place."""
-    return e.stored_event(
-        run=event.run,
-        number=event.number,
-        at=moment(event.at),
-        by=event.by_text,
-        body=event.body_text,
-        before=event.before,
-        hash=event.hash,
-    )
+    # Read again: whoever gave or got a plan or an answer may have changed it in place.
+    return to_markdown(final_report(run, kept, [e.read_event(each.to_json()) for each in events]))
 
 
 def _is_recorded(result: Json, state: StepState) -> bool:

@@ -29,9 +29,11 @@ from plansmith.text import clip
 class ActiveStep(NamedTuple):
     """A step that would run, its plan, and the map steps around it, the innermost last.
 
-    `limits` say under which conditions and how often it and the steps around it run.
+    `root` is the step of the outermost plan that it is or belongs to. `limits` say under which
+    conditions and how often it and the steps around it run.
     """
 
+    root: str
     step: AnyStep
     plan: Plan
     maps: tuple[tuple[MapStep, Plan], ...] = ()
@@ -47,14 +49,12 @@ def reasons_to_ask(
     templates: Mapping[str, Plan] | None = None,
 ) -> tuple[str, ...]:
     """Returns the reasons why a person must review a plan; empty if it may run at once."""
-    reasons: list[str] = []
-    if acting_steps(plan, tools=tools, agents=agents, templates=templates or {}):
-        reasons = [
-            _reason(active, name, effect, policy)
-            for active in _active(plan, templates or {})
-            for name, effect in effects(active.step, tools=tools, agents=agents)
-            if effect is not Effect.READ and not is_freed(name, effect, policy.never_for)
-        ]
+    reasons: list[str] = [
+        _reason(active, name, effect, policy)
+        for active in _active(plan, templates or {})
+        for name, effect in effects(active.step, tools=tools, agents=agents)
+        if effect is not Effect.READ and not is_freed(name, effect, policy.never_for)
+    ]
     if plan.degraded:
         reasons.append(Sentence("review.degraded"))
     if policy.ask == "always" and not reasons:
@@ -129,19 +129,20 @@ def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[AnyStep]
 def _active(
     plan: Plan,
     templates: Mapping[str, Plan],
-    maps: tuple[tuple[MapStep, Plan], ...] = (),
-    limits: tuple[Sentence, ...] = (),
+    outer: ActiveStep | None = None,
     depth: int = 0,
 ) -> Iterator[ActiveStep]:
+    maps, limits = (outer.maps, outer.limits) if outer else ((), ())
     for step in plan.steps:
         if step.disabled:
             continue
         around = (*maps, (step, plan)) if isinstance(step, MapStep) else maps
         inner: AnyStep = step.each if isinstance(step, MapStep) else step
         within = (*limits, *_limits(step), *(_limits(inner) if inner is not step else ()))
-        yield ActiveStep(inner, plan, around, within)
+        active = ActiveStep(outer.root if outer else step.id, inner, plan, around, within)
+        yield active
         if isinstance(inner, PlanStep) and inner.template in templates and depth < MAX_NESTING:
-            yield from _active(templates[inner.template], templates, around, within, depth + 1)
+            yield from _active(templates[inner.template], templates, active, depth + 1)
 
 
 def _limits(step: StepFields) -> Iterator[Sentence]:
@@ -160,36 +161,13 @@ def acting_steps(
     templates: Mapping[str, Plan],
 ) -> tuple[str, ...]:
     """Returns the steps of a plan that change something, themselves or in a part."""
-    # Most steps call a tool that is known: no call for each.
-    return tuple(
-        [
-            step.id
-            for step in plan.steps
-            if not step.disabled
-            and (
-                tools[step.tool].effect is not Effect.READ
-                if step.kind == "tool" and step.tool in tools
-                else _acts(step, tools=tools, agents=agents, templates=templates)
-            )
-        ]
-    )
-
-
-def _acts(
-    step: AnyStep,
-    *,
-    tools: Mapping[str, ToolSpec],
-    agents: Mapping[str, AgentSpec],
-    templates: Mapping[str, Plan],
-) -> bool:
-    inner: AnyStep = step.each if step.kind == "map" else step
-    if inner.kind == "tool":
-        return inner.tool not in tools or tools[inner.tool].effect is not Effect.READ
-    return any(
-        effect is not Effect.READ
-        for each in active_steps(Plan(steps=(step,)), templates)
-        for _, effect in effects(each, tools=tools, agents=agents)
-    )
+    acting = {
+        active.root
+        for active in _active(plan, templates)
+        for _, effect in effects(active.step, tools=tools, agents=agents)
+        if effect is not Effect.READ
+    }
+    return tuple(step.id for step in plan.steps if step.id in acting)
 
 
 def effects(
