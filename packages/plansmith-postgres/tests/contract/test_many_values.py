@@ -10,8 +10,6 @@ import pytest
 from tests.contract.durable_stores import AnyStore
 
 from plansmith.engine.journal import ManyValuesStore, load_results
-from plansmith.errors import JournalDamaged, JournalError
-from plansmith.engine.values import ManyValuesStore, load_results
 from plansmith.errors import JournalDamaged
 from plansmith.plan.data import Json, content_hash
 from plansmith.plan.run import Run, StepState, StepStatus

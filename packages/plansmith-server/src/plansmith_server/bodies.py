@@ -18,7 +18,6 @@ from pydantic import (
 from plansmith.formats.dialect import dialect_names
 from plansmith.plan.data import Flag, Json, Whole
 from plansmith.plan.limits import BudgetLimits
-from plansmith.plan.run_options import OriginKind, Profile, TeamName
 from plansmith.plan.run_options import Profile, TeamName
 from plansmith.plan.schedules import Missed, Overlap
 from plansmith.plan.timing import Timing

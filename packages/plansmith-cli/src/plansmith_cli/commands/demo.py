@@ -16,8 +16,7 @@ from typing import Final
 from plansmith.engine.provenance import ALLOW
 from plansmith.errors import PlansmithError
 from plansmith.plan.data import Json
-from plansmith.plan.events import Event, QuestionAsked, ReviewAsked, StepDone, StepStarted
-from plansmith.plan.events import Event, ReviewAsked
+from plansmith.plan.events import Event, ReviewAsked, StepDone, StepStarted
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language, language_of
 from plansmith.review.render import plan_lines

@@ -12,14 +12,11 @@ from typing import Any, Final
 
 from plansmith.engine.answers import is_used, permits
 from plansmith.engine.units import Known
-from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-from plansmith.plan.data import Json
-from plansmith.plan.events import QuestionAsked
-from plansmith.engine.plan_levels import Known
 from plansmith.errors import Refused
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.conditions import LENGTH, condition_text, operand_text
 from plansmith.plan.data import Json, map_leaves
+from plansmith.plan.events import QuestionAsked
 from plansmith.plan.graph import upstream
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FIRST, FROM, LITERAL, RESERVED, Ref, first_refs, pieces, ref_of

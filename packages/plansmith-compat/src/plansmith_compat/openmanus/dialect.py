@@ -29,9 +29,7 @@ from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem
-from plansmith.plan.refs import LITERAL, escape_text, find, value_text
 from plansmith.plan.refs import escape_text, find, value_text
-from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.run import Run, StepState, StepStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import (

@@ -11,9 +11,6 @@ from plansmith.errors import ModelFailed, PlansmithError, Refused, UnreadableTex
 from plansmith.formats.dialect import dialect, plain_text
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.events import PlanningFailed
-from plansmith.plan.plan import Plan
-from plansmith.plan.origin import Origin
-from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.run_options import Origin

@@ -24,9 +24,6 @@ from plansmith.plan.steps import (
     ReplyStyle,
     kind_of,
 )
-from plansmith_planner.parse.habits import decides
-from plansmith.plan.step_rules import RULES
-from plansmith.plan.steps import KINDS, SAY, STEP_TYPES, AgentStep, AnyStep, ReplyStyle, kind_of
 from plansmith_planner.parse.habits import Notes
 from plansmith_planner.parse.rules import RULE_ALIASES, as_rule, rule_as_meant
 

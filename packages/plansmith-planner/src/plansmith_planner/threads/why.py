@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.errors import ReferenceFailed
 from plansmith.plan import events as e
-from plansmith.plan.refs import CITATION, Ref, lookup
-from plansmith.plan.citations import CITATION
-from plansmith.plan.refs import lookup
+from plansmith.plan.refs import CITATION, lookup
 from plansmith.plan.run import StepStatus
 from plansmith.plan.sentence import Sentence, joined
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, ReplyStep, ToolStep

@@ -18,7 +18,6 @@ from plansmith.plan.sentence import Sentence
 from plansmith.plan.thread import Judge, MessageKind, Reading, ThreadMessage
 from plansmith.text import clip
 from plansmith_planner.threads.memory import answer_text
-from plansmith_planner.threads.digest import answer_text
 from plansmith_server import bodies as b
 from plansmith_server import conversations as talk
 from plansmith_server import views as v

@@ -18,9 +18,9 @@ from starlette.responses import (
 from plansmith.errors import Refused, StoreAway
 from plansmith.plan.data import Flag
 from plansmith.plan.next_move import goes_on
-from plansmith.plan.origin import OriginKind
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import OriginKind
 from plansmith.plan.second_person import why_not
 from plansmith.plan.sentence import Sentence
 from plansmith.report.build import load_report

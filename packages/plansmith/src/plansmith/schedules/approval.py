@@ -23,9 +23,8 @@ from plansmith.plan.steps import (
     ToolStep,
 )
 from plansmith.review.coverage import redefined
-from plansmith.runs.answering import need_second_person
 from plansmith.review.policy import effects
-from plansmith.runs.approvers import need_second_person
+from plansmith.runs.answering import need_second_person
 from plansmith.schedules.store import ScheduleStore
 
 if TYPE_CHECKING:

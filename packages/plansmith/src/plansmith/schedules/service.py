@@ -23,12 +23,13 @@ from plansmith.plan.schedules import (
     FireState,
     Missed,
     Overlap,
+    Part,
     Schedule,
     make_schedule,
+    parts,
     passed_over,
 )
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.step_schedules import Part, parts
 from plansmith.plan.steps import AgentStep
 from plansmith.plan.timing import Timing, check_timing, due, next_fires
 from plansmith.runs.service import RunService
