@@ -34,9 +34,8 @@ What is wrong with a *plan* is data (`plansmith.plan.problem.Problem`), not an e
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 
 class PlansmithError(Exception):
@@ -322,12 +321,3 @@ class JournalDamaged(JournalError):
 
 class EventMisfit(JournalDamaged):
     """An event does not fit the present state of its run; nothing was stored."""
-
-
-if not TYPE_CHECKING:  # for programs, not for type checkers
-
-    def __getattr__(name: str) -> object:
-        if name != "InvalidPlan":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        warnings.warn("InvalidPlan is now PlanInvalid", DeprecationWarning, stacklevel=2)
-        return PlanInvalid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -19,7 +19,6 @@ from plansmith.errors import (
     JournalDamaged,
     NotFound,
     StaleWriter,
-    StoreAway,
 )
 from plansmith.plan.data import Content, Json
 from plansmith.plan.events import (
@@ -63,8 +62,6 @@ class Journal:
     ) -> None:
         self.id = run
         self._store: _Reads = store
-        self._writes = store
-        self._waiting: WaitingStore | None = None
         self._clock = clock
         self._folder = folder
         self._team = team
@@ -127,9 +124,7 @@ class Journal:
 
     def wait_for(self, waiting_store: WaitingStore) -> None:
         """Uses a store that waits while the real one is away, from now on."""
-        self._waiting = waiting_store
-        # Appends go to the real one: what to do when it is away depends on the events.
-        self._store, self._writes = waiting_store, waiting_store.outage.store
+        self._store = waiting_store
 
     async def wait(self) -> None:
         """Returns when the store has an event that was not read yet."""
@@ -162,9 +157,8 @@ class Journal:
         """
         if self.damage is not None:
             raise self.damage
-        entries = self._entries(bodies, by)
         last = self.events[-1] if self.events else None
-        events = next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
+        events = self._next_events(self._entries(bodies, by), at)
         later = self._after(events)
         status, summary = self._summaries.look(later, self.events, events)
         if summary is not None:
@@ -174,15 +168,10 @@ class Journal:
         told: dict[str, Any] = {"status": status, "summary": summary}
         told |= {"term": fence.term} if fence is not None and fence.term else {}
         try:
-            await self._writes.append(events, values, **told)
+            await self._store.append(events, values, **told)
         except StaleWriter:
             await self._check_others_wrote()
             raise
-        except StoreAway as away:
-            again = partial(self._writes.append, events, values, **told)
-            await self._append_after(away, again, events)
-        if self._waiting is not None and self._waiting.outage.trouble:
-            await self._waiting.answered()
         if (self.events[-1] if self.events else None) is last:  # else they were read back already
             self._fold = later
             self.events += events
@@ -195,10 +184,10 @@ class Journal:
         """Makes sure that the run is still this process's, which may have been stopped."""
         for _ in range(_LOOKS):  # it may be stopped again meanwhile; or the store is that slow
             began = lease.now()
-            if self._waiting is None:
-                await fence.confirm()
+            if isinstance(self._store, WaitingStore):
+                await self._store.outage.until_done(fence.confirm)
             else:
-                await self._waiting.outage.until_done(fence.confirm)
+                await fence.confirm()
             if not lease.is_in_doubt(began):
                 return
 
@@ -212,28 +201,10 @@ class Journal:
 
     def _entries(self, bodies: Sequence[Entry], by: Actor) -> list[tuple[AnyBody, Actor]]:
         """Returns bodies with their actors; the first one of a run with its folder and team."""
-        entries: list[tuple[AnyBody, Actor]] = []
-        for entry in bodies:
-            match entry:
-                case (body, who):
-                    entries.append((body, who))
-                case body:
-                    entries.append((body, by))
+        entries = [each if isinstance(each, tuple) else (each, by) for each in bodies]
         if not self.events and (self._folder or self._team):
             entries = [(self._placed(body), who) for body, who in entries]
         return entries
-
-    async def _append_after(
-        self, away: StoreAway, append: Callable[[], Awaitable[None]], events: Sequence[Event]
-    ) -> None:
-        """Waits with an append until the store answers, if the run is being executed."""
-        if self._waiting is None:
-            raise away
-        try:
-            await self._waiting.append_after(away, append, events)
-        except StaleWriter:
-            await self._check_others_wrote()
-            raise
 
     def _placed(self, body: AnyBody) -> AnyBody:
         """Adds the folder and the team to which new runs belong."""
@@ -243,9 +214,11 @@ class Journal:
             body = body.replace(options=body.options.replace(team=self._team))
         return body
 
-    def _next_events(self, entries: Iterable[tuple[AnyBody, Actor]]) -> list[Event]:
+    def _next_events(
+        self, entries: Iterable[tuple[AnyBody, Actor]], at: datetime | None = None
+    ) -> list[Event]:
         last = self.events[-1] if self.events else None
-        return next_events(entries, run=self.id, at=self._clock.now(), last=last)
+        return next_events(entries, run=self.id, at=at or self._clock.now(), last=last)
 
     async def summary(self) -> RunSummary:
         """Returns the summary of the run; of a damaged one, at its last good event."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from plansmith.errors import JournalDamaged, StaleWriter, StoreAway
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore, RepairStore, Sound
 
 if TYPE_CHECKING:
-    from plansmith.plan.data import Json
+    from plansmith.plan.data import Content, Json
     from plansmith.plan.events import Event
 
 _T = TypeVar("_T")
@@ -54,35 +55,30 @@ class StoreOutage:
                 return result
 
 
-async def _nothing() -> None:
-    """Is done at once: shows that the store answers."""
-
-
 class WaitingStore:
-    """What running runs read a store through: each operation waits until it answers.
-
-    Appends are made without it; `append_after` goes on with one if the store is away.
-    """
+    """What running runs use a store through: each operation waits until the store answers."""
 
     def __init__(self, outage: StoreOutage) -> None:
         self.outage = outage
         self._store = outage.store
 
-    async def append_after(
-        self, away: StoreAway, append: Callable[[], Awaitable[None]], events: Sequence[Event]
+    async def append(
+        self, events: Sequence[Event], values: Sequence[Json | Content] = (), **about: Any
     ) -> None:
-        """Repeats an append until the store answers; one that succeeded without answer counts."""
-        await self.outage.until_done(partial(self._append_again, append, events), away)
-
-    async def answered(self) -> None:
-        """Notes that the store answers again."""
-        await self.outage.until_done(_nothing)
+        """Stores events and values; what was stored although the answer was lost counts."""
+        try:
+            await self._store.append(events, values, **about)
+        except StoreAway as away:
+            again = partial(self._append_again, events, values, about)
+            await self.outage.until_done(again, away)
+        if self.outage.trouble:
+            await self.outage.until_done(partial(asyncio.sleep, 0))  # the store answers again
 
     async def _append_again(
-        self, append: Callable[[], Awaitable[None]], events: Sequence[Event]
+        self, events: Sequence[Event], values: Sequence[Json | Content], about: Mapping[str, Any]
     ) -> None:
         try:
-            await append()
+            await self._store.append(events, values, **about)
         except StaleWriter:
             if not await self._is_stored(events):
                 raise
