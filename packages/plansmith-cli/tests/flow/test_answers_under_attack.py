@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from tests.flow.test_given_values import LOOK, SCHEMA, Bank, plan
 from tests.flow.test_values_under_attack import MANY, ONE, edited, refund
+from tests.plan_edits import change_step
 from tests.waiting import until
 
 from plansmith import Effect, Plan, RunStatus
@@ -21,7 +22,6 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.replay.player import replay
-from plansmith.review.edits import change_step
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 from plansmith_cli import consent
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.plan_edits import add_step, change_step, disable_step, move_step, remove_step
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
@@ -19,7 +20,6 @@ from plansmith.plan.limits import Limits
 from plansmith.ports import Usage
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import coverage
-from plansmith.review.edits import add_step, change_step, disable_step, move_step, remove_step
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
 from plansmith.tools.functions import tool
