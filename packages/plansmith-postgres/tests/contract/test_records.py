@@ -13,7 +13,7 @@ from tests.postgres import Server
 from plansmith.errors import JournalDamaged
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
-from plansmith.testing.records_contracts import RecordsContract, record
+from plansmith.testing.contracts import RecordsContract, record
 from plansmith_postgres.store import PostgresStore
 
 _numbers = itertools.count(1)

@@ -29,18 +29,34 @@ from plansmith_connect.approvals import changes
 
 
 class A2AAgent:
-    """A remote agent over A2A. Checks before every call that its card is the approved one."""
+    """A remote agent over A2A. Checks before every call that its card is the approved one.
+
+    Without an approved card planners do not see it, and its calls fail.
+    """
 
     def __init__(
-        self, name: str, card: Card, settings: AgentSettings, *, lookup: Lookup = os.environ.get
+        self,
+        name: str,
+        card: Card | None,
+        settings: AgentSettings,
+        *,
+        lookup: Lookup = os.environ.get,
     ) -> None:
         self._name = check_name(name)
         self._card, self._settings, self._lookup = card, settings, lookup
-        self.spec: AgentSpec = agent_spec(name, card, settings)
+        shown = settings if card is not None else settings.replace(enabled=False)
+        self.spec: AgentSpec = agent_spec(name, card or {}, shown)
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
         """Returns the task's result or raises the agent's question; never sends anything twice."""
-        name = self.spec.name
+        name, card = self.spec.name, self._card
+        if card is None:
+            raise ToolFailed(
+                Sentence("the card of {name} is not approved", name=name),
+                hint=Sentence(
+                    "look at it and approve it: plansmith agents approve {name}", name=self._name
+                ),
+            )
         if call.reply is not None and gave_up(call.reply):
             why = Sentence("a person gave up on {name}: how far it got is unknown", name=name)
             raise OutcomeUnknown(why, again=False)
@@ -48,22 +64,22 @@ class A2AAgent:
         inner = replace(call, progress=lambda text: call.progress(_hide(text, secrets)))
         try:
             try:
-                await self._check_card()
+                await self._check(card)
             except ToolFailed as failure:
                 # An answer continues work that was sent.
                 raise failure_of_call(failure, sent=call.reply is not None) from None
-            remote = _part("remote_task").RemoteTask(name, self._card, self._settings, inner)
+            remote = _part("remote_task").RemoteTask(name, card, self._settings, inner)
             return _hide_in_json(await remote.run(task, inputs, headers), secrets)
         except PlansmithError as error:
             _hide_in(error, secrets)
             raise
 
-    async def _check_card(self) -> None:
+    async def _check(self, card: Card) -> None:
         """Raises an error if the agent's card is no longer the approved one."""
         served = await fetch_card(self._settings)
-        if content_hash(served) == content_hash(self._card):
+        if content_hash(served) == content_hash(card):
             return
-        found = [clip(each, 300) for each in changes(self._card, served)]
+        found = [clip(each, 300) for each in changes(card, served)]
         more = Sentence("and {count} more", count=len(found) - 4) if len(found) > 4 else ""
         raise ToolFailed(
             Sentence(

@@ -15,13 +15,13 @@ from pydantic import ValidationError
 
 from plansmith.errors import Misconfigured, PlansmithError, Refused, StaleDecision, ToolFailed
 from plansmith.files import replace_file
-from plansmith.plan.capability import AgentSpec, Effect
+from plansmith.plan.capability import Effect
 from plansmith.plan.data import Flag, Json, Record, content_hash
 from plansmith.plan.limits import broken_rule
 from plansmith.plan.sentence import Sentence, with_hint
-from plansmith.ports import Agent, Call
+from plansmith.ports import Agent
 from plansmith_connect.a2a.agent import A2AAgent, usable_card
-from plansmith_connect.a2a.cards import Card, agent_spec, plan_name
+from plansmith_connect.a2a.cards import Card, plan_name
 from plansmith_connect.a2a.settings import NAME, AgentSettings, check_name
 from plansmith_connect.approvals import Approval, Approvals, changes
 
@@ -127,13 +127,14 @@ class AgentRegistry:
         return [self._agent(name, each) for name, each in sorted(self.entries().items())]
 
     def _agent(self, name: str, settings: AgentSettings) -> Agent:
-        approved = self._approvals.get(_key(name))
+        approved, agent = self._approvals.get(_key(name)), plan_name(name)
         card = approved.definition.get("card") if approved else None
-        if approved is None or not isinstance(card, dict):
-            return _Unapproved(name, settings)
-        if approved.hash != content_hash(_definition(settings, card)):
-            return _Unapproved(name, settings)
-        agent = plan_name(name)
+        if (
+            approved is None
+            or not isinstance(card, dict)
+            or approved.hash != content_hash(_definition(settings, card))
+        ):
+            card = None
         return A2AAgent(name, card, settings, lookup=lambda place: self._lookup(place, agent))
 
     async def add(self, url: str, *, name: str = "", choices: Choices | None = None) -> Standing:
@@ -213,23 +214,6 @@ class AgentRegistry:
             hint = Sentence("known: {names}", names=sorted(known) or Sentence("none"))
             raise Refused(Sentence("there is no agent '{name}'", name=name), hint=hint)
         return known[name]
-
-
-class _Unapproved:
-    """Stands for an agent that is not approved: planners do not see it, calls fail."""
-
-    def __init__(self, name: str, settings: AgentSettings) -> None:
-        self._name = name
-        self.spec: AgentSpec = agent_spec(name, {}, settings.replace(enabled=False))
-
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        del task, inputs, call
-        raise ToolFailed(
-            Sentence("the card of {name} is not approved", name=self.spec.name),
-            hint=Sentence(
-                "look at it and approve it: plansmith agents approve {name}", name=self._name
-            ),
-        )
 
 
 def _key(name: str) -> str:

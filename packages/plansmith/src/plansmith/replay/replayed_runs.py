@@ -107,7 +107,9 @@ class TapedIntake(PlanIntake):
         **entries: Any,
     ) -> None:
         """Writes a plan into the run; a schedule's approval comes from the tape."""
-        if journal.run.plan is None and journal.run.origin.kind == "schedule":
+        created = self._tape.events[0].body
+        scheduled = isinstance(created, e.RunCreated) and created.origin.kind == "schedule"
+        if journal.run.plan is None and scheduled:
             entries["reviewed"] = recorded_review(self._tape)
         found = next_plan(self._tape)
         if found is not None:  # the tools' effects may have changed since
