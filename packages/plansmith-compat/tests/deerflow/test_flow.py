@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests import forked
+from tests.members import Member
 
-from plansmith import AgentSpec, Effect, RunStatus
 from plansmith import Plan as CorePlan
+from plansmith import RunStatus
 from plansmith.errors import ModelRefused, ToolFailed
 from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.limits import Limits
-from plansmith.ports import Call, Message
+from plansmith.ports import Message
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply, Request
 from plansmith_compat.deerflow import (
@@ -74,22 +75,6 @@ PLAN_DECISION: dict[str, Json] = {
 def drafted(*steps: Any, **fields: Any) -> dict[str, Any]:
     head = {"locale": "en-US", "has_enough_context": False, "thought": "t", "title": "AI market"}
     return head | fields | {"steps": list(steps)}
-
-
-class Member:
-    """A member of the research team that writes down what it gets."""
-
-    def __init__(self, name: str, *results: Any) -> None:
-        self.spec = AgentSpec(name=name, effect=Effect.READ)
-        self.results = list(results)
-        self.calls: list[tuple[str, dict[str, Json]]] = []
-
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        self.calls.append((task, dict(inputs)))
-        result = self.results.pop(0) if self.results else f"{self.spec.name} on {task}"
-        if isinstance(result, Exception):
-            raise result
-        return str(result)
 
 
 def flow_of(
@@ -617,7 +602,7 @@ async def test_a_failed_step_without_another_plan_is_reported_from_what_is_known
     scripted: Script,
 ) -> None:
     coder = Member("coder", ToolFailed("no memory"))
-    report = Answer("It is large; its growth is unknown.", expects="researcher on")
+    report = Answer("It is large; its growth is unknown.", expects="researcher:")
     model = scripted(PLAN_DECISION, drafted(FIND, SUM), *["I sing"] * 3, report)
     flow = flow_of(model, coder)
     state = await accepted(flow)
@@ -631,7 +616,7 @@ async def test_an_unreadable_later_plan_is_reported_with_what_is_known(scripted:
     model = scripted(PLAN_DECISION, drafted(FIND), *["I sing"] * 3, "It is large.")
     state = await accepted(flow_of(model, max_plan_iterations=2))
     assert state.goto is Goto.END
-    assert state.plan.steps[0].execution_res == f"researcher on {FIND['description']}"
+    assert state.plan.steps[0].execution_res == f"researcher: {FIND['description']}"
     assert "It is large." in state.final_report
 
 

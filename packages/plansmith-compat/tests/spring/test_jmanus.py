@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.members import Member
 
 import plansmith_planner
-from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus, tool
+from plansmith import Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured, PlanInvalid, Refused
 from plansmith.formats.dialect import dialect
 from plansmith.plan.data import Json
@@ -47,16 +48,11 @@ TEMPLATE = {
 }
 
 
-class Browser:
-    """An agent that counts its calls."""
+class Browser(Member):
+    """An agent of JManus."""
 
     def __init__(self, name: str = "BROWSER_AGENT", effect: Effect = Effect.READ) -> None:
-        self.spec = AgentSpec(name=name, effect=effect)
-        self.calls: list[str] = []
-
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        self.calls.append(task)
-        return f"{self.spec.name}: {task}"
+        super().__init__(name, effect=effect)
 
 
 class Slow(Browser):
@@ -67,7 +63,7 @@ class Slow(Browser):
         self.begun, self.free, self.cancelled = asyncio.Event(), asyncio.Event(), 0
 
     async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        self.calls.append(task)
+        self.calls.append((task, dict(inputs)))
         self.begun.set()
         try:
             await self.free.wait()
@@ -185,7 +181,7 @@ async def test_the_plan_of_the_planning_tool_runs() -> None:
     run = await jmanus.submit(by="ada")
     assert jmanus.planning_tool.get_current_plan_id() == run.id
     run = await jmanus.execute(run.id)
-    assert (run.status, browser.calls) == (RunStatus.DONE, ["look"])
+    assert (run.status, browser.tasks) == (RunStatus.DONE, ["look"])
 
 
 async def test_the_planning_function_is_offered_to_the_model_and_its_call_is_the_plan(
@@ -210,7 +206,7 @@ async def test_the_planning_function_is_offered_to_the_model_and_its_call_is_the
     assert held is not None
     assert held.steps[0].step_requirement == "[BROWSER_AGENT] look"
     await jmanus.execute(run.id)
-    assert browser.calls == ["look"]
+    assert browser.tasks == ["look"]
     with pytest.raises(Misconfigured, match="not both"):
         JManus(jmanus.smith, model=model)
 
@@ -303,8 +299,8 @@ async def test_a_template_goes_on_after_a_restart_and_does_nothing_twice(tmp_pat
     jmanus, published = await outer(url, browser, slow)
     run = await jmanus.execute(run_id)
     assert run.status is RunStatus.DONE
-    assert browser.calls == ["look for bolts"]
-    assert slow.calls == ["compare"] * 2  # it only reads, and was cut off
+    assert browser.tasks == ["look for bolts"]
+    assert slow.tasks == ["compare"] * 2  # it only reads, and was cut off
     assert len(await jmanus.smith.runs()) == 2
     await jmanus.smith.close()
     await published._smith.close()
@@ -336,19 +332,19 @@ async def test_a_template_that_changes_things_still_waits_for_the_persons_approv
     assert run.plan is not None
     await jmanus.smith.decide(run_id, approve=run.plan.hash, by="ada")
     run = await jmanus.execute(run_id)
-    assert (run.status, writer.calls) == (RunStatus.ASKING, [])
+    assert (run.status, writer.tasks) == (RunStatus.ASKING, [])
     [question] = run.questions
     assert "waits for a person" in run.questions[question].text
     run = await jmanus.smith.answer(run_id, question, "go_on", by="ada")
     run = await jmanus.execute(run_id)
-    assert (run.status, writer.calls) == (RunStatus.ASKING, [])
+    assert (run.status, writer.tasks) == (RunStatus.ASKING, [])
     [inner] = [each for each in await published._smith.runs() if each.id != run_id]
     assert inner.plan is not None
     await published._smith.decide(inner.id, approve=inner.plan.hash, by="ada")
     [question] = run.questions
     await jmanus.smith.answer(run_id, question, "go_on", by="ada")
     run = await jmanus.execute(run_id)
-    assert (run.status, writer.calls) == (RunStatus.DONE, ["look for bolts"])
+    assert (run.status, writer.tasks) == (RunStatus.DONE, ["look for bolts"])
 
 
 async def test_a_call_under_the_same_key_is_the_same_run_of_the_template() -> None:
@@ -359,7 +355,7 @@ async def test_a_call_under_the_same_key_is_the_same_run_of_the_template() -> No
     calls = [published.call("prices", INPUTS, Call("k")) for _ in range(3)]
     first, *others = await asyncio.gather(*calls)
     assert others == [first, first]
-    assert browser.calls == ["look for bolts"]
+    assert browser.tasks == ["look for bolts"]
     await published.call("prices", INPUTS, Call("other"))
     assert len(browser.calls) == 2
 

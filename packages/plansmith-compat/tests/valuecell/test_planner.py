@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.members import Member
 from tests.servers.a2a_desk import Desk
 
-from plansmith import AgentSpec, Effect, Plan, Plansmith, RunStatus
+from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
 from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.capability import Skill
-from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.schedules import Missed, Overlap
-from plansmith.ports import Call
 from plansmith.testing import Answer, FakeClock, MemoryStore, ScriptedModel
 from plansmith_compat.valuecell import (
     AgentOrchestrator,
@@ -52,24 +51,6 @@ SKILL = Skill(
 )
 
 
-class Worker:
-    """An agent that writes down what it is asked, and does what it is told to."""
-
-    def __init__(self, name: str, does: Any = "done", **card: Any) -> None:
-        self.spec = AgentSpec(name=name, effect=card.pop("effect", Effect.READ), **card)
-        self.does = does
-        self.tasks: list[str] = []
-
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        self.tasks.append(task)
-        if isinstance(self.does, Exception):
-            raise self.does
-        if isinstance(self.does, asyncio.Event):
-            await self.does.wait()
-            return "done"
-        return str(self.does)
-
-
 def task(agent: str = "Research", **fields: Any) -> dict[str, Any]:
     return {"title": "Look at Apple", "query": "look at Apple", "agent_name": agent} | fields
 
@@ -83,9 +64,9 @@ def asked(query: str = "look at Apple", target: str = "", conversation: str = "c
     return UserInput(query=query, target_agent_name=target, meta=meta)
 
 
-def smith_of(model: ScriptedModel | None, *agents: Worker, **options: Any) -> Plansmith:
+def smith_of(model: ScriptedModel | None, *agents: Any, **options: Any) -> Plansmith:
     given: dict[str, Any] = {"settings": NO_TRIAGE} | options
-    return Plansmith(model=model, agents=agents or [Worker("Research")], **given)
+    return Plansmith(model=model, agents=agents or [Member("Research")], **given)
 
 
 async def nobody(_: UserInputRequest) -> None:
@@ -126,7 +107,7 @@ async def test_a_request_is_handed_over_unchanged_when_the_triage_model_is_unava
 
 
 async def test_a_passthrough_agent_gets_one_task_and_no_model_is_called() -> None:
-    worker = Worker("Strategy", passthrough=True)
+    worker = Member("Strategy", passthrough=True)
     smith = smith_of(None, worker)
     planning = PlanService(RemoteConnections(smith)).start_planning_task(
         asked("trade it", "Strategy"), "t1", nobody
@@ -209,10 +190,10 @@ async def test_a_model_failure_is_guidance_and_never_an_exception(
 
 def test_the_planner_can_describe_one_agent_and_list_the_enabled_ones(scripted: Script) -> None:
     agents = [
-        Worker("Watcher", description="Watches", skills=(SKILL,)),
-        Worker("Ghost", enabled=False),
-        Worker("Hidden", hidden=True),
-        Worker("Direct", passthrough=True),
+        Member("Watcher", description="Watches", skills=(SKILL,)),
+        Member("Ghost", enabled=False),
+        Member("Hidden", hidden=True),
+        Member("Direct", passthrough=True),
     ]
     connections = RemoteConnections(smith_of(scripted(), *agents))
     planner = ExecutionPlanner(connections)
@@ -233,7 +214,7 @@ def test_the_planner_can_describe_one_agent_and_list_the_enabled_ones(scripted: 
 async def test_an_agent_that_is_not_available_rejects_the_plan_and_is_named(
     scripted: Script, name: str
 ) -> None:
-    agents = [Worker("Research"), Worker("Hidden", hidden=True), Worker("Direct", passthrough=True)]
+    agents = [Member("Research"), Member("Hidden", hidden=True), Member("Direct", passthrough=True)]
     model = scripted(*[answer(task(name))] * 3)
     smith = smith_of(model, *agents)
     plan = await planned(smith, asked())
@@ -264,7 +245,7 @@ BAD_SCHEDULES: tuple[dict[str, Any], ...] = (
 async def test_an_inadequate_plan_runs_nothing_whatever_its_schedule(
     schedule: dict[str, Any], fields: dict[str, Any]
 ) -> None:
-    worker = Worker("Research")
+    worker = Member("Research")
     said = answer(task(**schedule), adequate=False, **fields)
     smith = smith_of(ScriptedModel(*[said] * 3), worker)
     plan = await planned(smith, asked())
@@ -300,7 +281,7 @@ async def test_the_model_is_asked_in_the_shape_and_the_words_of_the_planner(
     scripted: Script,
 ) -> None:
     model = scripted(answer(task()))
-    await planned(smith_of(model, Worker("Research", description="Looks at stocks")), asked())
+    await planned(smith_of(model, Member("Research", description="Looks at stocks")), asked())
     system, user = model.prompts[0]
     assert '"agent_name"' in system.text
     assert "ten English words or twenty Chinese characters" in system.text
@@ -333,7 +314,7 @@ async def test_an_agent_over_a2a_is_named_as_in_valuecell_unless_another_has_the
         remote = await connect("desk", intake.url, effect="read")
         plan = await planned(smith_of(scripted(), cast("Any", remote)), asked(target="Desk"))
         assert [each.agent_name for each in plan.tasks] == ["a2a.desk"]
-        own = Worker("Desk", enabled=False)
+        own = Member("Desk", enabled=False)
         plan = await planned(smith_of(scripted(), own, cast("Any", remote)), asked(target="Desk"))
         assert plan.guidance_message is not None
         assert "'Desk' is not available" in plan.guidance_message
@@ -505,8 +486,8 @@ def recurring(**fields: Any) -> dict[str, Any]:
     return task("Watcher", **given | fields)
 
 
-def watcher(does: Any = "done") -> Worker:
-    return Worker("Watcher", does, effect=Effect.WRITE, unattended=True, skills=(SKILL,))
+def watcher(*does: Any) -> Member:
+    return Member("Watcher", *does, effect=Effect.WRITE, unattended=True, skills=(SKILL,))
 
 
 async def test_a_schedule_is_not_set_up_before_the_person_confirmed_it(scripted: Script) -> None:
@@ -548,7 +529,7 @@ async def test_the_words_of_the_schedule_are_taken_out_of_the_query_also_when_th
 
 
 async def test_a_recurring_task_needs_an_agent_that_monitors_or_notifies(scripted: Script) -> None:
-    plain = Worker("Watcher", effect=Effect.WRITE, description="Writes letters")
+    plain = Member("Watcher", effect=Effect.WRITE, description="Writes letters")
     smith = smith_of(scripted(answer(recurring())), plain)
     plan = await planned(smith, asked("write every hour, confirmed"))
     assert plan.tasks == []
@@ -605,7 +586,7 @@ async def test_a_request_runs_through_and_done_is_the_last_event(scripted: Scrip
 
 
 async def test_a_failed_task_is_told_as_failed_and_never_as_completed(scripted: Script) -> None:
-    broken = Worker("Research", ToolFailed("no data"))
+    broken = Member("Research", ToolFailed("no data"))
     model = scripted(answer(task()))
     smith = smith_of(model, broken, limits=Limits(max_replans=0))
     told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
@@ -638,7 +619,7 @@ async def test_guidance_is_in_the_language_of_the_request(scripted: Script) -> N
 @pytest.mark.parametrize("at", ["conversation_started", "task_started"])
 async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script, at: str) -> None:
     gate = asyncio.Event()
-    worker = Worker("Research", gate)
+    worker = Member("Research", gate)
     smith = smith_of(scripted(answer(task())), worker)
     orchestrator = AgentOrchestrator(PlanService(RemoteConnections(smith)))
     stream = orchestrator.process_user_input(asked())
@@ -652,7 +633,7 @@ async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script, at: 
 
 
 async def test_a_plan_that_changes_something_waits_for_its_approval(scripted: Script) -> None:
-    worker = Worker("Research", effect=Effect.WRITE)
+    worker = Member("Research", effect=Effect.WRITE)
     smith = smith_of(scripted(answer(task())), worker)
     told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
     [run] = await smith.runs()
@@ -664,9 +645,9 @@ async def test_a_plan_that_changes_something_waits_for_its_approval(scripted: Sc
 
 
 async def test_tasks_show_where_their_steps_stand(scripted: Script) -> None:
-    broken = Worker("Broken", ToolFailed("no data"))
+    broken = Member("Broken", ToolFailed("no data"))
     model = scripted(answer(task(), task("Broken")))
-    smith = smith_of(model, Worker("Research"), broken, limits=Limits(max_replans=0))
+    smith = smith_of(model, Member("Research"), broken, limits=Limits(max_replans=0))
     plan = await planned(smith, asked())
     assert {each.status for each in plan.tasks} == {TaskStatus.PENDING}
     run = await smith.run(plan.plan_id)

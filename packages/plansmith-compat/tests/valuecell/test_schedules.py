@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.members import Member
 from tests.valuecell.test_planner import (
     NO_TRIAGE,
     Script,
-    Worker,
     answer,
     asked,
     nobody,
@@ -47,12 +47,12 @@ MIXED = answer(
 REQUEST = "look at Tesla every hour and at Apple daily at 9:30, read the filing now, confirmed"
 
 
-def crew() -> tuple[Worker, Worker]:
-    return watcher(), Worker("Research")
+def crew() -> tuple[Member, Member]:
+    return watcher(), Member("Research")
 
 
 async def mixed(
-    store: Any, *workers: Worker, clock: FakeClock | None = None
+    store: Any, *workers: Member, clock: FakeClock | None = None
 ) -> tuple[Plansmith, ExecutionPlan, str]:
     given = {"store": store, "clock": clock or FakeClock()}
     smith = smith_of(ScriptedModel(MIXED), *(workers or crew()), **given)
@@ -138,7 +138,7 @@ async def test_each_schedule_fires_its_own_task_also_after_a_restart(tmp_path: P
 
 
 async def test_the_tasks_that_run_once_stay_in_the_run_and_are_approved_with_the_rest() -> None:
-    watching, writing = watcher(), Worker("Research", effect=Effect.WRITE)
+    watching, writing = watcher(), Member("Research", effect=Effect.WRITE)
     smith, plan, digest = await mixed(MemoryStore(), watching, writing)
     await orchestrator(smith).set_up_each(plan, approve=digest)
     run = await smith.get(plan.plan_id)
