@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.members import Member
 from tests.test_attacks import CALL, REPLY, Tool, runtime
 
-from plansmith import AgentSpec, Effect, Plansmith
+from plansmith import Plansmith
 from plansmith.errors import StaleDecision, ToolFailed
 from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_compat.deerflow import DeerFlow
@@ -23,19 +24,6 @@ NO_TRIAGE = PlannerSettings(triage=False)
 def research(title: str) -> dict[str, Any]:
     step = {"title": title, "description": title, "need_search": True, "step_type": "research"}
     return {"locale": "en-US", "has_enough_context": False, "title": title, "steps": [step]}
-
-
-class Member:
-    """An agent that notes its tasks."""
-
-    def __init__(self, name: str) -> None:
-        self.spec = AgentSpec(name=name, effect=Effect.READ)
-        self.tasks: list[str] = []
-
-    async def work(self, task: str, inputs: Any, call: Any) -> str:
-        del inputs, call
-        self.tasks.append(task)
-        return "found"
 
 
 async def test_the_acceptance_of_a_deerflow_plan_does_not_count_for_one_nobody_here_saw() -> None:

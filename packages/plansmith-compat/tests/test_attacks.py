@@ -33,7 +33,6 @@ from plansmith_compat.valuecell import (
     UserInput,
     UserInputRequest,
 )
-from plansmith_compat.valuecell.conversations import is_confirmed
 
 CALL = {"type": "tool", "name": "look", "arguments": {"at": "x"}}
 REPLY = {"type": "reply", "text": "done"}
@@ -141,29 +140,7 @@ def test_a_new_plan_of_a_sage_runtime_that_writes_waits_for_a_decision(steps: An
     assert (result.status, wipe.calls) == ("reviewing", [])
 
 
-# Words that confirm, and decisions in a state
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "Please don’t set it up",
-        "I can't confirm",
-        "I cannot confirm that",
-        "it isn’t confirmed",
-        "不是的",
-        "还没确认",
-        "未经同意",
-        "不好的",
-    ],
-)
-def test_a_denial_confirms_no_schedule_of_valuecell(words: str) -> None:
-    assert not is_confirmed(words)
-
-
-@pytest.mark.parametrize("words", ["yes", "Confirmed.", "是的，没问题", "确认", "go ahead"])
-def test_a_plain_yes_confirms_a_schedule_of_valuecell(words: str) -> None:
-    assert is_confirmed(words)
+# Decisions in a state
 
 
 @pytest.mark.parametrize("name", ["feedback", "feed_back"])

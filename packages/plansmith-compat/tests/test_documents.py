@@ -6,17 +6,16 @@ Names, arguments and shapes are those of the documents; longer texts are in our 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.members import Member
 
-from plansmith import AgentSpec, Effect, Plansmith, RunStatus
+from plansmith import Effect, Plansmith, RunStatus
 from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.capability import Skill
-from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith.ports import Call
 from plansmith.testing import Answer, ScriptedModel
 from plansmith_compat.deerflow import DeerFlow, Goto, route_plan
 from plansmith_compat.sage import LLMPlanner
@@ -34,18 +33,6 @@ from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
 NO_TRIAGE = PlannerSettings(triage=False)
-
-
-class Worker:
-    """An agent that says what it was given to do."""
-
-    def __init__(self, name: str, **card: Any) -> None:
-        self.spec = AgentSpec(name=name, effect=card.pop("effect", Effect.READ), **card)
-        self.tasks: list[str] = []
-
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        self.tasks.append(task)
-        return f"{self.spec.name} did: {task}"
 
 
 # SAGE: the page on LLMPlanner
@@ -120,7 +107,7 @@ class Desk:
     """A plan service over one research agent, asked turn by turn in one conversation."""
 
     def __init__(self, model: ScriptedModel) -> None:
-        agent = Worker("ResearchAgent", effect=Effect.WRITE, unattended=True, skills=(WATCHES,))
+        agent = Member("ResearchAgent", effect=Effect.WRITE, unattended=True, skills=(WATCHES,))
         smith = Plansmith(model=model, agents=[agent], settings=NO_TRIAGE)
         self.service = PlanService(RemoteConnections(smith))
 
@@ -228,8 +215,8 @@ TRENDS = research(
 HAND_OVER = {"decision": "plan", "reason": "", "query": "research it", "answer": ""}
 
 
-def deerflow(model: ScriptedModel) -> tuple[DeerFlow, list[Worker]]:
-    team = [Worker("researcher"), Worker("coder")]
+def deerflow(model: ScriptedModel) -> tuple[DeerFlow, list[Member]]:
+    team = [Member("researcher"), Member("coder")]
     return DeerFlow(model=model, agents=team, limits=Limits(early_start=False)), team
 
 
@@ -304,7 +291,7 @@ STOCK: dict[str, Any] = {
 
 
 async def test_spring_a_stored_plan_of_jmanus_runs_agent_by_agent() -> None:
-    workers = [Worker("BROWSER_AGENT"), Worker("DEFAULT_AGENT")]
+    workers = [Member("BROWSER_AGENT"), Member("DEFAULT_AGENT")]
     intake = JManus(Plansmith(agents=workers))
     run = await intake.execute((await intake.create(**STOCK)).id)
     assert run.status is RunStatus.DONE
@@ -322,7 +309,7 @@ async def test_spring_the_default_template_of_jmanus_takes_the_users_words() -> 
             {"stepRequirement": "<<userRequirement>>", "agentName": "ConfigurableDynaAgent"},
         ],
     }
-    worker = Worker("ConfigurableDynaAgent")
+    worker = Member("ConfigurableDynaAgent")
     intake = JManus(Plansmith(agents=[worker]))
     saved = await intake.templates.save(template)
     assert await intake.templates.parameters(saved.name) == ["userRequirement"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.members import Member
 
-from plansmith import AgentSpec, Effect, Plansmith, RunStatus
-from plansmith.plan.data import Json
-from plansmith.ports import Call
+from plansmith import Plansmith, RunStatus
 from plansmith.testing import ScriptedModel
 from plansmith_compat.sage import LLMPlanner
 from plansmith_planner.settings import PlannerSettings
@@ -24,18 +23,6 @@ UNREADABLE: list[Any] = [
 ]
 
 
-class Desk:
-    """An agent that counts its tasks."""
-
-    def __init__(self) -> None:
-        self.spec = AgentSpec(name="desk", effect=Effect.READ)
-        self.tasks: list[str] = []
-
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        self.tasks.append(task)
-        return "done"
-
-
 def refused(config: Any, *, adequate: Any = False) -> dict[str, Any]:
     task = {"title": "Pay", "query": "pay", "agent_name": "desk", "pattern": "recurring"}
     tasks = [task | {"schedule_config": config}]
@@ -48,7 +35,7 @@ def refused(config: Any, *, adequate: Any = False) -> dict[str, Any]:
 async def test_a_plan_with_an_unreadable_schedule_never_runs_however_often_the_model_repeats_it(
     scripted: Script, config: Any, adequate: Any, fallback: str
 ) -> None:
-    desk, repairs = Desk(), 2
+    desk, repairs = Member("desk"), 2
     given = {"triage": False, "repairs": repairs, "fallback": fallback}
     model = scripted(*[refused(config, adequate=adequate)] * (repairs + 1))
     smith = Plansmith(model=model, agents=[desk], settings=PlannerSettings.model_validate(given))
@@ -67,7 +54,7 @@ async def test_the_problems_of_the_asked_dialect_are_what_the_model_repairs(
     model = scripted(refused("every morning", adequate=True), good)
     smith = Plansmith(
         model=model,
-        agents=[Desk()],
+        agents=[Member("desk")],
         settings=PlannerSettings(triage=False),
     )
     run = await smith.plan("pay every morning", dialect="valuecell")

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests import forked
+from tests.members import Member
 
-from plansmith import AgentSpec, Effect, RunStatus
 from plansmith import Plan as CorePlan
+from plansmith import RunStatus
 from plansmith.errors import ModelRefused, ToolFailed
 from plansmith.formats.dialect import dialect, recognise
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
 from plansmith.plan.limits import Limits
-from plansmith.ports import Call, Message
+from plansmith.ports import Message
 from plansmith.testing import Answer, FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply, Request
 from plansmith_compat.deerflow import (
@@ -74,22 +75,6 @@ PLAN_DECISION: dict[str, Json] = {
 def drafted(*steps: Any, **fields: Any) -> dict[str, Any]:
     head = {"locale": "en-US", "has_enough_context": False, "thought": "t", "title": "AI market"}
     return head | fields | {"steps": list(steps)}
-
-
-class Member:
-    """A member of the research team that writes down what it gets."""
-
-    def __init__(self, name: str, *results: Any) -> None:
-        self.spec = AgentSpec(name=name, effect=Effect.READ)
-        self.results = list(results)
-        self.calls: list[tuple[str, dict[str, Json]]] = []
-
-    async def work(self, task: str, inputs: Mapping[str, Json], call: Call) -> Json:
-        self.calls.append((task, dict(inputs)))
-        result = self.results.pop(0) if self.results else f"{self.spec.name} on {task}"
-        if isinstance(result, Exception):
-            raise result
-        return str(result)
 
 
 def flow_of(
@@ -189,12 +174,6 @@ async def test_a_search_tool_is_found_by_its_name_and_shown(scripted: Script) ->
     await flow.start("the AI market")
     assert len(search.calls) == 1
     assert 'source="tavily_search"' in model.prompts[1][1].text
-
-
-async def test_without_the_wish_nothing_is_searched(scripted: Script) -> None:
-    search = FakeTools(FakeTool("web.search", ["found"], search=True))
-    await flow_of(scripted(PLAN_DECISION, drafted(FIND)), tools=[search]).start("the AI market")
-    assert search.calls == []
 
 
 # The planner
@@ -349,14 +328,15 @@ async def test_an_enforced_search_runs_at_once_where_nobody_is_asked(scripted: S
     assert (state.goto, len(researcher.calls)) == (Goto.END, 1)
 
 
+WISHES = {"enforce_web_search": True, "enable_background_investigation": True}
+
+
+@pytest.mark.parametrize("options", [{}, {"enable_web_search": False, **WISHES}])
 async def test_without_web_search_nothing_is_enforced_and_nothing_searched(
-    scripted: Script,
+    scripted: Script, options: dict[str, bool]
 ) -> None:
     search = FakeTools(FakeTool("web.search", ["found"], search=True))
-    wishes = {"enforce_web_search": True, "enable_background_investigation": True}
-    flow = flow_of(
-        scripted(PLAN_DECISION, drafted(SUM)), tools=[search], enable_web_search=False, **wishes
-    )
+    flow = flow_of(scripted(PLAN_DECISION, drafted(SUM)), tools=[search], **options)
     state = await flow.start("the AI market")
     assert state.plan is not None
     assert not state.plan.steps[0].need_web_search
@@ -460,32 +440,25 @@ def test_the_router_takes_any_text_and_never_counts_what_is_no_plan(
     assert route.plan_iterations == iterations + (route.plan is not None)
 
 
-async def test_an_unreadable_first_plan_ends_the_run_honestly(scripted: Script) -> None:
-    state = await flow_of(scripted(PLAN_DECISION, *["I sing"] * 3)).start("the AI market")
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [(["I sing"] * 3, "no plan could be read"), ([ModelRefused("no key")], "no key")],
+)
+async def test_an_unreadable_first_plan_ends_the_run_honestly(answers: list[Any], why: str) -> None:
+    state = await flow_of(ScriptedModel(PLAN_DECISION, *answers)).start("the AI market")
     assert (state.goto, state.plan, state.plan_iterations) == (Goto.END, None, 0)
-    assert "no plan could be read" in state.errors[0]
+    assert why in state.errors[0]
 
 
-async def test_a_failing_model_ends_the_run_honestly(scripted: Script) -> None:
-    flow = flow_of(scripted(PLAN_DECISION, ModelRefused("no key")))
-    state = await flow.start("the AI market")
-    assert state.goto is Goto.END
-    assert "no key" in state.errors[0]
-
-
-async def test_enough_context_without_steps_goes_to_the_reporter_at_once(scripted: Script) -> None:
-    model = scripted(PLAN_DECISION, drafted(has_enough_context=True), "It is large.")
-    state = await flow_of(model).start("the AI market")
-    assert state.goto is Goto.END
-    assert "It is large." in state.final_report
-
-
-async def test_enough_context_with_open_steps_runs_them_without_asking(scripted: Script) -> None:
+@pytest.mark.parametrize("steps", [[], [FIND]])
+async def test_enough_context_runs_the_open_steps_and_reports_without_asking(
+    scripted: Script, steps: list[Any]
+) -> None:
     researcher = Member("researcher")
-    model = scripted(PLAN_DECISION, drafted(FIND, has_enough_context=True), "It is large.")
+    model = scripted(PLAN_DECISION, drafted(*steps, has_enough_context=True), "It is large.")
     state = await flow_of(model, researcher).start("the AI market")
-    assert state.goto is Goto.END
-    assert [task for task, _ in researcher.calls] == ["find the size of the market"]
+    assert (state.goto, len(researcher.calls)) == (Goto.END, len(steps))
+    assert "It is large." in state.final_report
 
 
 # The human
@@ -547,19 +520,6 @@ async def test_auto_accept_is_off_unless_it_is_wished(scripted: Script) -> None:
     assert (await flow_of(model, auto_accepted_plan=True).start("x")).goto is Goto.END
 
 
-async def test_a_plan_that_waits_for_a_person_survives_a_restart(
-    scripted: Script, tmp_path: Path
-) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
-    flow = flow_of(scripted(PLAN_DECISION, drafted(FIND)), store=url)
-    run_id = (await flow.start("the AI market")).run_id
-    await flow.close()
-    flow = flow_of(scripted("It is large."), store=url)
-    state = await flow.feedback(run_id, "accepted", by="ada")
-    assert "It is large." in state.final_report
-    await flow.close()
-
-
 # The research team
 
 
@@ -596,23 +556,19 @@ async def test_results_are_stored_in_the_steps_and_later_steps_see_them(scripted
     assert coder.calls == [("work out the growth", {"s1": "42 billion"})]
 
 
-async def test_an_error_is_no_result_and_a_failed_step_is_not_done(scripted: Script) -> None:
-    researcher = Member("researcher", ToolFailed("the web is down"))
+@pytest.mark.parametrize(
+    ("result", "why"), [(ToolFailed("the web is down"), "the web is down"), ("", "is empty")]
+)
+async def test_an_error_is_no_result_and_a_failed_step_is_not_done(
+    scripted: Script, result: Any, why: str
+) -> None:
+    researcher = Member("researcher", result)
     flow = flow_of(scripted(PLAN_DECISION, drafted(FIND)), researcher, replans=0)
     state = await accepted(flow)
-    assert state.plan.steps[0].execution_res is None
-    assert state.observations == ()
-    assert any("the web is down" in error for error in state.errors)
-    assert (await flow.smith.get(state.run_id)).status is RunStatus.FAILED
-
-
-async def test_an_empty_result_is_told_as_such_and_its_step_is_not_run_for_ever(
-    scripted: Script,
-) -> None:
-    researcher = Member("researcher", "")
-    state = await accepted(flow_of(scripted(PLAN_DECISION, drafted(FIND)), researcher, replans=0))
+    assert (state.plan.steps[0].execution_res, state.observations) == (None, ())
+    assert any(why in error for error in state.errors)
     assert len(researcher.calls) == 1
-    assert any("the result is empty" in error for error in state.errors)
+    assert (await flow.smith.get(state.run_id)).status is RunStatus.FAILED
 
 
 async def test_all_done_plans_again_until_the_limit_and_then_reports(scripted: Script) -> None:
@@ -646,7 +602,7 @@ async def test_a_failed_step_without_another_plan_is_reported_from_what_is_known
     scripted: Script,
 ) -> None:
     coder = Member("coder", ToolFailed("no memory"))
-    report = Answer("It is large; its growth is unknown.", expects="researcher on")
+    report = Answer("It is large; its growth is unknown.", expects="researcher:")
     model = scripted(PLAN_DECISION, drafted(FIND, SUM), *["I sing"] * 3, report)
     flow = flow_of(model, coder)
     state = await accepted(flow)
@@ -660,7 +616,7 @@ async def test_an_unreadable_later_plan_is_reported_with_what_is_known(scripted:
     model = scripted(PLAN_DECISION, drafted(FIND), *["I sing"] * 3, "It is large.")
     state = await accepted(flow_of(model, max_plan_iterations=2))
     assert state.goto is Goto.END
-    assert state.plan.steps[0].execution_res == f"researcher on {FIND['description']}"
+    assert state.plan.steps[0].execution_res == f"researcher: {FIND['description']}"
     assert "It is large." in state.final_report
 
 
@@ -677,9 +633,12 @@ def test_the_members_have_forty_turns(scripted: Script, tmp_path: Path) -> None:
 async def test_the_metrics_its_authors_want_are_kept_and_judged(scripted: Script) -> None:
     model = scripted(PLAN_DECISION, drafted(FIND, SUM, has_enough_context=True), "Done.")
     flow = flow_of(model)
+    found = await flow.metrics()
+    assert (found["targets_met"], found["quality"]) == ({}, {})  # there is no plan yet
     await flow.start("the AI market")
     found = await flow.metrics()
     assert found["targets_met"] == dict.fromkeys(TARGETS, True)
+    assert found["mean_steps"] == 2.0  # the report does not count
     assert TARGETS == {
         "parse_success": (0.95, 1.0),
         "enough_context": (0.8, 1.0),
@@ -687,17 +646,6 @@ async def test_the_metrics_its_authors_want_are_kept_and_judged(scripted: Script
         "mean_iterations": (0.0, 1.5),
         "mean_seconds": (0.0, 10.0),
     }
-
-
-async def test_without_any_plan_no_target_is_judged(scripted: Script) -> None:
-    found = await flow_of(scripted()).metrics()
-    assert (found["targets_met"], found["quality"]) == ({}, {})
-
-
-async def test_the_mean_of_steps_does_not_count_the_report(scripted: Script) -> None:
-    flow = flow_of(scripted(PLAN_DECISION, drafted(FIND, SUM)))
-    await flow.start("the AI market")
-    assert (await flow.metrics())["mean_steps"] == 2.0
 
 
 @pytest.mark.parametrize(
@@ -808,15 +756,6 @@ def test_steps_that_say_nothing_are_told() -> None:
     assert found.plan is not None
     assert [each.code for each in found.problems if each.severity == "error"] == ["PS014"] * 2
     assert [step.id for step in found.plan.steps] == ["s1", "s4", "report"]
-
-
-async def test_two_processes_share_one_piece_of_research(scripted: Script) -> None:
-    store = MemoryStore()
-    first = flow_of(scripted(PLAN_DECISION, drafted(FIND)), store=store)
-    run_id = (await first.start("the AI market")).run_id
-    second = flow_of(scripted("Done."), store=store)
-    await second.feedback(run_id, "accepted", by="ada")
-    assert (await first.resume(run_id)).goto is Goto.END
 
 
 # The page

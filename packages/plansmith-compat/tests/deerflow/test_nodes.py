@@ -121,11 +121,7 @@ def test_the_planner_node_fences_the_background_and_what_the_team_said(scripted:
     assert "background investigation results of user query" in texts[1]
 
 
-async def test_the_nodes_work_inside_a_running_event_loop(scripted: Script) -> None:
-    assert planner_node(asked(), config_of(scripted(drafted(step())))).goto == "human_feedback"
-
-
-def test_the_planner_node_takes_a_model_behind_a_socket() -> None:
+async def test_the_nodes_work_inside_a_running_event_loop_with_a_model_behind_a_socket() -> None:
     with ModelServer(Reply(drafted(step()))).in_thread() as url:
         model = plansmith_planner.model("openai:test", base_url=url, api_key="key")
         assert planner_node(asked(), config_of(model)).goto == "human_feedback"

@@ -13,6 +13,7 @@ import pytest
 from tests import forked
 
 from plansmith.errors import ModelFailed
+from plansmith.ports import Usage
 from plansmith.testing import Answer, MemoryStore, ScriptedModel
 from plansmith.testing.modelserver import ModelServer, Reply
 from plansmith_compat.openmanus import (
@@ -275,14 +276,18 @@ async def test_the_llm_calls_tools(scripted: Script) -> None:
 
 
 async def test_the_token_limit_of_the_llm_is_an_error_before_the_call(scripted: Script) -> None:
-    llm = LLM(model=scripted(), max_input_tokens=3)
-    assert not llm.check_token_limit(4)
-    assert "Max: 3" in llm.get_limit_error_message(4)
+    call = Answer("hello", usage=Usage(input_tokens=70, output_tokens=5))
+    llm = LLM(model=scripted(call), max_input_tokens=100)
+    assert await llm.ask([Message.user_message("say hello")]) == "hello"
+    assert (llm.total_input_tokens, llm.total_completion_tokens) == (70, 5)
+    assert (llm.check_token_limit(30), llm.check_token_limit(31)) == (True, False)
+    assert "Max: 100" in llm.get_limit_error_message(31)
     for ask in (llm.ask, llm.ask_tool):
         with pytest.raises(TokenLimitExceeded, match="input token limit") as raised:
             await ask([Message.user_message("a long question " * 20)])
         assert isinstance(raised.value, OpenManusError)
-    assert llm.total_input_tokens == 0
+        assert "used up" in str(raised.value)
+    assert llm.total_input_tokens == 70
 
 
 async def test_an_llm_made_of_openmanus_settings_speaks_to_a_real_server() -> None:

@@ -51,9 +51,13 @@ def test_the_keys_of_the_state_have_the_values_of_the_original() -> None:
         *("BUSINESS_KNOWLEDGE", "SEMANTIC_MODEL", "EVIDENCE", "TABLE_RELATION_OUTPUT"),
         *("QUERY_REWRITE_NODE_OUTPUT", "QUERY_ENHANCE_NODE_OUTPUT", "SQL_EXECUTE_NODE_OUTPUT"),
         *("PLANNER_NODE", "PLAN_EXECUTOR_NODE", "HUMAN_FEEDBACK_NODE", "REPORT_GENERATOR_NODE"),
+        *("PLANNER_NODE_OUTPUT", "PLAN_CURRENT_STEP", "PLAN_NEXT_NODE", "PLAN_VALIDATION_STATUS"),
+        *("PLAN_VALIDATION_ERROR", "PLAN_REPAIR_COUNT", "HUMAN_REVIEW_ENABLED"),
+        *("HUMAN_FEEDBACK_DATA", "IS_ONLY_NL2SQL"),
     ):
         assert getattr(keys, name) == name
-    assert (keys.RESULT, keys.THREAD_ID, keys.AGENT_ID) == ("result", "threadId", "agentId")
+    assert (keys.INPUT_KEY, keys.RESULT, keys.THREAD_ID) == ("input", "result", "threadId")
+    assert keys.AGENT_ID == "agentId"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +139,8 @@ async def test_a_rejection_keeps_the_plan_and_the_words_over_a_failed_repair(
     now: dict[str, Any] = {keys.INPUT_KEY: ASKED, keys.PLANNER_NODE_OUTPUT: json.dumps(GOOD)}
     now[keys.HUMAN_FEEDBACK_DATA] = {"feedback": False, "feedback_content": words}
     now |= await HumanFeedbackNode().apply(now)
-    assert now[keys.PLANNER_NODE_OUTPUT] == ""
+    assert (now[keys.HUMAN_NEXT_NODE], now[keys.PLANNER_NODE_OUTPUT]) == (keys.PLANNER_NODE, "")
+    assert (now[keys.PLAN_VALIDATION_ERROR], now[keys.HUMAN_REVIEW_ENABLED]) == (words, True)
     assert (now[keys.PLAN_REPAIR_COUNT], now[keys.HUMAN_REJECTION_COUNT]) == (1, 1)
     model = scripted("I sing", Answer(GOOD, expects=words))
     assert await graph(PlannerNode(model), now) == 2
@@ -180,35 +185,34 @@ async def test_behind_the_last_step_comes_the_report_unless_only_sql_is_wanted(
     assert (updates[keys.PLAN_NEXT_NODE], updates[keys.PLAN_CURRENT_STEP]) == (node, 1)
 
 
-@pytest.mark.parametrize(
-    ("state", "node"),
-    [
-        ({keys.PLAN_VALIDATION_STATUS: True, keys.PLAN_NEXT_NODE: SQL}, SQL),
-        ({keys.PLAN_VALIDATION_STATUS: True}, keys.END),
-        ({keys.PLAN_REPAIR_COUNT: 2}, keys.PLANNER_NODE),
-        ({keys.PLAN_REPAIR_COUNT: 3}, keys.END),
-        ({keys.PLAN_REPAIR_COUNT: 3, keys.HUMAN_REJECTION_COUNT: 1}, keys.PLANNER_NODE),
-    ],
-)
-async def test_the_edge_behind_the_plan_executor_follows_status_and_repairs(
-    state: dict[str, Any], node: str
-) -> None:
-    assert await PlanExecutorDispatcher().apply(state) == node
+VALID = {keys.PLAN_VALIDATION_STATUS: True}
 
 
 @pytest.mark.parametrize(
-    ("chosen", "node"),
+    ("edge", "state", "node"),
     [
-        (keys.WAIT_FOR_FEEDBACK, keys.HUMAN_FEEDBACK_NODE),
-        (None, keys.END),
-        (keys.PLANNER_NODE, keys.PLANNER_NODE),
-        (keys.PLAN_EXECUTOR_NODE, keys.PLAN_EXECUTOR_NODE),
+        (PlanExecutorDispatcher, {**VALID, keys.PLAN_NEXT_NODE: SQL}, SQL),
+        (PlanExecutorDispatcher, VALID, keys.END),
+        (PlanExecutorDispatcher, {keys.PLAN_REPAIR_COUNT: 2}, keys.PLANNER_NODE),
+        (PlanExecutorDispatcher, {keys.PLAN_REPAIR_COUNT: 3}, keys.END),
+        (
+            PlanExecutorDispatcher,
+            {keys.PLAN_REPAIR_COUNT: 3, keys.HUMAN_REJECTION_COUNT: 1},
+            keys.PLANNER_NODE,
+        ),
+        (
+            HumanFeedbackDispatcher,
+            {keys.HUMAN_NEXT_NODE: keys.WAIT_FOR_FEEDBACK},
+            keys.HUMAN_FEEDBACK_NODE,
+        ),
+        (HumanFeedbackDispatcher, {}, keys.END),
+        (HumanFeedbackDispatcher, {keys.HUMAN_NEXT_NODE: SQL}, SQL),
     ],
 )
-async def test_the_edge_behind_human_feedback_ends_a_graph_that_waits(
-    chosen: str | None, node: str
+async def test_the_edges_follow_status_repairs_and_feedback(
+    edge: Any, state: dict[str, Any], node: str
 ) -> None:
-    assert await HumanFeedbackDispatcher().apply({keys.HUMAN_NEXT_NODE: chosen}) == node
+    assert await edge().apply(state) == node
 
 
 async def test_a_plan_as_an_object_has_java_names_and_writes_both_spellings() -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from tests import forked
+from tests.members import Member
 from tests.valuecell.test_planner import (
     Script,
-    Worker,
     answer,
     asked,
     nobody,
@@ -26,7 +26,7 @@ from tests.valuecell.test_planner import (
 )
 
 from plansmith import AgentSpec, Effect, Plansmith, RunStatus, tool
-from plansmith.errors import InputNeeded, ModelRefused
+from plansmith.errors import InputNeeded, ModelRefused, PlansmithError
 from plansmith.plan.data import Json
 from plansmith.plan.events import PlanProposed
 from plansmith.ports import Call
@@ -118,7 +118,7 @@ async def test_a_planner_that_never_stops_asking_for_fields_ends_in_guidance() -
     async def reply(request: UserInputRequest) -> None:
         request.provide_response("whatever")
 
-    worker = Worker("Research")
+    worker = Member("Research")
     smith = smith_of(ScriptedModel(*[PAUSED] * 20), worker)
     plan = await ExecutionPlanner(RemoteConnections(smith)).create_plan(asked(), reply, "t1")
     assert plan.tasks == []
@@ -153,7 +153,7 @@ async def ticker(request: UserInputRequest) -> None:
 
 
 async def test_a_planning_agent_of_the_program_pauses_and_its_plan_runs_like_any_other() -> None:
-    worker = Worker("Research")
+    worker = Member("Research")
     smith = smith_of(None, worker)
     agent = Paused(PlannerResponse.model_validate(answer(task())))
     planner = ExecutionPlanner(RemoteConnections(smith), agent=agent)
@@ -183,8 +183,8 @@ async def test_a_planning_agent_of_the_program_pauses_and_its_plan_runs_like_any
 async def test_what_a_hostile_planning_agent_gives_is_guidance_and_runs_nothing(
     content: Any, part: str
 ) -> None:
-    hidden = Worker("Hidden", hidden=True)
-    smith = smith_of(None, hidden, Worker("Research"))
+    hidden = Member("Hidden", hidden=True)
+    smith = smith_of(None, hidden, Member("Research"))
     planner = ExecutionPlanner(RemoteConnections(smith), agent=Paused(content))
     plan = await planner.create_plan(asked(), ticker, "t1")
     assert plan.tasks == []
@@ -193,7 +193,7 @@ async def test_what_a_hostile_planning_agent_gives_is_guidance_and_runs_nothing(
 
 
 async def test_a_plan_of_a_program_that_changes_something_still_waits_for_its_approval() -> None:
-    worker = Worker("Research", effect=Effect.WRITE)
+    worker = Member("Research", effect=Effect.WRITE)
     smith = smith_of(None, worker)
     agent = Paused(PlannerResponse.model_validate(answer(task())))
     planner = ExecutionPlanner(RemoteConnections(smith), agent=agent)
@@ -208,16 +208,17 @@ async def test_a_plan_of_a_program_that_changes_something_still_waits_for_its_ap
 class Raising(ExecutionPlanner):
     """A planner of a program whose hook raises."""
 
-    async def create_plan(self, *_: Any, **__: Any) -> Any:
-        raise RuntimeError("Planning broke")
+    async def create_plan(self, user_input: UserInput, *_: Any, **__: Any) -> Any:
+        raise PlansmithError("full") if user_input.query == "disk" else RuntimeError("broke")
 
 
 async def test_a_planner_is_replaceable_and_what_it_raises_is_told() -> None:
     connections = RemoteConnections(smith_of(None))
     desk = AgentOrchestrator(PlanService(connections, Raising(connections)))
-    told = await said(desk, asked())
-    assert told[-2:] == [("system_failed", "(Error) Planning broke"), ("done", "")]
     assert isinstance(desk.plan_service.planner, Raising)
+    for words, told in (("disk", "full"), ("plan", "(Error) broke")):
+        events = await said(desk, asked(words))
+        assert events[-2:] == [("system_failed", told), ("done", "")]
 
 
 async def test_the_journal_has_every_prompt_and_answer_of_planning_without_a_debug_mode(
@@ -238,7 +239,7 @@ async def test_the_journal_has_every_prompt_and_answer_of_planning_without_a_deb
 async def test_a_conversation_starts_once() -> None:
     store = MemoryStore()
     for number in range(3):  # the third message after a restart
-        smith = smith_of(ScriptedModel(answer(task())), Worker("Research"), store=store)
+        smith = smith_of(ScriptedModel(answer(task())), Member("Research"), store=store)
         events = [event for event, _ in await said(orchestrator(smith), asked("read it"))]
         assert events[0] == ("thread_started" if number else "conversation_started")
         assert events.count("conversation_started") == (not number)
@@ -302,9 +303,13 @@ class Asking:
 async def test_the_next_message_answers_the_question_of_an_agent_in_mid_task(
     scripted: Script,
 ) -> None:
-    desk = orchestrator(smith_of(scripted(answer(task())), Asking()))  # type: ignore[arg-type]
+    smith = smith_of(scripted(answer(task())), Asking())
+    desk = orchestrator(smith)
     told = await said(desk, asked())
     assert told[-2:] == [("plan_require_user_input", "Which market?"), ("done", "")]
+    [run] = await smith.runs()
+    plan = await ExecutionPlanner(RemoteConnections(smith)).plan_of(await smith.get(run.id))
+    assert plan.tasks[0].is_waiting_input()
     told = await said(desk, asked("the moon"))
     assert told[-2][0] == "plan_require_user_input"
     assert "Which market?" in told[-2][1]
@@ -389,7 +394,7 @@ async def test_a_super_agent_without_a_model_takes_that_of_the_orchestrator(
 ) -> None:
     desk = orchestrator(smith_of(scripted(HELLO)), SuperAgent())
     named = asked("who are you?", target=SuperAgent.name)
-    assert ("message", "I am a broker.") in await said(desk, named)
+    assert (await said(desk, named))[2:] == [("message", "I am a broker."), ("done", "")]
     broken = orchestrator(
         smith_of(scripted(answer(task()))), SuperAgent(scripted(ModelRefused("x")))
     )
@@ -457,7 +462,7 @@ async def test_the_planner_sees_all_of_thirty_agents_and_no_tool(scripted: Scrip
         """Hits the nail named like the last agent."""
         return nail
 
-    workers = [Worker(f"Agent{number}", description=f"Knows {number}") for number in range(30)]
+    workers = [Member(f"Agent{number}", description=f"Knows {number}") for number in range(30)]
     model = scripted(answer(task("Agent29")))
     smith = smith_of(model, *workers, tools=[hammer])
     plan = await planned(smith, asked("something that no card mentions"))
@@ -467,18 +472,9 @@ async def test_the_planner_sees_all_of_thirty_agents_and_no_tool(scripted: Scrip
     assert "hammer" not in text
 
 
-async def test_guidance_on_an_invented_agent_names_the_model_that_made_it_up(
-    scripted: Script,
-) -> None:
-    model = scripted(*[answer(task("Invented"))] * 3)
-    plan = await planned(smith_of(model), asked())
-    for part in ("Invented", "made them up", model.name):
-        assert part in (plan.guidance_message or "")
-
-
 async def test_connections_are_made_of_a_model_and_agents(scripted: Script) -> None:
     connections = RemoteConnections(
-        model=scripted(HAND, answer(task())), agents=[Worker("Research")]
+        model=scripted(HAND, answer(task())), agents=[Member("Research")]
     )
     plan = await ExecutionPlanner(connections).create_plan(asked(), nobody, "t1")
     assert [each.agent_name for each in plan.tasks] == ["Research"]

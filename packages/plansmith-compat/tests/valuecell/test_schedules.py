@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.members import Member
 from tests.valuecell.test_planner import (
     NO_TRIAGE,
     Script,
-    Worker,
     answer,
     asked,
     nobody,
@@ -47,12 +47,12 @@ MIXED = answer(
 REQUEST = "look at Tesla every hour and at Apple daily at 9:30, read the filing now, confirmed"
 
 
-def crew() -> tuple[Worker, Worker]:
-    return watcher(), Worker("Research")
+def crew() -> tuple[Member, Member]:
+    return watcher(), Member("Research")
 
 
 async def mixed(
-    store: Any, *workers: Worker, clock: FakeClock | None = None
+    store: Any, *workers: Member, clock: FakeClock | None = None
 ) -> tuple[Plansmith, ExecutionPlan, str]:
     given = {"store": store, "clock": clock or FakeClock()}
     smith = smith_of(ScriptedModel(MIXED), *(workers or crew()), **given)
@@ -102,13 +102,15 @@ async def test_the_schedule_of_every_task_is_shown_and_must_be_confirmed(scripte
 
 
 async def test_the_schedules_of_a_plan_are_told_with_the_hash_that_approves_them() -> None:
-    smith = smith_of(ScriptedModel(MIXED), *crew())
+    workers = crew()
+    smith = smith_of(ScriptedModel(MIXED), *workers)
     told = [each async for each in orchestrator(smith).process_user_input(asked(REQUEST))]
     [run] = await smith.runs()
     assert run.plan is not None
     assert told[-2].event == "plan_require_user_input"
     for part in (run.plan.hash, "Tesla every hour", "Apple daily at 09:30"):
         assert part in told[-2].content
+    assert [each.tasks for each in workers] == [[], []]
 
 
 async def test_each_schedule_fires_its_own_task_also_after_a_restart(tmp_path: Path) -> None:
@@ -136,7 +138,7 @@ async def test_each_schedule_fires_its_own_task_also_after_a_restart(tmp_path: P
 
 
 async def test_the_tasks_that_run_once_stay_in_the_run_and_are_approved_with_the_rest() -> None:
-    watching, writing = watcher(), Worker("Research", effect=Effect.WRITE)
+    watching, writing = watcher(), Member("Research", effect=Effect.WRITE)
     smith, plan, digest = await mixed(MemoryStore(), watching, writing)
     await orchestrator(smith).set_up_each(plan, approve=digest)
     run = await smith.get(plan.plan_id)
@@ -155,14 +157,6 @@ async def test_another_hash_or_a_program_sets_up_no_schedule() -> None:
     with pytest.raises(Refused):
         await smith.schedules.create_each(plan.plan_id, approve=digest, by=robot)
     assert await smith.schedules.all() == []
-
-
-async def test_a_schedule_of_a_task_for_an_agent_that_does_not_monitor_is_refused() -> None:
-    plain = Worker("Watcher", effect=Effect.WRITE, description="Writes letters")
-    smith = smith_of(ScriptedModel(MIXED), plain, Worker("Research"))
-    plan = await planned(smith, asked(REQUEST))
-    assert plan.tasks == []
-    assert "not said to work unattended" in (plan.guidance_message or "")
 
 
 class Breaking(MemoryStore):

@@ -271,13 +271,7 @@ def schema() -> dict[str, Json]:
     return plan_schema("DeerFlow plan", fields)
 
 
+_PROMPT: Final = files("plansmith_compat.deerflow") / "prompts" / "planner.md"
 DIALECT: Final = Dialect(
-    "deerflow",
-    DEERFLOW.title,
-    recognises,
-    read,
-    write,
-    schema,
-    files("plansmith_compat.deerflow") / "prompts" / "planner.md",
-    turn=3,
+    "deerflow", DEERFLOW.title, recognises, read, write, schema, _PROMPT, turn=3
 )

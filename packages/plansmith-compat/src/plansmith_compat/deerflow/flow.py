@@ -217,12 +217,10 @@ class DeerFlow:
     async def answer(
         self, run_id: str, question: str, value: Json, *, by: str = ""
     ) -> ResearchState:
-        """Answers a question of the coordinator or of a step."""
         run = await self.smith.get(run_id)
         return await self._execute(await answered(self.smith, run, question, value, by=by))
 
     async def resume(self, run_id: str) -> ResearchState:
-        """Continues research, also after a restart."""
         run = await self._with_search(await self.smith.get(run_id))
         return self.state(await self.smith.runs.run(run.id))
 

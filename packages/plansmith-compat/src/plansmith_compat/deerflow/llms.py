@@ -49,7 +49,6 @@ class GraphMessage(dict[str, Any]):
 
     @property
     def content(self) -> str:
-        """What is said."""
         return str(self["content"])
 
     @property
@@ -156,7 +155,6 @@ class Handoff:
         del arguments
 
     def spec(self) -> ToolSpec:
-        """Returns the tool as models see it."""
         fields: dict[str, Json] = {name: {"type": "string"} for name in self.args}
         schema: dict[str, Json] = {"type": "object", "properties": fields, "required": [*self.args]}
         return ToolSpec(name=self.name, description=self.description, input_schema=schema)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from plansmith.check.check_plan import Way, way_on
 from plansmith.errors import PlanInvalid, UnreadableText
+from plansmith.formats.dialect import place_id
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan as CorePlan
 from plansmith.plan.run import Run
@@ -72,7 +73,6 @@ class Step(Table):
 
     @property
     def done(self) -> bool:
-        """Whether the step has a result."""
         return self.execution_res is not None
 
 
@@ -87,11 +87,9 @@ class Plan(Table):
 
     @property
     def open_steps(self) -> list[Step]:
-        """The steps that have no result yet."""
         return [step for step in self.steps if not step.done]
 
     def to_core(self) -> CorePlan:
-        """Returns the plan in Plansmith's own form."""
         reading = read(self.model_dump(mode="json"))
         if reading.plan is None:
             raise PlanInvalid(reading.problems)
@@ -187,12 +185,14 @@ def route_plan(
     new one, goes to the team. A state may be given instead of the last three arguments, or of
     all: then its `current_plan` is the answer.
     """
-    if _is_state(answer):
+    if isinstance(answer, Mapping) and "current_plan" in answer and "steps" not in answer:
         state = cast("Mapping[str, Any]", answer)
         # The graph's planner stores its answer in `current_plan`, parsed or not.
         return route_plan(state["current_plan"], state)
     if isinstance(plan_iterations, Mapping):
-        return route_plan(answer, **_limits(plan_iterations))
+        known = {name: plan_iterations.get(name) for name in _STATE}
+        limits: dict[str, Any] = {name: each for name, each in known.items() if each is not None}
+        return route_plan(answer, **limits)
     plan = parse_plan(answer)
     current = None if current_plan is None else parse_plan(current_plan)
     counted = plan_iterations + (plan is not None)
@@ -202,7 +202,10 @@ def route_plan(
         return _at_limit(plan, current, counted)
     if plan is None:
         return Route(Goto.REPORTER if plan_iterations else Goto.END, current, counted)
-    return Route(_way(plan), plan, counted)
+    if plan.steps and not plan.open_steps:
+        return Route(Goto.REPORTER, plan, counted)
+    done = [place_id(place) for place, step in enumerate(plan.steps, start=1) if step.done]
+    return Route(_WAYS[way_on(plan.to_core(), done=[*done, REPORT])], plan, counted)
 
 
 def _at_limit(plan: Plan | None, current: Plan | None, counted: int) -> Route:
@@ -211,23 +214,6 @@ def _at_limit(plan: Plan | None, current: Plan | None, counted: int) -> Route:
         if each is not None and (each.steps or each.has_enough_context):
             return Route(Goto.RESEARCH_TEAM if each.open_steps else Goto.REPORTER, each, counted)
     return Route(Goto.END, plan or current, counted)
-
-
-def _is_state(value: object) -> bool:
-    """Whether a mapping is the graph's state, and not a plan."""
-    return isinstance(value, Mapping) and "current_plan" in value and "steps" not in value
-
-
-def _limits(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: state[name] for name in _STATE if state.get(name) is not None}
-
-
-def _way(plan: Plan) -> Goto:
-    """Returns the next node of a plan by `has_enough_context` and its open steps."""
-    done = [f"s{place}" for place, step in enumerate(plan.steps, start=1) if step.done]
-    if plan.steps and not plan.open_steps:
-        return Goto.REPORTER
-    return _WAYS[way_on(plan.to_core(), done=[*done, REPORT])]
 
 
 def read_feedback(words: str) -> Word:

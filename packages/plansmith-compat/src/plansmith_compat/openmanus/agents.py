@@ -96,7 +96,6 @@ class BaseAgent(BaseModel, ABC):
 
     @property
     def messages(self) -> list[Message]:
-        """The messages of the memory."""
         return self.memory.messages
 
     @messages.setter
@@ -157,5 +156,4 @@ class BaseAgent(BaseModel, ABC):
         return sum(each.content == last.content for each in same) >= self.duplicate_threshold
 
     def handle_stuck_state(self) -> None:
-        """Tells the agent to try another way."""
         self.next_step_prompt = f"{_STUCK}\n{self.next_step_prompt or ''}"

@@ -164,7 +164,6 @@ class PlanBook:
         await self._runs.pause(await self._journal(plan_id), AGENT_KEEPS)
 
     async def create(self, plan_id: str, title: str, steps: Sequence[str]) -> None:
-        """Creates a plan and makes it the active one."""
         journal = await self._journal(plan_id)
         texts = {place_id(place): text for place, text in enumerate(steps, start=1)}
         plan, options = _plan(plan_id, title, texts, {}), RunOptions(dialect=NAME)
@@ -183,7 +182,6 @@ class PlanBook:
         await self._runs.propose(journal, _plan(plan_id, title or old.goal, texts, why))
 
     async def mark(self, plan_id: str, index: int, status: str | None, notes: str | None) -> None:
-        """Changes the status or the notes of a step."""
         journal = await self._journal(plan_id)
         plan = _plan_of(journal)
         step = plan.steps[index]

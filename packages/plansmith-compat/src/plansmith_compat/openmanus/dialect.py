@@ -277,7 +277,11 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
         "title": plan.goal,
         "steps": [step_text(step, **how) for step in by_place(steps)],
         "step_statuses": [STATUSES[state.status] for state in states],
-        "step_notes": [_note(*each) for each in zip(steps, states, strict=True)],
+        # The person's note is whole; else it is the result or error of the step.
+        "step_notes": [
+            step.why or clip(state.error or text_of(state.result), _LONGEST_RESULT)
+            for step, state in zip(steps, states, strict=True)
+        ],
     }
     return Writing(value, tuple(lost))
 
@@ -300,11 +304,6 @@ def _step_losses(step: AnyStep) -> Iterator[Problem]:
     yield from reference_losses(step, title=TITLE)
 
 
-def _note(step: AnyStep, state: StepState) -> str:
-    """Returns the person's note, which is whole, else the result or error of the step."""
-    return step.why or clip(state.error or text_of(state.result), _LONGEST_RESULT)
-
-
 def schema() -> dict[str, Json]:
     """Returns the JSON Schema of the planning function's arguments for a new plan."""
     properties: dict[str, Json] = {
@@ -315,6 +314,7 @@ def schema() -> dict[str, Json]:
     return plan_schema("OpenManus plan", properties)
 
 
+_PROMPT: Final = files("plansmith_compat.openmanus") / "prompts" / "openmanus.md"
 # Programs of OpenManus know steps by their texts, and those of a fallback plan by English ones.
 DIALECT: Final = Dialect(
     NAME,
@@ -323,7 +323,7 @@ DIALECT: Final = Dialect(
     read,
     write,
     schema,
-    files("plansmith_compat.openmanus") / "prompts" / "openmanus.md",
+    _PROMPT,
     step_text=step_text,
     language="en",
     turn=4,

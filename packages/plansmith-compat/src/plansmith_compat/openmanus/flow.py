@@ -181,7 +181,6 @@ class PlanningFlow(BaseFlow):
             return f"Execution failed: {error}"
 
     async def run(self) -> Run:
-        """Returns the run of the plan."""
         self._run_id = await self.planning_tool.book.run_of(self.active_plan_id)
         return await self._plansmith().get(self._run_id)
 
@@ -199,7 +198,6 @@ class PlanningFlow(BaseFlow):
         await self._plansmith().close()
 
     async def plan_text(self) -> str:
-        """Returns the plan with the status of its steps."""
         return await self._get_plan_text()
 
     # OpenManus' own steps, which a subclass may override.
@@ -546,7 +544,6 @@ class FlowFactory:
 
     @staticmethod
     def create_flow(flow_type: FlowType | str, agents: Any, **options: Any) -> PlanningFlow:
-        """Makes a flow with one agent, a list or a table of agents."""
         if flow_type != FlowType.PLANNING:
             hint = f"known: {', '.join(FlowType)}"
             raise UnknownFlowType(f"there is no flow of the type {flow_type!r}", hint=hint)

@@ -65,7 +65,6 @@ class LLM:
 
     @property
     def name(self) -> str:
-        """The name of the model."""
         return self._model.name
 
     model = name
@@ -99,7 +98,6 @@ class LLM:
         self.total_completion_tokens += completion_tokens
 
     def check_token_limit(self, input_tokens: int) -> bool:
-        """Tells whether a call with so many tokens is within the limit."""
         most = self.max_input_tokens
         return most is None or self.total_input_tokens + input_tokens <= most
 
@@ -288,7 +286,6 @@ class PlanningModel:
         return str(getattr(self._llm, "name", "") or getattr(self._llm, "model", "") or "llm")
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Streams a plan."""
         llm = self._llm
         # The plain LLM is given the schema of plans; one that a program changed is asked its way.
         plain = isinstance(llm, LLM) and getattr(llm.ask_tool, "__func__", None) is LLM.ask_tool

@@ -106,7 +106,6 @@ class Message(BaseModel):
         base64_image: str | None = None,
         **more: Any,
     ) -> Self:
-        """Makes a message of the model that calls tools."""
         calls = [ToolCall(id=each.id, function=_function(each.function)) for each in tool_calls]
         text = content if isinstance(content, str) else "\n".join(content)
         given: dict[str, Any] = {"content": text, "tool_calls": calls, **more}
@@ -201,7 +200,6 @@ class BaseTool(ABC, BaseModel):
     async def execute(self, **kwargs: Any) -> Any: ...
 
     def to_param(self) -> dict[str, Any]:
-        """Returns the tool in the form of function calling."""
         about = {"name": self.name, "description": self.description}
         return {"type": "function", "function": {**about, "parameters": self.parameters}}
 

@@ -130,7 +130,6 @@ class PlanningTool(BaseTool):
 
     @property
     def book(self) -> PlanBook:
-        """The plans in the store."""
         return self._book
 
     @property
@@ -192,7 +191,6 @@ class PlanningTool(BaseTool):
 
     @property
     def _is_changed(self) -> bool:
-        """Whether a program has written into the plans."""
         return self._plans.keys() != self._known.keys() or any(map(self._differs, self._plans))
 
     def _differs(self, plan_id: str) -> bool:

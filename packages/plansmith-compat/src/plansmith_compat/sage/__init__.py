@@ -3,8 +3,7 @@
 from plansmith_compat.sage import planner
 from plansmith_compat.sage.operators import BaseProfile, MapFunction, MCPRegistry, ToolRegistry
 from plansmith_compat.sage.planner import Generator, LLMPlanner, PlanStep
-from plansmith_compat.sage.results import StepResult
-from plansmith_compat.sage.runtime import AgentRuntime
+from plansmith_compat.sage.runtime import AgentRuntime, StepResult
 
 Profile = BaseProfile
 SimpleLLMPlanner = LLMPlanner

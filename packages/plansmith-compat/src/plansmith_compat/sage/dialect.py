@@ -244,7 +244,8 @@ def _seen(
         return {**seen, "error": f"Missing required fields: {missing}"}
     if state.status not in (StepStatus.DONE, StepStatus.FAILED, StepStatus.UNKNOWN):
         return {}
-    seen["latency_ms"] = _milliseconds(state)
+    began, ended = state.started_at, state.finished_at
+    seen["latency_ms"] = round((ended - began).total_seconds() * 1000) if began and ended else 0
     if _is_done(state):
         return {**seen, "result": state.result}
     return {**seen, "error": state.error}
@@ -266,12 +267,6 @@ def _filled(template: Json, results: Mapping[str, Json]) -> Json:
         return _value(template)
 
 
-def _milliseconds(state: StepState) -> int:
-    if state.started_at is None or state.finished_at is None:
-        return 0
-    return round((state.finished_at - state.started_at).total_seconds() * 1000)
-
-
 def reply_of(steps: Sequence[AnyStep], run: Run) -> str:
     """Returns the last reply that was said; empty if none was."""
     replies = [run.steps.get(step.id) for step in steps if isinstance(step, ReplyStep)]
@@ -291,13 +286,5 @@ def schema() -> dict[str, Json]:
     return plan_schema("SAGE plan", {"steps": {"type": "array", "items": step}})
 
 
-DIALECT: Final = Dialect(
-    "sage",
-    TITLE,
-    recognises,
-    read,
-    write,
-    schema,
-    files("plansmith_compat.sage") / "prompts" / "sage.md",
-    turn=5,
-)
+_PROMPT: Final = files("plansmith_compat.sage") / "prompts" / "sage.md"
+DIALECT: Final = Dialect("sage", TITLE, recognises, read, write, schema, _PROMPT, turn=5)

@@ -133,7 +133,6 @@ class AskingModel:
         self._ask = ask
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        """Yields the answer in one piece."""
         try:
             text = await in_thread(self._ask, prompt)
         except PlansmithError:
@@ -294,7 +293,6 @@ class LLMPlanner(MapFunction):
     async def aplan(
         self, profile_system_prompt: str | BaseProfile, user_query: str, tools: Manifest
     ) -> list[PlanStep]:
-        """Does the same as `plan`, for async programs."""
         return await in_thread(self.plan, profile_system_prompt, user_query, tools)
 
     def execute(self, data: Any) -> list[PlanStep]:

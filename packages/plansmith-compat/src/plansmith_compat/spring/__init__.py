@@ -3,7 +3,16 @@
 from plansmith_compat.spring import deepresearch, keys
 from plansmith_compat.spring.beans import ExecutionStep, NL2SQLPlan, ResearchPlan, ToolParameters
 from plansmith_compat.spring.data_agent import DataAgent
-from plansmith_compat.spring.jmanus import JManus, PlanTemplates, plan_from
+from plansmith_compat.spring.jmanus import (
+    FunctionToolCallback,
+    JManus,
+    PlanningTool,
+    PlanningToolInterface,
+    PlanTemplates,
+    PublishedTemplates,
+    ToolExecuteResult,
+    plan_from,
+)
 from plansmith_compat.spring.nodes import (
     MAX_REJECTIONS,
     MAX_REPAIRS,
@@ -11,15 +20,9 @@ from plansmith_compat.spring.nodes import (
     HumanFeedbackNode,
     PlanExecutorDispatcher,
     PlanExecutorNode,
+    PlannerNode,
+    only_nl2sql,
 )
-from plansmith_compat.spring.planner import PlannerNode, only_nl2sql
-from plansmith_compat.spring.planning_tool import (
-    FunctionToolCallback,
-    PlanningTool,
-    PlanningToolInterface,
-    ToolExecuteResult,
-)
-from plansmith_compat.spring.published import PublishedTemplates
 
 __all__ = [
     "MAX_REJECTIONS",

@@ -26,8 +26,7 @@ from plansmith_compat.spring import keys
 from plansmith_compat.spring.dialects import write_as
 from plansmith_compat.spring.dialects.nl2sql import node_of, read
 from plansmith_compat.spring.keys import Updates
-from plansmith_compat.spring.nodes import REJECTED, feedback_data
-from plansmith_compat.spring.planner import error_text, only_nl2sql
+from plansmith_compat.spring.nodes import REJECTED, error_text, feedback_data, only_nl2sql
 from plansmith_compat.turns import begun, changed, planned
 
 
@@ -101,7 +100,6 @@ class DataAgent:
         return self.state(run)
 
     async def resume(self, run_id: str) -> Updates:
-        """Continues a question, also after a restart."""
         return self.state(await self.smith.runs.run(await self._run_of(run_id)))
 
     async def _run_of(self, name: str) -> str:

@@ -21,13 +21,11 @@ from plansmith_compat.spring.keys import State, Updates
 from plansmith_compat.spring.nodes import (
     REJECTED,
     HumanFeedbackDispatcher,
-    decision_in,
-    feedback_data,
-)
-from plansmith_compat.spring.planner import (
     OnText,
     PlanningNode,
+    decision_in,
     error_text,
+    feedback_data,
     read_output,
     text_of,
     usable,

@@ -2,31 +2,338 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, Final, Protocol, cast, runtime_checkable
+from uuid import UUID
 
 from plansmith.app import Plansmith
-from plansmith.errors import Misconfigured, PlanInvalid, Refused
+from plansmith.errors import (
+    InputNeeded,
+    Misconfigured,
+    PlanInvalid,
+    Refused,
+    RunBusy,
+    StaleWriter,
+    ToolBusy,
+    ToolFailed,
+)
+from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
+from plansmith.plan.events import StepStarted
+from plansmith.plan.fold import GO_ON
+from plansmith.plan.ids import uuid7
+from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
-from plansmith.plan.run import Run
-from plansmith.ports import Agent, ChatModel
+from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.steps import LONGEST_TIMEOUT_S
+from plansmith.ports import Agent, Call, ChatModel, Delta, Prompt
+from plansmith.review.policy import active_steps, effects
 from plansmith.runs.deletion import delete_run
 from plansmith.templates.book import Template
 from plansmith.templates.parameters import parameter_names
-from plansmith_compat.spring.beans import ManusPlan, ManusStep
+from plansmith_compat.spring.beans import Bean, ManusPlan, ManusStep
 from plansmith_compat.spring.dialects import write_as
-from plansmith_compat.spring.dialects.jmanus import read
-from plansmith_compat.spring.planning_tool import (
-    OffersPlanning,
-    PlanningTool,
-    PlanningToolInterface,
-)
-from plansmith_compat.spring.published import PublishedTemplates, stop_with_sub_runs
+from plansmith_compat.spring.dialects.jmanus import read, schema
 from plansmith_planner.make import model_of
+from plansmith_planner.parse.habits import snake
+
+NAME: Final = "planning"
+DESCRIPTION: Final = "Makes the plan of a task: its title and its steps, or a direct response."
+PARAMETERS: Final[dict[str, Json]] = {
+    "type": "object",
+    "properties": {
+        "command": {
+            "type": "string",
+            "enum": ["create"],
+            "description": "what to do: create makes a plan",
+        },
+        "title": {
+            "type": "string",
+            "description": "the plan's title; for a direct response, the person's request",
+        },
+        "steps": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "the steps in order, each as `[AGENT] what to do`",
+        },
+        "terminateColumns": {
+            "type": "string",
+            "description": "what every step has to give, such as `name, price`; optional",
+        },
+        "directResponse": {
+            "type": "boolean",
+            "description": "true if the request needs no plan and is answered directly",
+        },
+    },
+    "required": ["command", "title", "steps"],
+}
+Arguments = str | Mapping[str, Any]  # of a call: JSON text or an object
+
+
+class ToolExecuteResult(Bean):
+    """What a call of the tool says."""
+
+    output: str = ""
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionToolCallback:
+    """A function for a model: its definition, and `call` for the arguments of a call."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Json]
+    function: Callable[[Mapping[str, Any]], ToolExecuteResult]
+    return_direct: bool = True
+
+    def call(self, arguments: Arguments) -> str:
+        return self.function(_arguments(arguments)).output
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The definition as a tool's, to be offered to a model."""
+        about, schema = self.description, dict(self.input_schema)
+        return ToolSpec(name=self.name, description=about, input_schema=schema, effect=Effect.READ)
+
+
+@runtime_checkable
+class PlanningToolInterface(Protocol):
+    """What every planning tool of JManus offers."""
+
+    def get_current_plan_id(self) -> str | None: ...
+    def get_current_plan(self) -> ManusPlan | None: ...
+    def get_function_tool_callback(
+        self, tool: PlanningToolInterface | None = None
+    ) -> FunctionToolCallback: ...
+    def apply(self, arguments: Arguments) -> ToolExecuteResult: ...
+
+
+class PlanningTool:
+    """Keeps the plan that was made last; `JManus.submit` runs it."""
+
+    name = NAME
+    description = DESCRIPTION
+    parameters = PARAMETERS
+
+    def __init__(self) -> None:
+        self._plan: ManusPlan | None = None
+
+    def get_current_plan_id(self) -> str | None:
+        return self._plan.current_plan_id if self._plan else None
+
+    def set_current_plan_id(self, plan_id: str) -> None:
+        if self._plan is not None:
+            self._plan.current_plan_id = plan_id
+
+    def get_current_plan(self) -> ManusPlan | None:
+        return self._plan
+
+    def get_function_tool_callback(
+        self, tool: PlanningToolInterface | None = None
+    ) -> FunctionToolCallback:
+        """Returns the function for a model; its calls go to `tool`, or to this one."""
+        return FunctionToolCallback(NAME, DESCRIPTION, PARAMETERS, (tool or self).apply)
+
+    def get_current_tool_state_string(self) -> str:
+        return f"Current plan: {_shown(self._plan)}" if self._plan else "No active plan"
+
+    def apply(self, arguments: Arguments) -> ToolExecuteResult:
+        given = {snake(name): each for name, each in _arguments(arguments).items()}
+        title = given.get("title")
+        if given.get("direct_response") is True:
+            text = str(title or "")
+            self.hold(ManusPlan(title=text, user_request=text or None, direct_response=True))
+            return ToolExecuteResult(output="Direct response mode: plan created successfully")
+        command = given.get("command")
+        if command != "create":
+            raise Refused(f"Invalid command: {command}", hint="the only command is create")
+        return self.create_plan(title, given.get("steps"), given.get("terminate_columns"))
+
+    run = apply
+
+    def create_plan(
+        self, title: str | None, steps: Sequence[Any] | None, terminate_columns: str | None = None
+    ) -> ToolExecuteResult:
+        """Makes a plan; `terminate_columns` hold for every step that names none itself."""
+        given: object = title
+        if not isinstance(given, str) or not steps or isinstance(steps, str):
+            return ToolExecuteResult(output="Required parameters missing")
+        made = [_step(each, place, terminate_columns) for place, each in enumerate(steps)]
+        plan = ManusPlan(title=given, steps=made)
+        self.hold(plan)
+        return ToolExecuteResult(output=f"Plan created successfully\n{_shown(plan)}")
+
+    def hold(self, plan: ManusPlan) -> None:
+        self._plan = plan
+
+    # The names of the Java interface.
+    getCurrentPlanId = get_current_plan_id  # noqa: N815
+    setCurrentPlanId = set_current_plan_id  # noqa: N815
+    getCurrentPlan = get_current_plan  # noqa: N815
+    getFunctionToolCallback = get_function_tool_callback  # noqa: N815
+    getCurrentToolStateString = get_current_tool_state_string  # noqa: N815
+    createPlan = create_plan  # noqa: N815
+
+
+def _arguments(given: Arguments) -> Mapping[str, Any]:
+    try:
+        value: Any = json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"the arguments are not JSON: {error}", hint="give an object") from None
+    if not isinstance(value, Mapping):
+        raise Refused("the arguments are not an object", hint="give command, title and steps")
+    return cast("Mapping[str, Any]", value)
+
+
+def _step(value: Any, place: int, columns: str | None) -> ManusStep:
+    own: Any = None
+    if isinstance(value, Mapping):
+        given = {snake(str(name)): each for name, each in cast("Any", value).items()}
+        value, own = given.get("step_requirement", ""), given.get("terminate_columns")
+    ends = str(own or columns or "") or None
+    return ManusStep(step_requirement=str(value), terminate_columns=ends, step_index=place)
+
+
+def _shown(plan: ManusPlan) -> str:
+    numbered = enumerate(plan.steps, start=1)
+    lines = [f"{place}. [{each.status}] {each.step_requirement}" for place, each in numbered]
+    return "\n".join([plan.title, *lines])
+
+
+class OffersPlanning:
+    """A model that gets the planning function instead of a schema when it drafts a JManus plan."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+        if prompt.schema is not None and prompt.schema.get("title") == schema()["title"]:
+            spec = PlanningTool().get_function_tool_callback().spec
+            parameters = {name: each for name, each in prompt.schema.items() if name != "title"}
+            offered = spec.replace(input_schema=parameters)
+            prompt = replace(prompt, schema=None, tools=(*prompt.tools, offered))
+        return self._model.stream(prompt)
+
+
+class PublishedTemplates:
+    """Templates as a tool source: each call is a run with its own journal.
+
+    A call that is made again, after a restart or a time limit, goes on with the run that it began.
+    """
+
+    def __init__(self, smith: Plansmith, templates: Sequence[Template]) -> None:
+        self._smith = smith
+        self._templates = {each.name: each for each in templates}
+        self._stopping: set[asyncio.Task[Run]] = set()
+
+    async def tools(self) -> Sequence[ToolSpec]:
+        """Returns one tool per template, with its parameters and the effects of its steps."""
+        specs = (await self._smith.runs.intake.callees()).specs
+        agents = {card.name: card for card in self._smith.runs.intake.agents()}
+        made: list[ToolSpec] = []
+        for each in self._templates.values():
+            steps = active_steps(each.plan, self._smith.runs.intake.templates)
+            found = [effect for s in steps for _, effect in effects(s, tools=specs, agents=agents)]
+            made.append(
+                ToolSpec(
+                    name=each.name,
+                    description=each.request,
+                    input_schema=each.parameters,
+                    effect=max(found, key=lambda effect: effect.rank, default=Effect.READ),
+                    idempotent=True,
+                    timeout_s=LONGEST_TIMEOUT_S,  # the steps of the run have their own limits
+                )
+            )
+        return made
+
+    async def call(self, tool: str, arguments: Mapping[str, Json], call: Call) -> Json:
+        """Runs the template and returns the results by step; fails if the run does.
+
+        A run that waits for a person makes the step ask. Stopping the caller stops the run.
+        """
+        template = self._templates.get(tool)
+        if template is None:
+            raise ToolFailed(f"there is no published template {tool!r}")
+        run_id = sub_run_id(call.key)
+        try:
+            await self._begin(run_id, template, arguments)
+            run = await self._smith.runs.run(run_id)
+        except asyncio.CancelledError:
+            if call.is_stopped():
+                await self._stop(run_id)
+            raise
+        except RunBusy as busy:
+            raise ToolBusy(str(busy)) from None
+        return _results(tool, run)
+
+    async def _begin(self, run_id: str, template: Template, arguments: Mapping[str, Json]) -> None:
+        if await self._smith.store.events(run_id):
+            return
+        plan = await self._smith.templates.plan(template.full_name, arguments)
+        with suppress(StaleWriter):  # another process has begun it meanwhile
+            await self._smith.runs.create(
+                plan.goal or template.request,
+                plan=plan,
+                origin=Origin(kind="template", id=template.full_name),
+                about={"origin": "template"},
+                by="",
+                run_id=run_id,
+            )
+
+    async def _stop(self, run_id: str) -> None:
+        """Stops a run, to its end even if the caller does not wait for it."""
+        if await self._smith.store.events(run_id):
+            stopping = asyncio.ensure_future(self._smith.cancel(run_id))
+            self._stopping.add(stopping)
+            stopping.add_done_callback(self._stopping.discard)
+            await asyncio.shield(stopping)
+
+
+def _results(tool: str, run: Run) -> Json:
+    hint = f"look at run {run.id}"
+    if not run.status.over:
+        text = f"the template {tool!r} waits for a person in run {run.id}: it is {run.status}"
+        raise InputNeeded(f"{text}. Go on once it is decided there?", options=[GO_ON])
+    if run.status is not RunStatus.DONE:
+        raise ToolFailed(f"the template {tool!r} is {run.status}: {run.reason}", hint=hint)
+    return {name: state.result for name, state in run.steps.items() if "/" not in name}
+
+
+def sub_run_id(key: str) -> str:
+    """Returns the id of the run that the call with this key begins; it sorts with its caller."""
+    bits = int.from_bytes(sha256(key.encode()).digest()[:10], "big") >> 6
+    try:
+        milliseconds = UUID(key.partition("/")[0]).int >> 80
+    except ValueError:
+        milliseconds = 0
+    return uuid7(milliseconds, bits)
+
+
+async def stop_with_sub_runs(smith: Plansmith, run_id: str, *, by: str) -> Run:
+    """Stops a run and what it has begun in the same store, also in a process that died."""
+    run = await smith.cancel(run_id, by=by)
+    keys = [
+        event.body.key
+        async for event in smith.events(run_id)
+        if isinstance(event.body, StepStarted)
+    ]
+    for sub_run in map(sub_run_id, dict.fromkeys(keys)):
+        if await smith.store.events(sub_run):
+            await stop_with_sub_runs(smith, sub_run, by=by)
+    return run
+
 
 _CREATE: Final = "create"
 _NOT_NAME: Final = re.compile(r"[^\w.-]+")
@@ -83,7 +390,6 @@ class JManus:
         return await self.smith.runs.run(run.id) if arguments.get("directResponse") else run
 
     async def submit(self, tool: PlanningToolInterface | None = None, *, by: str = "") -> Run:
-        """Creates a run with the current plan of a planning tool."""
         plan = (tool or self.planning_tool).get_current_plan()
         if plan is None:
             raise Refused("the planning tool has no plan", hint="have it create one first")
@@ -94,7 +400,6 @@ class JManus:
         return run
 
     async def execute(self, run_id: str) -> Run:
-        """Runs a plan until it ends or waits for a person."""
         return await self.smith.runs.run(run_id)
 
     async def status(self, run_id: str) -> Json:
@@ -164,7 +469,6 @@ class PlanTemplates:
         return _written(await self._book.get(name))
 
     async def versions(self, name: str) -> list[Json]:
-        """Returns every version of a template, oldest first."""
         known = await self._book.all()
         found = [each for full, each in known.items() if full.startswith(f"{name}@")]
         return [_written(each) for each in sorted(found, key=lambda each: each.version)]
@@ -181,7 +485,6 @@ class PlanTemplates:
         return await self._smith.runs.run(run.id)
 
     async def export(self) -> list[Json]:
-        """Returns the newest versions of all templates in JManus' form."""
         known = await self._book.all()
         return [_written(each) for full, each in known.items() if "@" not in full]
 
@@ -195,7 +498,6 @@ class PlanTemplates:
         return await self._book.remove(name)
 
     async def publish(self, *names: str) -> PublishedTemplates:
-        """Returns templates as tools that other plans may call."""
         return PublishedTemplates(self._smith, [await self._book.get(name) for name in names])
 
 

@@ -40,7 +40,6 @@ class RemoteConnections:
         return self.get_all_agent_cards().get(next(iter(same), agent_name))
 
     def get_all_agent_cards(self) -> dict[str, AgentSpec]:
-        """Returns the cards of all enabled agents."""
         return {card.name: card for card in self.smith.runs.intake.agents() if card.enabled}
 
     def get_planable_agent_cards(self) -> dict[str, AgentSpec]:
@@ -49,7 +48,6 @@ class RemoteConnections:
         return {card.name: card for card in cards if not card.hidden and not card.passthrough}
 
     def is_planner_passthrough(self, agent_name: str) -> bool:
-        """Returns whether an agent takes requests unchanged."""
         card = self.get_agent_card(agent_name)
         return card is not None and card.passthrough
 

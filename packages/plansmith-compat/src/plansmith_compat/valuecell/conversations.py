@@ -152,7 +152,6 @@ class Conversations:
         return [run for run in runs if place_of(run) and is_asked(run)]
 
     async def history(self, conversation_id: str) -> Sequence[Message]:
-        """Returns what was said in a conversation before."""
         thread: Thread = await self.smith.thread(conversation_id)
         return await thread.said()
 

@@ -380,6 +380,7 @@ def asks(plan: Plan) -> tuple[str, ...]:
     return tuple(plain_text(each) for each in fields)
 
 
+_PROMPT: Final = files("plansmith_compat.valuecell") / "prompts" / "valuecell.md"
 DIALECT: Final = Dialect(
     "valuecell",
     TITLE,
@@ -387,7 +388,7 @@ DIALECT: Final = Dialect(
     read,
     write,
     schema,
-    files("plansmith_compat.valuecell") / "prompts" / "valuecell.md",
+    _PROMPT,
     asks=asks,
     agents_only=True,
     turn=2,

@@ -61,7 +61,6 @@ class Talk:
         return Response.model_validate({"event": event} | known | more)
 
     def forget(self) -> None:
-        """Drops what nobody has listened to."""
         while not self.responses.empty():
             self.responses.get_nowait()
 
@@ -231,7 +230,8 @@ class AgentOrchestrator:
             body = event.body
             for kind, name in _KINDS:
                 if isinstance(body, kind):
-                    talk.send(name, task_id=f"{run_id}/{body.step}", content=_content(body))
+                    said = str(getattr(body, "error", "") or getattr(body, "text", ""))
+                    talk.send(name, task_id=f"{run_id}/{body.step}", content=said)
         run = await running
         if run.status.over:
             talk.send("message", content=run.report)
@@ -254,12 +254,6 @@ class AgentOrchestrator:
         if run.plan is not None and run.plan.schedules:
             return await schedules.create_each(run.id, approve=approve, by=by)
         return [await schedules.create(run=run.id, approve=approve, by=by)]
-
-
-def _content(body: StepEvent) -> str:
-    if isinstance(body, e.StepFailed):
-        return body.error
-    return body.text if isinstance(body, e.StepProgressed) else ""
 
 
 def _waiting_for(run: Run) -> str:

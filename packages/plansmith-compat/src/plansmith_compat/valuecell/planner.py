@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol
-from uuid import uuid4
 
 from plansmith.errors import ModelFailed, PlansmithError, Refused, UnreadableText
 from plansmith.formats.dialect import dialect, plain_text
@@ -197,7 +196,6 @@ class ExecutionPlanner:
         return ""
 
     def _failure(self, run: Run) -> str:
-        """Returns guidance on why planning failed."""
         planner = self.conversations.smith.runs.planning.planner
         model = planner.name if planner else _UNKNOWN_MODEL
         codes = {each.code: each for each in reversed(run.problems)}
@@ -225,30 +223,7 @@ class ExecutionPlanner:
             guidance_message=message,
         )
 
-    def _create_task(
-        self,
-        task_brief: Any,
-        user_id: str,
-        conversation_id: str | None = None,
-        thread_id: str | None = None,
-        handoff_from_super_agent: bool = False,  # noqa: FBT001, FBT002 - as in ValueCell
-    ) -> Task:
-        """Makes a task of a brief; one that was handed over gets a conversation of its own."""
-        own = conversation_id if conversation_id and not handoff_from_super_agent else ""
-        return Task(
-            title=task_brief.title,
-            query=task_brief.query,
-            conversation_id=own or f"conv-{uuid4()}",
-            thread_id=thread_id or f"thread-{uuid4()}",
-            user_id=user_id,
-            agent_name=task_brief.agent_name,
-            pattern=task_brief.pattern,
-            schedule_config=task_brief.schedule_config,
-            handoff_from_super_agent=handoff_from_super_agent,
-        )
-
     def tool_get_agent_description(self, agent_name: str) -> str:
-        """Returns one agent's card as Markdown."""
         card = self.agent_connections.get_agent_card(agent_name)
         return agentcard_to_prompt(card) if card else _NOT_FOUND
 

@@ -98,7 +98,6 @@ class SuperAgent:
             return None
 
     async def _known(self, conversation_id: str) -> list[ContextBlock]:
-        """Returns the conversation so far and the time."""
         history = await (self.conversations or self._alone).history(conversation_id)
         said = await recall(history, tokens=_TOKENS, count=rough_count)
         blocks = [ContextBlock(TITLE, said.text)] if said.text else []
@@ -122,7 +121,6 @@ class SuperAgentService:
 
     @property
     def name(self) -> str:
-        """The name by which requests address the super agent."""
         return self.super_agent.name
 
     def run(self, user_input: UserInput) -> AsyncIterator[Said]:

@@ -71,7 +71,6 @@ class TaskManager:
         self._lock = asyncio.Lock()
 
     async def update_task(self, task: Task) -> None:
-        """Keeps a task as it is now."""
         async with self._lock:
             task.updated_at = datetime.now(UTC)
             await self._store.save_task(task)

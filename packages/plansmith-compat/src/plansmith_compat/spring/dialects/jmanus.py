@@ -294,13 +294,7 @@ def schema() -> dict[str, Json]:
     return plan_schema("JManus plan", fields)
 
 
+_PROMPT: Final = files("plansmith_compat.spring") / "prompts" / "jmanus.md"
 DIALECT: Final = Dialect(
-    "jmanus",
-    TITLE,
-    recognises,
-    read,
-    with_notes(write),
-    schema,
-    files("plansmith_compat.spring") / "prompts" / "jmanus.md",
-    turn=None,
+    "jmanus", TITLE, recognises, read, with_notes(write), schema, _PROMPT, turn=None
 )

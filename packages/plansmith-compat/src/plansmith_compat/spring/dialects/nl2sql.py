@@ -251,12 +251,5 @@ def schema() -> dict[str, Json]:
     return plan_schema("NL2SQL plan", {"thought_process": text, "execution_plan": steps})
 
 
-DIALECT: Final = Dialect(
-    "nl2sql",
-    TITLE,
-    recognises,
-    read,
-    with_notes(write),
-    schema,
-    files("plansmith_compat.spring") / "prompts" / "spring.md",
-)
+_PROMPT: Final = files("plansmith_compat.spring") / "prompts" / "spring.md"
+DIALECT: Final = Dialect("nl2sql", TITLE, recognises, read, with_notes(write), schema, _PROMPT)

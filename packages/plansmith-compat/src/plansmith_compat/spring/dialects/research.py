@@ -57,6 +57,7 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
     return value
 
 
+_PROMPT: Final = files("plansmith_compat.spring") / "prompts" / "deepresearch.md"
 DIALECT: Final = Dialect(
     "deepresearch",
     MANNER.title,
@@ -64,6 +65,6 @@ DIALECT: Final = Dialect(
     read,
     with_notes(write),
     lambda: research_schema() | {"title": "deepresearch plan"},
-    files("plansmith_compat.spring") / "prompts" / "deepresearch.md",
+    _PROMPT,
     turn=None,
 )
