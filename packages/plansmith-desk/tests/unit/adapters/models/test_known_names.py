@@ -58,7 +58,7 @@ def test_a_table_that_is_not_there_is_found_by_its_columns() -> None:
 
 
 def test_a_table_with_another_name_and_other_columns_is_not_meant() -> None:
-    args = {"table": "stock.csv", "column": "price"}
+    args: dict[str, Any] = {"table": "stock.csv", "column": "price"}
     assert mended("sales.csv: day (1), amount (2)", "tables.top", **args) == args
 
 
@@ -104,7 +104,7 @@ def test_a_file_that_is_not_there_is_not_looked_up_in(path: str, kept: bool) -> 
 
 
 def test_a_file_of_a_listing_that_was_cut_may_be_there() -> None:
-    args = {"question": "who?", "path": "old/README"}
+    args: dict[str, Any] = {"question": "who?", "path": "old/README"}
     assert mended(f"{FOLDER}old/: 14 files\n", "files.lookup", **args) == args
 
 
