@@ -16,7 +16,7 @@ from lab.training.tokenizer import Tokenizer
 from tests.unit.adapters.models.toy_model import toy_header, write_toy_model
 
 from plansmith_desk.model.answer_prompt import SYSTEM
-from plansmith_desk.model.gguf.dequantize import dequantize
+from plansmith_desk.model.gguf.blocks import dequantize
 from plansmith_desk.model.gguf.file import GgufFile
 from plansmith_desk.model.prompt import RULES
 

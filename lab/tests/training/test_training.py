@@ -20,10 +20,9 @@ from lab.training.prompts import Row
 from lab.training.tokenizer import Tokenizer
 from tests.unit.adapters.models.toy_model import LAYERS, Runtime, toy_header, write_toy_model
 
-from plansmith_desk.model.gguf.dequantize import dequantize
+from plansmith_desk.model.gguf.blocks import dequantize, quantize
 from plansmith_desk.model.gguf.file import GgufFile
 from plansmith_desk.model.gguf.merge import merge
-from plansmith_desk.model.gguf.quantize import quantize
 
 ROOT = Path(__file__).parents[3]
 needs_torch = pytest.mark.skipif(

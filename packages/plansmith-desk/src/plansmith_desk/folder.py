@@ -76,11 +76,8 @@ class Folder:
 
     def read(self, name: str, *, most: int) -> bytes:
         """Returns the bytes of a regular file; refuses more than `most`."""
-        with self.parent(name) as (place, last):
-            data = _content(place, last, name, most)
-        if data is None:
-            raise NoSuchFile(Sentence("there is no file {name}", name=name))
-        return data
+        with self.opened(name) as file:
+            return _whole(file, name, most)
 
     @contextmanager
     def opened(self, name: str) -> Generator[BinaryIO]:
@@ -258,11 +255,13 @@ def regular(place: int, last: str, name: str) -> os.stat_result | None:
     except OSError as error:
         raise failed(name, error) from None
     if not stat.S_ISREG(state.st_mode):
-        raise ToolFailed(
-            Sentence("file.no_file", name=name),
-            hint=Sentence("links, folders and devices are refused"),
-        )
+        raise _no_file(name)
     return state
+
+
+def _no_file(name: str) -> ToolFailed:
+    hint = Sentence("links, folders and devices are refused")
+    return ToolFailed(Sentence("file.no_file", name=name), hint=hint)
 
 
 def check_writable(place: int, last: str, name: str) -> None:
@@ -311,7 +310,11 @@ def _content(place: int, last: str, name: str, most: int) -> bytes | None:
     if file is None:
         return None
     with file:
-        data = file.read(most + 1)
+        return _whole(file, name, most)
+
+
+def _whole(file: BinaryIO, name: str, most: int) -> bytes:
+    data = file.read(most + 1)
     if len(data) > most:
         raise FileTooLarge(
             Sentence("{name} is larger than {most} bytes", name=name, most=most),
@@ -329,16 +332,11 @@ def _open(place: int, last: str, name: str) -> BinaryIO | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):
-            hint = Sentence("links, folders and devices are refused")
-            raise ToolFailed(Sentence("file.no_file", name=name), hint=hint) from None
-        raise failed(name, error) from None
+        refused = error.errno in (errno.ELOOP, errno.ENXIO)
+        raise (_no_file(name) if refused else failed(name, error)) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise ToolFailed(
-            Sentence("file.no_file", name=name),
-            hint=Sentence("links, folders and devices are refused"),
-        )
+        raise _no_file(name)
     return os.fdopen(handle, "rb")
 
 

@@ -29,8 +29,7 @@ from plansmith.tools.toolset import (
     noted,
     string,
 )
-from plansmith_desk.charts.draw import COLOURS, Chart, Series, draw
-from plansmith_desk.charts.naming import heading
+from plansmith_desk.charts.draw import COLOURS, Chart, Series, draw, heading
 from plansmith_desk.folder import Folder
 from plansmith_desk.tables.catalogue import loose
 
@@ -73,11 +72,12 @@ SPEC: Final = ToolSpec(
             "path": TEXT,
             "bytes": {"type": "integer"},
             "description": string("The chart in words."),
+            "said": fields({"en": TEXT, "zh": TEXT}, "en", "zh"),
             "created": {"type": "boolean"},
             "changed": {"type": "boolean"},
             "notes": NOTES,
         },
-        *("path", "bytes", "description", "created", "changed"),
+        *("path", "bytes", "description", "said", "created", "changed"),
     ),
     effect=Effect.WRITE,
     open_world=False,
@@ -107,6 +107,7 @@ class ChartTools(ToolSet):
             "path": "/".join(self._folder.parts(path)),
             "bytes": len(data),
             "description": chart.about(),
+            "said": chart.said(),
             "created": done.created,
             "changed": done.changed,
         }
@@ -127,15 +128,12 @@ class ChartTools(ToolSet):
 
 
 def _chart(given: Arguments, notes: list[str]) -> Chart:
-    given = _complete(given, notes)
+    kind: str = given.get("kind", "bar")
     rows: Sequence[Mapping[str, Any]] = given["rows"]
-    if given["kind"] == "line" and _numeric([row.get(given["x"]) for row in rows]) is not None:
+    x, columns = _columns(given, kind, notes)
+    if kind == "line" and _numeric(rows, x) is not None:
         # A line over numbers goes from left to right, however the rows come.
-        rows = sorted(rows, key=lambda row: float(row[given["x"]]))
-    columns: list[str] = [given["y"]] if isinstance(given["y"], str) else given["y"]
-    names = list(dict.fromkeys(key for row in rows for key in row))
-    for name in (given["x"], *columns):
-        known(name, names)
+        rows = sorted(rows, key=lambda row: float(row[x]))
     series = [
         Series(name, tuple(_value(row.get(name), name, at) for at, row in enumerate(rows, 1)))
         for name in columns
@@ -144,48 +142,45 @@ def _chart(given: Arguments, notes: list[str]) -> Chart:
         raise ToolFailed(
             Sentence("there are no values to draw"), hint=Sentence("choose another column for y")
         )
-    labels = tuple(_label(row.get(given["x"])) for row in rows)
-    kind = given["kind"]
+    labels = tuple(_label(row.get(x)) for row in rows)
     if kind in ("pie", "donut"):
         labels, series = _slices(labels, series, notes)
     if kind == "bar" and len(labels) * len(series) > _MOST_BARS:
-        hint = Sentence("group or limit the rows, or draw a line")
         raise ToolFailed(
             Sentence("{count} bars are too many to be read", count=len(labels) * len(series)),
-            hint=hint,
+            hint=Sentence("group or limit the rows, or draw a line"),
         )
-    numeric = _numeric([row.get(given["x"]) for row in rows])
+    numeric = _numeric(rows, x)
     if kind == "scatter" and numeric is None:
         hint = Sentence("a scatter chart has numbers on both sides: draw bars or a line")
-        raise ToolFailed(
-            Sentence("'{name}' is not a column of numbers", name=given["x"]), hint=hint
-        )
-    return Chart(kind, given["title"], given["x"], labels, tuple(series), numeric)
+        raise ToolFailed(Sentence("'{name}' is not a column of numbers", name=x), hint=hint)
+    title = clip(given.get("title") or heading(columns, x), 200)
+    return Chart(kind, title, x, labels, tuple(series), numeric)
 
 
-def _complete(given: Arguments, notes: list[str]) -> Arguments:
-    """Fills in missing arguments from the rows; corrects a column if only one is possible."""
+def _columns(given: Arguments, kind: str, notes: list[str]) -> tuple[str, list[str]]:
+    """Returns the columns for x and y: what is missing follows from the rows.
+
+    A wrong one is corrected if only one is possible.
+    """
     rows: Sequence[Mapping[str, Any]] = given["rows"]
     names = list(dict.fromkeys(key for row in rows for key in row))
-    numbers = [name for name in names if _is_numeric([row.get(name) for row in rows])]
+    there = {name: [row for row in rows if row.get(name) is not None] for name in names}
+    numbers = [name for name in names if there[name] and _numeric(there[name], name) is not None]
     labels = [name for name in names if name not in numbers]
     x: str = _meant(given.get("x"), names) or next(iter([*labels, *names]))
     if x not in names and len(labels) == 1:
         notes.append(f"there is no column {clip(x, 40)!r}: {labels[0]!r} is along x")
         x = labels[0]
     values = [name for name in numbers if name != x]
-    y: Any = given.get("y")
-    if isinstance(y, str):
-        y = _meant(y, names)
-        if y not in names and len(values) == 1:
-            notes.append(f"there is no column {clip(y, 40)!r}: {values[0]!r} is drawn")
-            y = values[0]
-    elif y:
-        y = [_meant(each, names) for each in y]
-    else:
-        y = _drawn(values, given.get("kind", "bar"), notes) or names[-1]
-    title = given.get("title") or heading([y] if isinstance(y, str) else y, x)
-    return {"kind": "bar", **given, "x": x, "y": y, "title": clip(title, 200)}
+    wished: Any = given.get("y") or _drawn(values, kind, notes) or names[-1]
+    y = [_meant(each, names) for each in ([wished] if isinstance(wished, str) else wished)]
+    if isinstance(wished, str) and y[0] not in names and len(values) == 1:
+        notes.append(f"there is no column {clip(y[0], 40)!r}: {values[0]!r} is drawn")
+        y = values
+    for name in (x, *y):
+        known(name, names)
+    return x, y
 
 
 def _meant(name: Any, names: Sequence[str]) -> Any:
@@ -203,22 +198,14 @@ def _drawn(numbers: Sequence[str], kind: str, notes: list[str]) -> list[str]:
     return values
 
 
-def _is_numeric(values: Sequence[Any]) -> bool:
-    there = [each for each in values if each is not None]
-    return bool(there) and _numeric(there) is not None
-
-
 def _value(value: Any, name: str, row: int) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ToolFailed(
-            Sentence("row {row}: '{name}' is not a number", row=row, name=clip(name, 40)),
-            hint=Sentence("choose another"),
-        )
     try:
-        found = float(value)
+        found = float(value) if isinstance(value, int | float | str) else None
     except (ValueError, OverflowError):
+        found = None
+    if found is None or isinstance(value, bool):
         raise ToolFailed(
             Sentence(
                 "row {row}: '{name}' is '{value}', not a number",
@@ -227,7 +214,7 @@ def _value(value: Any, name: str, row: int) -> float | None:
                 value=clip(str(value), 40),
             ),
             hint=Sentence("choose a column of numbers for y"),
-        ) from None
+        )
     if not abs(found) < float("inf"):
         raise ToolFailed(
             Sentence("row {row}: '{name}' is too large to be drawn", row=row, name=clip(name, 40))
@@ -239,10 +226,11 @@ def _label(value: Any) -> str:
     return "(empty)" if value is None else " ".join(str(value).split())
 
 
-def _numeric(values: Sequence[Any]) -> tuple[float, ...] | None:
+def _numeric(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float, ...] | None:
+    values = [row.get(name) for row in rows]
     if any(isinstance(each, bool) or not isinstance(each, int | float) for each in values):
         return None
-    return tuple(float(each) for each in values)
+    return tuple(float(each) for each in values if each is not None)
 
 
 def _slices(

@@ -10,9 +10,9 @@ from html import escape
 from typing import Final
 
 from plansmith.errors import ToolFailed
+from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.text import clip
-from plansmith_desk.charts.naming import axis_title, description
+from plansmith.text import HAN, clip
 
 # Told apart also by people who do not see all colours, in this order.
 COLOURS: Final = (
@@ -177,12 +177,79 @@ class Chart:
     series: tuple[Series, ...]
     numeric: tuple[float, ...] | None = None
 
-    def about(self) -> str:
-        """Describes the chart in words."""
+    def said(self) -> dict[str, Json]:
+        """Describes the chart for people who do not see it, in English and in Chinese."""
         values = [v for each in self.series for v in each.values if v is not None]
+        names, count = [each.name for each in self.series], len(values)
+        low, high = number(min(values)), number(max(values))
+        head = f"{self.kind.capitalize()} chart of {_by(names, self.x_name)}"
+        chinese = f"按{self.x_name}统计的{'、'.join(map(_chinese, names))}"
+        return {
+            "en": f"{head}: {count} value{'s' if count > 1 else ''} from {low} to {high}.",
+            "zh": f"{_KINDS[self.kind]}：{chinese}，共 {count} 个值，从 {low} 到 {high}。",
+        }
+
+    def about(self) -> str:
+        """Describes the chart in the language of its columns."""
         names = [each.name for each in self.series]
-        reach = number(min(values)), number(max(values))
-        return description(self.kind, names, self.x_name, count=len(values), reach=reach)
+        return str(self.said()["zh" if _is_chinese(*names, self.x_name) else "en"])
+
+
+_MADE: Final = re.compile(r"(sum|total|count|avg|average|mean|min|max|median)_(.+)", re.IGNORECASE)
+_ENGLISH: Final = {
+    **dict.fromkeys(("avg", "average", "mean"), "average of {name}"),
+    "min": "lowest {name}",
+    "max": "highest {name}",
+}
+_CHINESE: Final = {
+    **dict.fromkeys(("sum", "total"), "{name}合计"),
+    **dict.fromkeys(("avg", "average", "mean"), "{name}平均值"),
+    "count": "{name}数量",
+    "min": "{name}最小值",
+    "max": "{name}最大值",
+    "median": "{name}中位数",
+}
+_KINDS: Final = {
+    "bar": "柱状图", "line": "折线图", "scatter": "散点图", "pie": "饼图", "donut": "环形图",
+}  # fmt: skip
+
+
+def heading(values: Sequence[str], by: str) -> str:
+    """Returns the title of a chart that has none: `Sum of amount by region`."""
+    if _is_chinese(*values, by):
+        return f"按{by}统计的{'、'.join(map(_chinese, values))}"
+    title = _by(values, by)
+    return f"{title[:1].upper()}{title[1:]}"
+
+
+def _axis_title(column: str) -> str:
+    """Returns the title of an axis: `sum of amount` for the column `sum_amount`."""
+    return clip(_chinese(column) if _is_chinese(column) else _english(column), 60)
+
+
+def _is_chinese(*names: str) -> bool:
+    return any(map(HAN.search, names))
+
+
+def _by(values: Sequence[str], by: str) -> str:
+    return f"{', '.join(map(_english, values))} by {_spaced(by)}"
+
+
+def _english(column: str) -> str:
+    made = _MADE.fullmatch(column)
+    if made is None:
+        return _spaced(column)
+    how = made[1].lower()
+    return _ENGLISH.get(how, f"{how} of {{name}}").format(name=_spaced(made[2]))
+
+
+def _chinese(column: str) -> str:
+    made = _MADE.fullmatch(column)
+    return _CHINESE[made[1].lower()].format(name=made[2]) if made else column
+
+
+def _spaced(column: str) -> str:
+    return column.replace("_", " ").strip()
 
 
 def draw(chart: Chart) -> str:
@@ -215,16 +282,11 @@ def _plotted(chart: Chart) -> Iterator[str]:
     x = _across(chart, left)
     yield from _grid(y, left)
     yield from _x_axis(chart, x, left)
-    name = chart.series[0].name if len(chart.series) == 1 else ""
-    yield label(
-        clip(axis_title(chart.x_name), 60),
-        (left + WIDTH - _RIGHT) / 2,
-        HEIGHT - 10,
-        **_MIDDLE,
-        fill=SOFT,
-    )
-    if name:
-        yield label(clip(axis_title(name), 60), 24, _TOP - 14, fill=SOFT, font_size=12)
+    middle = (left + WIDTH - _RIGHT) / 2
+    yield label(_axis_title(chart.x_name), middle, HEIGHT - 10, **_MIDDLE, fill=SOFT)
+    if len(chart.series) == 1:
+        title = _axis_title(chart.series[0].name)
+        yield label(title, 24, _TOP - 14, fill=SOFT, font_size=12)
     marks = {"bar": _bars, "line": _lines, "scatter": _points}[chart.kind]
     yield from marks(chart, x, y)
 

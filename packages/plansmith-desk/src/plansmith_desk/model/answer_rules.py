@@ -130,14 +130,6 @@ _LENGTHS: Final = {
 # Numbers that name something are not grouped: a year, an id, a telephone number.
 _NAMING: Final = re.compile(r"id$|year|code|phone|number$|no$|zip|年|号|编码|电话", re.IGNORECASE)
 _HEADINGS: Final = {"path": "文件", "size": "大小（字节）", "modified": "修改时间", "count": "行数"}
-# The words of the tool that draws charts.
-_DRAWN: Final = re.compile(
-    r"(?P<kind>\w+) chart of (?P<names>.{1,300}) by (?P<by>.{1,200}): (?P<count>\d+) values "
-    r"from (?P<low>\S+) to (?P<high>\S+)\."
-)
-_CHARTS: Final = {
-    "bar": "柱状图", "line": "折线图", "scatter": "散点图", "pie": "饼图", "donut": "环形图",
-}  # fmt: skip
 
 
 def rule_answer(value: Any, request: str, language: Language) -> Answer | None:
@@ -445,13 +437,8 @@ def _duplicates(fields: Fields, asked: Asked) -> str | None:
 
 
 def _chart(fields: Fields, asked: Asked) -> str:
-    words = " ".join(str(fields["description"]).split())[:300]
-    found = _DRAWN.fullmatch(words)
-    if found and asked.language == "zh":
-        words = (
-            f"{_CHARTS.get(found['kind'].casefold(), '图')}：{found['names']}（按 {found['by']}），"
-            f"{found['count']} 个值，从 {found['low']} 到 {found['high']}。"
-        )
+    said = fields.get("said") or {}
+    words = " ".join(str(said.get(asked.language) or fields["description"]).split())[:300]
     return f"{asked.say('Chart: ', '图表：')}{fields['path']}\n{words}"
 
 

@@ -13,7 +13,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.refs import FROM, ITEM, PATH, RESERVED, escape_text
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import ReplyStyle
-from plansmith.text import HAN
 from plansmith_desk.model.grounding import ASK, grounded, without_later
 from plansmith_desk.model.known_names import KnownNames
 from plansmith_desk.model.prompt import DraftTask
@@ -34,21 +33,6 @@ _APOLOGY: Final = re.compile(
 )
 
 
-# A request that names neither what to do nor with what: no tool is missing, words are.
-_VAGUE: Final = re.compile(
-    r"(?:(?:please|can|could|you|do|did|the|a|an|some|my|your|it|this|that|these|those|thing|things"
-    r"|something|anything|stuff|job|task|work|help|me|us|with|fix|handle|make|run|go|start|now|for"
-    r"|again)\b[\s.,!?]*)+"
-    r"|(?:请|帮|我|你|做|弄|搞|处理|办|一下|这个|那个|这|那|东西|事情|事|吧|把|了|的|些|点|[\s，。！？])+",
-    re.IGNORECASE,
-)
-_SAY_MORE: Final = {
-    "en": "The request does not say what to do with what. Name both, such as: "
-    "List the files that mention invoices.",
-    "zh": "请求没有说明对什么做什么。请两者都说明，例如：列出提到发票的文件。",
-}
-
-
 def plan_of_reply(text: str, request: str) -> dict[str, Json]:
     """Makes a plan that only replies; a mere apology is marked as no plan at all."""
     if _APOLOGY.fullmatch(text.strip()):
@@ -58,8 +42,6 @@ def plan_of_reply(text: str, request: str) -> dict[str, Json]:
 
 def no_plan(text: str, request: str) -> dict[str, Json]:
     """Makes a placeholder where no plan is possible, marked so that it is not used as one."""
-    if _VAGUE.fullmatch(request.strip()):
-        text = _SAY_MORE["zh" if HAN.search(request) else "en"]
     steps: list[Json] = [_reply("answer", escape_text(text), "exact")]
     return {"goal": request, "steps": steps, "degraded": text}
 

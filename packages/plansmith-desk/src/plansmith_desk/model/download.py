@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.request
 import zipfile
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -131,26 +131,23 @@ def _download_command(package: str, place: str) -> list[str]:
     return [uv, "pip", "install", *safe, "--no-cache", "--target", place, package]
 
 
-def caches(environment: Mapping[str, str] | None = None) -> dict[str, Path]:
+def caches() -> dict[str, Path]:
     """Returns the model folders of Hugging Face, LM Studio and Ollama, by program."""
-    environment = os.environ if environment is None else environment
-    home = Path(environment.get("HOME") or Path.home())
-    cache = Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
-    hugging = Path(environment.get("HF_HOME") or cache / "huggingface")
+    home = Path(os.environ.get("HOME") or Path.home())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    hugging = Path(os.environ.get("HF_HOME") or cache / "huggingface")
     return {
-        "Hugging Face": Path(environment.get("HF_HUB_CACHE") or hugging / "hub"),
+        "Hugging Face": Path(os.environ.get("HF_HUB_CACHE") or hugging / "hub"),
         "LM Studio": home / ".lmstudio" / "models",
         "LM Studio (old)": cache / "lm-studio" / "models",
-        "Ollama": Path(environment.get("OLLAMA_MODELS") or home / ".ollama" / "models") / "blobs",
+        "Ollama": Path(os.environ.get("OLLAMA_MODELS") or home / ".ollama" / "models") / "blobs",
         "Ollama (service)": Path("/usr/share/ollama/.ollama/models/blobs"),
     }
 
 
-def find_in_caches(
-    model: KnownModel, environment: Mapping[str, str] | None = None
-) -> tuple[str, Path] | None:
+def find_in_caches(model: KnownModel) -> tuple[str, Path] | None:
     """Returns the program and the file with exactly this model, if there is one."""
-    for program, folder in caches(environment).items():
+    for program, folder in caches().items():
         for path in _of_size(folder, model.size):
             # Ollama names files by their hash: one more reason to look, none to trust.
             if digest_of(path) == model.sha256:

@@ -61,16 +61,17 @@ class Preparation:
 
         Raises `NotPrepared`. What `tell` raises ends the work and leaves nothing behind.
         """
-        waiting = Sentence("waiting for another process that prepares {name}", name=self.model.name)
+        waited = False
         while not self.is_right():
             try:
                 with folder_lock(self.folder, "prepare", wait_s=_WAIT_S):
                     if not self.is_right():
                         self._make(tell, threads)
             except FolderBusy:
-                if waiting:
-                    tell(waiting)
-                waiting = Sentence("")
+                name = self.model.name
+                if not waited:
+                    tell(Sentence("waiting for another process that prepares {name}", name=name))
+                waited = True
             except OSError as error:
                 why = Sentence("{path} cannot be written: {error}", path=self.path, error=error)
                 raise NotPrepared(why) from None

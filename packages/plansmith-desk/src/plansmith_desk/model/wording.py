@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 from plansmith.errors import ModelFailed
 from plansmith.plan.refs import pieces, value_text
-from plansmith.ports import Delta, Message, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
+from plansmith.ports import Delta, ModelDone, Prompt, ReplyBrief, TextDelta, Usage
 from plansmith.report.result_text import Language, facts
 from plansmith.text import HAN, clip
 from plansmith_desk.model.answer_prompt import (
@@ -24,6 +24,9 @@ from plansmith_desk.model.answer_prompt import (
 from plansmith_desk.model.answer_rules import MOST_NAMES, Answer, notes_of, rule_answer
 from plansmith_planner.language.words import terms
 from plansmith_planner.models.fact_checked import strange_names, unfounded
+
+if TYPE_CHECKING:
+    from plansmith_desk.model.model import LocalModel
 
 _NOTHING: Final = re.compile(
     r"\b(?:no|none|not|nothing|neither|cannot|unable)\b|n't\b|没有|无法|未|不(?:存在|能|包含|含)",
@@ -309,24 +312,7 @@ _WRITTEN: Final = (320, 'root ::= [^\\n]+ ("\\n" "\\n"? [^\\n]+)*\n')
 _END: Final = re.compile(r"[.!?。！？](?=\s|$|[^\x00-\x7f])|\n")
 
 
-class Constrained(Protocol):
-    """A model that answers in the form of a grammar."""
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        ...
-
-    def constrained(self, prompt: Prompt, *, grammar: str = "") -> AsyncGenerator[Delta]:
-        """Yields the answer to a prompt, constrained by a GBNF grammar."""
-        ...
-
-    def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
-        """Reads the start of later prompts, once for all processes."""
-        ...
-
-
-async def answer(task: Task, model: Constrained) -> AsyncIterator[Delta]:
+async def answer(task: Task, model: LocalModel) -> AsyncIterator[Delta]:
     """Yields the answer by rules, or else with what the model says, at its end and checked."""
     ready, usage = without_model(task), Usage()
     if ready is not None:

@@ -15,9 +15,8 @@ from typing import BinaryIO, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from plansmith_desk.model.gguf.dequantize import dequantize
+from plansmith_desk.model.gguf.blocks import BLOCK, dequantize, quantize
 from plansmith_desk.model.gguf.file import GgufFile, RawTensor, TensorHead, packed_head, padded
-from plansmith_desk.model.gguf.quantize import BLOCK, quantize
 
 _CHUNK: Final = 1 << 17  # values that a thread works on: they fit into its cache
 _AHEAD: Final = 64  # chunks that may wait to be written

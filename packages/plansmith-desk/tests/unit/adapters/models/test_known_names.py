@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,13 @@ shop.db/orders: id (1, 2), customer_id (7, 3), status (open/paid), total (33.9, 
 class list.csv: Student (Ada, Tom), Average Grade (2.1, 3.0), 单价(元) (3), Remark, Seat
 notes/meeting.md: Team meeting
 """
+
+
+def mended(folder: str, name: str, *, reads: bool = True, **args: Any) -> Any:
+    """The arguments of a call after its names were put right."""
+    fields = {"properties": {key: {} for key in args}, "required": ["question"]}
+    tool = Offered(name, "", fields, only_reads=reads)
+    return KnownNames(folder).mended({"tool": name, "args": args}, tool)["args"]
 
 
 @pytest.mark.parametrize(
@@ -45,15 +54,12 @@ def test_a_query_with_known_names_or_none_that_could_be_meant_stays(query: str) 
 
 
 def test_a_table_that_is_not_there_is_found_by_its_columns() -> None:
-    tool = Offered("tables.group", "", {"properties": {"table": {}, "by": {}}}, only_reads=True)
-    call = {"tool": "tables.group", "args": {"table": "排班.csv", "by": "岗位"}}
-    assert KnownNames(FOLDER).mended(call, tool)["args"]["table"] == "值班表.csv"
+    assert mended(FOLDER, "tables.group", table="排班.csv", by="岗位")["table"] == "值班表.csv"
 
 
 def test_a_table_with_another_name_and_other_columns_is_not_meant() -> None:
-    tool = Offered("tables.top", "", {"properties": {"table": {}, "column": {}}}, only_reads=True)
-    call = {"tool": "tables.top", "args": {"table": "stock.csv", "column": "price"}}
-    assert KnownNames("sales.csv: day (1), amount (2)").mended(call, tool) == call
+    args: dict[str, Any] = {"table": "stock.csv", "column": "price"}
+    assert mended("sales.csv: day (1), amount (2)", "tables.top", **args) == args
 
 
 YEARS = """\
@@ -81,10 +87,9 @@ report_v2.csv: 3 rows: id (1), staff (1)
 def test_a_table_with_another_number_in_its_name_is_never_meant(
     wrong: str, right: str | None
 ) -> None:
-    tool = Offered("tables.top", "", {"properties": {"table": {}, "column": {}}}, only_reads=True)
     column = "staff" if "report" in wrong else "amount"
-    call = {"tool": "tables.top", "args": {"table": wrong, "column": column}}
-    assert KnownNames(YEARS).mended(call, tool)["args"]["table"] == (right or wrong)
+    found = mended(YEARS, "tables.top", table=wrong, column=column)
+    assert found["table"] == (right or wrong)
     query = f'SELECT "{column}" FROM "{wrong}"'
     if right is None:
         assert KnownNames(YEARS).query(query) == query
@@ -95,18 +100,12 @@ def test_a_table_with_another_number_in_its_name_is_never_meant(
     [("notes/meeting.md", True), ("meeting.md", True), ("notes", True), ("README", False)],
 )
 def test_a_file_that_is_not_there_is_not_looked_up_in(path: str, kept: bool) -> None:
-    fields = {"properties": {"question": {}, "path": {}}, "required": ["question"]}
-    tool = Offered("files.lookup", "", fields, only_reads=True)
-    call = {"tool": "files.lookup", "args": {"question": "who?", "path": path}}
-    assert ("path" in KnownNames(FOLDER).mended(call, tool)["args"]) is kept
+    assert ("path" in mended(FOLDER, "files.lookup", question="who?", path=path)) is kept
 
 
 def test_a_file_of_a_listing_that_was_cut_may_be_there() -> None:
-    fields = {"properties": {"question": {}, "path": {}}, "required": ["question"]}
-    tool = Offered("files.lookup", "", fields, only_reads=True)
-    call = {"tool": "files.lookup", "args": {"question": "who?", "path": "old/README"}}
-    cut = f"{FOLDER}old/: 14 files\n"
-    assert KnownNames(cut).mended(call, tool) == call
+    args: dict[str, Any] = {"question": "who?", "path": "old/README"}
+    assert mended(f"{FOLDER}old/: 14 files\n", "files.lookup", **args) == args
 
 
 @given(st.text(max_size=60), st.text(max_size=80))
@@ -116,6 +115,4 @@ def test_no_query_and_no_folder_breaks_it(folder: str, query: str) -> None:
 
 
 def test_a_file_that_is_to_be_written_need_not_be_there() -> None:
-    tool = Offered("charts.draw", "", {"properties": {"path": {}}})
-    call = {"tool": "charts.draw", "args": {"path": "chart.svg"}}
-    assert KnownNames(FOLDER).mended(call, tool) == call
+    assert mended(FOLDER, "charts.draw", reads=False, path="new.svg") == {"path": "new.svg"}

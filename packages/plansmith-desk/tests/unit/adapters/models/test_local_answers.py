@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from tests.unit.adapters.models.local_weights import shallow_engine
 
 from plansmith.errors import ModelFailed
 from plansmith.plan.data import Json
@@ -16,16 +17,16 @@ from plansmith.ports import Call, Delta, Message, ModelDone, Prompt, ReplyBrief,
 from plansmith.report.result_text import facts
 from plansmith_desk.builtin import builtin_sources
 from plansmith_desk.model.answer_prompt import ROOM, answer_messages, material
+from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.wording import Task, answer, without_model, worded
 from plansmith_planner.models.fact_checked import check_wording, strange_names, unfounded
 
 
-class Says:
+class Says(LocalModel):
     """A model that says one thing, and keeps what it was asked."""
 
-    name = "says"
-
     def __init__(self, *pieces: str, ends: bool = True) -> None:
+        super().__init__(shallow_engine, name="says")
         self.pieces = pieces
         self.ends = ends
         self.asked: list[str] = []

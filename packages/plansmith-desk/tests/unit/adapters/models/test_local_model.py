@@ -39,6 +39,10 @@ def shallow(**fields: Any) -> LocalModel:
     return LocalModel(shallow_engine, name="local:small", **fields)
 
 
+async def said(grammar: str, **fields: Any) -> str:
+    return (await read_answer(shallow(**fields).constrained(Prompt(HELLO), grammar=grammar))).text
+
+
 @pytest.fixture(autouse=True)
 def weights() -> None:
     small_weights()
@@ -96,8 +100,7 @@ async def test_an_answer_that_is_left_stops_the_engine() -> None:
             break
     await stream.aclose()
     # Had it gone on, this one would wait for hundreds of tokens and then be cut.
-    heard = await read_answer(shallow().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
-    assert heard.text == "ok"
+    assert await said('root ::= "ok"\n') == "ok"
 
 
 async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
@@ -112,28 +115,20 @@ async def test_a_call_that_waits_in_line_can_be_left_too() -> None:
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 4, "stream": True}
     busy = engine.submit(body, hold)
     await asyncio.to_thread(inside.wait, 30)
-    waiting = asyncio.ensure_future(
-        read_answer(shallow().constrained(Prompt(HELLO), grammar=NUMBERS))
-    )
+    waiting = asyncio.ensure_future(said(NUMBERS))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     go_on.set()
     await asyncio.wrap_future(busy)
-    assert (
-        await read_answer(shallow().constrained(Prompt(HELLO), grammar='root ::= "ok"\n'))
-    ).text == "ok"
+    assert await said('root ::= "ok"\n') == "ok"
 
 
 async def test_concurrent_calls_take_turns_and_mix_nothing_up() -> None:
-    async def ask(number: int) -> str:
-        grammar = f'root ::= "{number}" [a-c]{{4}}\n'
-        return (await read_answer(shallow().constrained(Prompt(HELLO), grammar=grammar))).text
-
-    said = await asyncio.gather(*(ask(number) for number in range(4)))
-    assert [text[0] for text in said] == ["0", "1", "2", "3"]
-    assert {len(text) for text in said} == {5}
+    texts = await asyncio.gather(*(said(f'root ::= "{n}" [a-c]{{4}}\n') for n in range(4)))
+    assert [text[0] for text in texts] == ["0", "1", "2", "3"]
+    assert {len(text) for text in texts} == {5}
 
 
 async def test_a_prompt_beyond_the_context_is_refused_with_its_numbers() -> None:
@@ -143,14 +138,12 @@ async def test_a_prompt_beyond_the_context_is_refused_with_its_numbers() -> None
 
 async def test_an_answer_that_has_no_end_is_told_and_not_passed_off_as_whole() -> None:
     with pytest.raises(ModelFailed, match="stopped after 5 tokens"):
-        await read_answer(
-            shallow(max_tokens=5).constrained(Prompt(HELLO), grammar="root ::= [a-z]{300}\n")
-        )
+        await said("root ::= [a-z]{300}\n", max_tokens=5)
 
 
 async def test_a_grammar_that_is_none_is_told() -> None:
     with pytest.raises(ModelFailed, match="grammar"):
-        await read_answer(shallow().constrained(Prompt(HELLO), grammar="root ::= nowhere\n"))
+        await said("root ::= nowhere\n")
 
 
 @pytest.mark.parametrize("damage", ["cut off", "no weights"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -22,7 +23,7 @@ from plansmith_desk.model.call_language import calls_grammar, is_rows
 from plansmith_desk.model.calls_to_plan import plan_of_calls
 from plansmith_desk.model.grounding import grounded
 from plansmith_desk.model.prompt import DraftTask
-from plansmith_desk.model.signatures import Offered, easiest, signature, slim
+from plansmith_desk.model.signatures import Offered, easiest, offered, signature, slim
 from plansmith_desk.tables.specs import DESCRIBE, SQL
 from plansmith_planner.model_calls import read_answer
 from plansmith_planner.models.fact_checked import FactCheckedModel, is_small
@@ -31,45 +32,26 @@ from plansmith_planner.parse.reply import parse
 TEXT = {"type": "string"}
 ROWS = {"type": "array", "items": {"type": "object"}}
 WRITE = ToolSpec(
-    name="files.write",
-    input_schema={
-        "type": "object",
-        "properties": {"path": TEXT, "text": TEXT},
-        "required": ["path", "text"],
-    },
+    name="files.write", input_schema=fields({"path": TEXT, "text": TEXT}, "path", "text")
 )
 DRAW = ToolSpec(
-    name="charts.draw",
-    input_schema={
-        "type": "object",
-        "properties": {"rows": ROWS, "path": TEXT},
-        "required": ["rows", "path"],
-    },
+    name="charts.draw", input_schema=fields({"rows": ROWS, "path": TEXT}, "rows", "path")
 )
 # A way to ask for rows in parts, with many arguments and objects inside lists.
+_WHERE = fields({"column": TEXT, "is": {"enum": ["=", "<", "<=", ">"]}, "value": {}}, "column")
+_SUM = fields(
+    {"function": {"enum": ["count", "distinct", "sum"]}, "column": TEXT, "as": TEXT}, "function"
+)
 QUERY = ToolSpec(
     name="tables.find",
     input_schema=fields(
         {
             "table": {"type": ["string", "array"]},
             "columns": items(TEXT),
-            "where": items(
-                fields(
-                    {"column": TEXT, "is": {"enum": ["=", "<", "<=", ">"]}, "value": {}}, "column"
-                )
-            ),
+            "where": items(_WHERE),
             "join": fields({"table": TEXT, "on": items(fields({"left": TEXT}, "left"))}, "table"),
             "group_by": items(TEXT),
-            "aggregate": items(
-                fields(
-                    {
-                        "function": {"enum": ["count", "distinct", "sum"]},
-                        "column": TEXT,
-                        "as": TEXT,
-                    },
-                    "function",
-                )
-            ),
+            "aggregate": items(_SUM),
             "distinct": flag("Leave out rows that are there already."),
             "sort": items(fields({"column": TEXT}, "column")),
             "encoding": {"enum": [f"windows-{page}" for page in range(1250, 1263)]},
@@ -81,17 +63,7 @@ QUERY = ToolSpec(
 SPECS = (*FILE_TOOLS, WRITE, DRAW, QUERY)
 
 
-def offered(spec: ToolSpec) -> Offered:
-    return Offered(
-        spec.name,
-        spec.description,
-        spec.input_schema,
-        spec.output_schema,
-        only_reads=spec.effect == "read",
-    )
-
-
-TOOLS = {spec.name: offered(spec) for spec in SPECS}
+TOOLS = {spec.name: replace(offered(spec), is_safe=False) for spec in SPECS}
 
 
 def call(tool: str, **args: Any) -> dict[str, Any]:
@@ -126,21 +98,27 @@ def test_of_two_ways_to_ask_a_source_the_one_in_sql_is_offered() -> None:
 REFUND = Offered(
     "refund",
     "Pay an order back",
-    {
-        "type": "object",
-        "properties": {"order_id": TEXT, "since": TEXT, "on": {"type": "string", "format": "date"}},
-        "required": ["order_id"],
-    },
+    fields({"order_id": TEXT, "since": TEXT, "on": {**TEXT, "format": "date"}}, "order_id"),
 )
 MOMENT = "2026-11-15T09:29:20+00:00"
 
 
-def test_a_moment_is_told_or_follows_from_a_word() -> None:
-    made = [call("refund", order_id="A7", since=MOMENT)]
-    context = "Known (table): 2026-01-02 11 15 09 29 20 00"
-    for words, kept in (("refund A7", None), ("退 A7", None), ("refund A7 since today", MOMENT)):
-        found = grounded(made, {"refund": REFUND}, words, context)[0]["args"]
-        assert found.get("since") == kept
+@pytest.mark.parametrize(
+    ("request_", "name", "kept"),
+    [
+        ("refund A7", "since", False),
+        ("退 A7", "since", False),
+        ("refund A7 since today", "since", True),
+        ("Refund my last order A7", "on", False),
+        ("Refund A7 next week", "on", True),
+    ],
+)
+def test_a_moment_is_told_or_follows_from_a_word(request_: str, name: str, *, kept: bool) -> None:
+    moment = MOMENT if name == "since" else MOMENT[:10]
+    made = [call("refund", order_id="A7", **{name: moment})]
+    context = "Known (table): 2026-01-02 11 15 09 29 20 00" if name == "since" else ""
+    found = grounded(made, {"refund": REFUND}, request_, context)[0]["args"]
+    assert found.get(name) == (moment if kept else None)
 
 
 @pytest.mark.parametrize(
@@ -150,12 +128,6 @@ def test_the_clock_is_no_value_of_an_argument_that_is_no_time(request_: str) -> 
     made = [call("refund", order_id=MOMENT), call("refund", order_id="2026-11-15")]
     for kept in grounded(made, {"refund": REFUND}, request_):
         assert kept["args"]["order_id"] == "?"
-
-
-def test_the_clock_is_no_date_of_my_last_order() -> None:
-    for words, kept in (("Refund my last order A7", None), ("Refund A7 next week", "2026-11-15")):
-        made = [call("refund", order_id="A7", on="2026-11-15")]
-        assert grounded(made, {"refund": REFUND}, words)[0]["args"].get("on") == kept
 
 
 def test_a_value_of_the_draft_before_is_no_value_of_the_request() -> None:

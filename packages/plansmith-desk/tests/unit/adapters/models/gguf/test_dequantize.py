@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from plansmith_desk.model.gguf.dequantize import dequantize
+from plansmith_desk.model.gguf.blocks import dequantize
 from plansmith_desk.model.gguf.file import TYPES
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.adapters.models.toy_model import toy_header, write_toy_model
 
 from plansmith_desk.model.gguf.file import GgufFile, Value, write_gguf
 
@@ -26,11 +25,6 @@ def test_a_gguf_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert found.tensors["half"].shape == (3, 4)
     assert (found.tensors["half"].data.view(np.float16) == half).all()
     assert (found.tensors["single"].data.view(np.float32)[0] == single).all()
-
-
-def test_a_gguf_file_keeps_the_header_of_a_model(tmp_path: Path) -> None:
-    header = GgufFile(write_toy_model(tmp_path / "toy.gguf")).header
-    assert header["tokenizer.ggml.tokens"] == toy_header()["tokenizer.ggml.tokens"]
 
 
 def test_a_file_of_another_format_is_refused_as_no_gguf_file(tmp_path: Path) -> None:

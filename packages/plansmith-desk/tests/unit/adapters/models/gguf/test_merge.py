@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.unit.adapters.models.toy_model import HIDDEN, Runtime, write_toy_model
 
-from plansmith_desk.model.gguf.dequantize import dequantize
+from plansmith_desk.model.gguf.blocks import dequantize
 from plansmith_desk.model.gguf.file import GgufFile, Value, write_gguf
 from plansmith_desk.model.gguf.merge import merge
 
