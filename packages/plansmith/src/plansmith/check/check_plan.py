@@ -321,7 +321,6 @@ class _Arguments:
 
 
 def _check_call(names: _Names, arguments: _Arguments, call: ToolStep) -> list[Problem]:
-    """Returns the problems of a call that is no step of the plan."""
     return [*names.check(call), *arguments.check(call, Placeholders(call.inputs))]
 
 

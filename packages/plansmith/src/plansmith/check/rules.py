@@ -59,7 +59,6 @@ class _Rules:
         self.within = outer if isinstance(outer, MapStep) and step is not outer else None
 
     def problems(self, check_call: CheckCall) -> Iterator[Problem]:
-        """Yields every problem of the rules."""
         step = self.step
         for rule, kinds in _ALLOWED.items():
             if getattr(step, rule) is not None and step.kind not in kinds:

@@ -49,12 +49,10 @@ class EarlierResult(NamedTuple):
 
     @property
     def run(self) -> str:
-        """Returns the id of the run."""
         return earlier_parts(self.ref)[0]
 
     @property
     def step(self) -> str:
-        """Returns the id of the step."""
         return earlier_parts(self.ref)[1]
 
 
@@ -128,7 +126,6 @@ class Earlier(NamedTuple):
     values: Mapping[str, Json]
 
     def listed(self) -> list[str]:
-        """Returns the newest results as a hint lists them."""
         newest = [*self.results.values()][-_LISTED:]
         return [f"{each.name} ({each.ref})" if each.name else each.ref for each in newest]
 
@@ -178,7 +175,6 @@ class UsableResults:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """The references of results by their names."""
         return {each.name: each.ref for each in self.results.values() if each.name}
 
     def named(self, plan: Plan) -> Plan:

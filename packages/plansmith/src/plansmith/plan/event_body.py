@@ -44,7 +44,6 @@ class FrozenStruct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An immutable value that costs little to make; nothing is validated when it is made."""
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with some fields changed."""
         return msgspec.structs.replace(self, **changes)
 
 

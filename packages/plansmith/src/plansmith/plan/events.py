@@ -219,7 +219,6 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     values: str = ""
 
     def __post_init__(self) -> None:
-        """Refuses a schema that JSON cannot hold."""
         need_plain(self.answer_schema)
 
 
@@ -231,7 +230,6 @@ class QuestionAnswered(EventBody, frozen=True, kw_only=True):
     no_answer: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses an answer that JSON cannot hold."""
         need_plain(self.answer)
 
 

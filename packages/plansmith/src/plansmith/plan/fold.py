@@ -104,12 +104,10 @@ class RunFold:
         }
 
     def _set(self, **fields: Any) -> None:
-        """Changes fields of the run."""
         self.run = replace(self.run, **fields)
 
     @property
     def updated_at(self) -> datetime | None:
-        """The time of the last event."""
         return self._last.at if self._last else None
 
     def after(self, events: Iterable[e.Event]) -> RunFold:
@@ -339,7 +337,6 @@ class RunFold:
         )
 
     def _current(self) -> Covered | None:
-        """Returns the current plan with the templates that it runs."""
         plan = self.run.plan
         return Covered(plan, self.run.templates) if plan is not None else None
 

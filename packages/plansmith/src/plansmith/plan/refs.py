@@ -54,7 +54,6 @@ class Ref(NamedTuple):
         return "{{" + self.step + "".join(map(_path_text, self.path)) + "}}"
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the reference as it is written in JSON inputs."""
         value: dict[str, Json] = {FROM: self.step}
         if self.path:
             value[PATH] = list(self.path)

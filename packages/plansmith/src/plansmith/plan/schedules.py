@@ -175,7 +175,6 @@ class FireState(StrEnum):
 
     @property
     def open(self) -> bool:
-        """Whether the fire can still change."""
         return self in _OPEN
 
 
@@ -212,7 +211,6 @@ class Fire(Record):
 
     @property
     def key(self) -> tuple[str, datetime]:
-        """The schedule and the instant, which identify a fire."""
         return self.schedule, self.due
 
 

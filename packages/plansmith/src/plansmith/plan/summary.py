@@ -30,7 +30,6 @@ class Times:
 
     @property
     def working(self) -> float:
-        """Returns the seconds without the waiting."""
         return self.planning + self.running
 
 
@@ -56,16 +55,13 @@ class RunClock:
 
     @property
     def times(self) -> Times:
-        """Returns the seconds so far."""
         return Times(**{name: each.total_seconds() for name, each in self.spent.items()})
 
     def copy(self) -> RunClock:
-        """Returns a clock that goes on by itself."""
         parts = set(self.calls), set(self.questions)
         return RunClock(self.phase, self.paused, *parts, self.last, dict(self.spent))
 
     def take(self, events: Iterable[e.Event]) -> None:
-        """Adds the next events."""
         for event in events:
             at, body = event.at, event.body
             if at is not self.last:  # all events of an append have the same
@@ -172,7 +168,6 @@ class RunSummary:
 
     @property
     def planned(self) -> bool:
-        """Whether a planner or a model has worked for the run."""
         return self.figures is not None or bool(self.models)
 
     def has(self, text: str) -> bool:

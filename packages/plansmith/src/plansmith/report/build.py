@@ -292,7 +292,6 @@ def _goal(run: Run) -> str:
 
 
 def _made_by(events: Sequence[e.Event]) -> str:
-    """Returns the origin of the present plan, as the journal names it."""
     made = [each.body.origin for each in events if isinstance(each.body, e.PlanProposed)]
     return made[-1] if made else ""
 
@@ -333,7 +332,6 @@ def _is_used(reply: ReplyStep, run: Run) -> bool:
 
 
 def _earlier_notes(run: Run, locale: str) -> list[str]:
-    """Returns what the plan took from earlier runs, each once."""
     used = [each.message for each in run.problems if each.code == FROM_EARLIER]
     return [*dict.fromkeys(in_language(each, locale) for each in used)]
 
@@ -380,7 +378,6 @@ def _text(value: Json) -> str:
 
 
 def _shortened(value: Json) -> Json:
-    """Shortens long lists in a value to their beginning."""
     if isinstance(value, dict):
         return {key: _shortened(child) for key, child in value.items()}
     if not isinstance(value, list):

@@ -128,7 +128,6 @@ class Report:
 
     @property
     def words(self) -> Words:
-        """Returns the texts of the report's language."""
         return words_for(self.locale)
 
     def to_json(self) -> dict[str, Json]:

@@ -232,7 +232,6 @@ class _Prose:
         self._rows: list[list[str]] | None = None
 
     def take(self, token: Token) -> None:
-        """Writes one block token."""
         kind = token.type.removesuffix("_open")
         if kind == "inline":
             text = _spans(token.children or ())

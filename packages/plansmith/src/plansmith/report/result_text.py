@@ -37,7 +37,6 @@ def facts(text: str, cite: str = "", language: Language = "en") -> str:
 
 
 def _block(value: Json, cite: str, language: Language) -> Iterator[str]:
-    """Writes a whole result: lists first, then the other fields."""
     if isinstance(value, list):
         yield from _many(value, cite, columns=(), language=language)
         return

@@ -264,7 +264,6 @@ def _change(change: FieldChange, locale: str) -> str:
 
 
 def _rule_change(name: str, change: FieldChange, locale: str) -> str:
-    """Says a rule that came, went or changed as a sentence."""
     before = in_language(rule_text(name, change.before), locale)
     after = in_language(rule_text(name, change.after), locale)
     match change.change:
