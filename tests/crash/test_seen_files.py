@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from tests.e2e.test_server_files import asking, folder_of, write
+from tests.edited import change_step
 from tests.flow.test_given_values import plan
 from tests.unit.server.house import tool_step
 
 from plansmith.app import Plansmith
 from plansmith.plan.limits import Limits
-from plansmith.review.edits import change_step
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import MemoryStore
 from plansmith_desk.builtin import builtin_sources

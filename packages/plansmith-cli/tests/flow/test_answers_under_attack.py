@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.edited import change_step
 from tests.flow.test_given_values import LOOK, SCHEMA, Bank, plan
 from tests.flow.test_values_under_attack import MANY, ONE, edited, refund
 from tests.waiting import until
@@ -21,7 +22,6 @@ from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.replay.player import replay
-from plansmith.review.edits import change_step
 from plansmith.testing import FakeClock, FakeTool, FakeTools, MemoryStore
 from plansmith_cli import consent
 

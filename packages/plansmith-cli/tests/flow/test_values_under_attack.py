@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.edited import change_step
 from tests.flow.test_given_values import ALL, BILLS, LOOK, SCHEMA, Bank, plan
 
 from plansmith import Effect, Plan, RunStatus
@@ -21,7 +22,6 @@ from plansmith.ports import Call
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith.review.edits import change_step
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool
 from plansmith_cli import consent

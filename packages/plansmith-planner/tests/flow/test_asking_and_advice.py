@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.edited import change_step, remove_step
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus
 from plansmith.app import Plansmith
@@ -29,7 +30,6 @@ from plansmith.plan.events import (
 from plansmith.plan.limits import Limits
 from plansmith.plan.run_options import Origin
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
-from plansmith.review.edits import change_step, remove_step
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith.tools.functions import tool

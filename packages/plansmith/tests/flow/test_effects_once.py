@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from tests.edited import change_step
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -18,7 +19,6 @@ from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
-from plansmith.review.edits import change_step
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith.tools.functions import tool
 

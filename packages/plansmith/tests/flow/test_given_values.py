@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.edited import change_step
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, tool
 from plansmith.app import Plansmith
@@ -19,7 +20,6 @@ from plansmith.ports import Call
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
-from plansmith.review.edits import change_step
 from plansmith.review.settings import ReviewPolicy
 from plansmith.secrets import SecretBox
 from plansmith.testing import FakeTool, FakeTools, MemoryStore

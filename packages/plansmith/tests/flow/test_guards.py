@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.edited import change_step
 
 from plansmith import Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -16,7 +17,6 @@ from plansmith.plan.events import StepDone
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
-from plansmith.review.edits import change_step
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
 LIMITS = Limits(first_wait_s=0)
