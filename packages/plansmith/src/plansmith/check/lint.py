@@ -135,11 +135,7 @@ class _Linter:
     """A plan, the order of its steps, and which of them only read."""
 
     def __init__(
-        self,
-        plan: Plan,
-        tools: Catalogue,
-        graph: dict[str, frozenset[str]],
-        sequence: list[str],
+        self, plan: Plan, tools: Catalogue, graph: dict[str, frozenset[str]], sequence: list[str]
     ) -> None:
         self.plan = plan
         self.tools = tools

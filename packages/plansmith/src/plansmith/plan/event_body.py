@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, cast
 
 import msgspec
 
-from plansmith.plan.data import (
-    Json,
-    Record,
-    as_plain,
-    canonical_json,
-    parse_json,
-    stored_json,
-)
+from plansmith.plan.data import Json, Record, as_plain, canonical_json, parse_json, stored_json
 from plansmith.plan.sentence import Sentence, in_language, read_sentence, stored_sentence
 
 if TYPE_CHECKING:

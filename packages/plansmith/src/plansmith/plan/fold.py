@@ -514,12 +514,7 @@ class RunFold:
             self.steps[body.step] = replace(ended, finished_at=ended.started_at)
 
     def _end(
-        self,
-        event: e.Event,
-        name: str,
-        status: StepStatus,
-        error: str,
-        allowed: _Allowed,
+        self, event: e.Event, name: str, status: StepStatus, error: str, allowed: _Allowed
     ) -> None:
         step = self._step(event, name, allowed)
         self.steps[name] = replace(step, status=status, error=error, finished_at=event.at)

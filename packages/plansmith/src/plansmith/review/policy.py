@@ -125,10 +125,7 @@ def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[AnyStep]
 
 
 def _active(
-    plan: Plan,
-    templates: Mapping[str, Plan],
-    outer: ActiveStep | None = None,
-    depth: int = 0,
+    plan: Plan, templates: Mapping[str, Plan], outer: ActiveStep | None = None, depth: int = 0
 ) -> Iterator[ActiveStep]:
     maps, limits = (outer.maps, outer.limits) if outer else ((), ())
     for step in plan.steps:
