@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from plansmith.check.flow import Flow
@@ -34,7 +34,7 @@ _SIZED: Final = frozenset({"string", "array", "object"})
 _CONDITION: Final = '{"below": [{"$from": "step"}, 10]}'
 _EXAMPLE: Final = '{"$from": "step"}'
 Types = frozenset[str] | None
-CheckCall = Callable[[ToolStep], list[Problem]]
+CheckCall = Callable[[ToolStep], Iterable[Problem]]
 
 
 def rule_problems(plan: Plan, flow: Flow, check_call: CheckCall) -> list[Problem]:
