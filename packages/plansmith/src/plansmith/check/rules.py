@@ -173,13 +173,12 @@ class _Rules:
         kinds = {kind for shape in shapes for kind in shape.types}
         return frozenset("number" if kind == "integer" else kind for kind in kinds)
 
-    def _bad(self, message: str, hint: str, path: Path) -> Problem:
+    def _bad(self, message: str, hint: str, path: Path, code: str = "PS318") -> Problem:
         where = (*self.place, *path)
-        return problem("PS318", message, hint=hint, step=self.outer.id, path=where)
+        return problem(code, message, hint=hint, step=self.outer.id, path=where)
 
     def _wrong(self, message: str, hint: str, path: Path) -> Problem:
-        where = (*self.place, *path)
-        return problem("PS319", message, hint=hint, step=self.outer.id, path=where)
+        return self._bad(message, hint, path, "PS319")
 
 
 def _can_compare(name: str, left: Types, right: Types) -> bool:

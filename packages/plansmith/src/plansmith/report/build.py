@@ -39,12 +39,8 @@ class Missing:
     parts: tuple[int, int] = (0, 0)
 
 
-def missing(run: Run, events: Sequence[e.Event]) -> tuple[Missing, ...]:
-    """Returns the steps of the plan that should have changed something and are not done."""
-    return tuple(_missing_steps(run, events))
-
-
-def _missing_steps(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
+def missing(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
+    """Yields the steps of the plan that should have changed something and are not done."""
     proposed = [each.body for each in events if isinstance(each.body, e.PlanProposed)]
     acts = {name for body in proposed for name in body.acts}
     for step in run.plan.steps if run.plan else ():
@@ -256,7 +252,7 @@ def make_report(
     locale = locale or (plan.locale if plan else run.locale)
     words = words_for(locale)
     answer, notes = _answer(run, status, results, words)
-    missing_steps = missing(run, events)
+    missing_steps = [*missing(run, events)]
     is_empty = found_nothing(run, events, results, answer.sources)
     if plan and (why := in_language_if(plan.degraded or "", "show.by_rules", locale)):
         notes = (words["degraded"].format(reason=why), *notes)

@@ -10,7 +10,6 @@ from typing import Final, Literal
 from plansmith.engine.given_values import CHANGE
 from plansmith.engine.provenance import ALLOW
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
@@ -57,12 +56,8 @@ def _retries(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
             count, _ = failed.get(event.body.step, (0, ""))
             failed[event.body.step] = count + 1, event.body.error
     for step, (count, reason) in failed.items():
-        yield Entry(
-            words["retried"].format(
-                count=count + 1, reason=_short(in_language(reason, words["locale"]))
-            ),
-            step,
-        )
+        told = _short(in_language(reason, words["locale"]))
+        yield Entry(words["retried"].format(count=count + 1, reason=told), step)
 
 
 def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
@@ -99,7 +94,7 @@ def _answered(
     return words["no_answer" if body.no_answer else key].format(
         who=who,
         question=_short(in_language(asked.text, words["locale"]) if asked else body.question),
-        answer=_answer(body.answer),
+        answer=_short(value_text(body.answer)),
         callee=asked and (asked.callee or asked.step),
         sources=", ".join(in_language(source_name(each), words["locale"]) for each in asked.sources)
         if asked
@@ -163,10 +158,6 @@ def _who(event: e.Event, words: Words) -> str:
             words["named_program"].format(name=event.by.name) if event.by.name else words["program"]
         )
     return event.by.name or words[event.by.kind]
-
-
-def _answer(value: Json) -> str:
-    return _short(value_text(value))
 
 
 def _short(text: str) -> str:

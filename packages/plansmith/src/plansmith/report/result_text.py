@@ -174,8 +174,7 @@ def number_text(value: Json) -> str:
 
 
 def _plain(value: Json) -> str:
-    text = number_text(value)
-    return clip(text, _LONGEST)
+    return clip(number_text(value), _LONGEST)
 
 
 def _clipped(lines: list[str], language: Language) -> list[str]:
