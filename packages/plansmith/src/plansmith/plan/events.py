@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from hashlib import sha256
 from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
@@ -21,7 +20,6 @@ from plansmith.plan.data import (
     stored_json,
 )
 from plansmith.plan.event_body import (
-    EVENT_TEXT,
     Count,
     EventBody,
     FrozenStruct,
@@ -464,8 +462,7 @@ def next_events(
             raise _misfit(body.type, error) from None
         if by is not known:
             known, by_text = by, actor_text(by)
-        text = EVENT_TEXT % (when, before.encode(), body_text, by_text, number, name)
-        digest = sha256(text).hexdigest()
+        digest = hash_of(when, before.encode(), body_text, by_text, number, name)
         event = Event(
             run=run,
             number=number,
