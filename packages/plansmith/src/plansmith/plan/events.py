@@ -582,13 +582,10 @@ def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | 
     """Checks numbers, links and hashes; returns the last event or raises `JournalDamaged`."""
     for event in events:
         number, before = (last.number + 1, last.hash) if last else (1, "")
+        place = {"number": number, "run": event.run}
         if event.number != number or (last and event.run != last.run):
-            raise JournalDamaged(
-                Sentence("event {number} of run {run} is missing", number=number, run=event.run)
-            )
+            raise JournalDamaged(Sentence("event {number} of run {run} is missing", **place))
         if event.before != before or event.fresh_hash() != event.hash:
-            raise JournalDamaged(
-                Sentence("event {number} of run {run} was altered", number=number, run=event.run)
-            )
+            raise JournalDamaged(Sentence("event {number} of run {run} was altered", **place))
         last = event
     return last

@@ -304,6 +304,5 @@ def make_schedule(fields: dict[str, Any]) -> Schedule:
     try:
         return Schedule.model_validate(fields)
     except ValidationError as error:
-        raise Misconfigured(
-            why_invalid(error), hint=Sentence("correct it, or leave it out")
-        ) from None
+        hint = Sentence("correct it, or leave it out")
+        raise Misconfigured(why_invalid(error), hint=hint) from None

@@ -201,22 +201,15 @@ async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Rep
         events = await store.events(run_id)
         run = fold(events) if events else None
     except JournalDamaged as damage:
-        problem = Sentence(
-            "run {run} is damaged: {damage}",
-            run=run_id,
-            damage=with_hint(damage.message, damage.hint),
+        told = with_hint(damage.message, damage.hint)
+        why = Sentence("run {run} is damaged: {damage}", run=run_id, damage=told)
+        hint = Sentence(
+            "plansmith store repair {run} continues after the last good event", run=run_id
         )
-        raise Refused(
-            problem,
-            hint=Sentence(
-                "plansmith store repair {run} continues after the last good event", run=run_id
-            ),
-        ) from None
+        raise Refused(why, hint=hint) from None
     if run is None:
-        raise NotFound(
-            Sentence("there is no run '{name}'", name=run_id),
-            hint=Sentence("plansmith runs lists them"),
-        )
+        hint = Sentence("plansmith runs lists them")
+        raise NotFound(Sentence("there is no run '{name}'", name=run_id), hint=hint)
     if not run.status.over:
         status = Sentence(f"status.{run.status.value}")
         hint = Sentence("a report is made when a run is over; plansmith show shows its state")

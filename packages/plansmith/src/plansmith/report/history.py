@@ -110,10 +110,8 @@ def _deviation(event: e.Event, words: Words) -> Entry | None:
         case e.StepReused(step=step, run=detail):
             done = event.body.done_at or event.at
             return Entry(words[event.body.type].format(reason=detail), step, "", done)
-        case e.StepReset(step=step, reason=detail) | e.StepUnknown(step=step, reason=detail):
-            pass
-        case e.StepAdvised(step=step, reason=detail):
-            pass
+        case e.StepReset() | e.StepUnknown() | e.StepAdvised():
+            step, detail = event.body.step, event.body.reason
         case e.RunPaused(reason=detail) | e.CancelAsked(reason=detail):
             step = ""
         case _:
