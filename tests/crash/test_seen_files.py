@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.test_server_files import asking, folder_of, write
+from tests.edited import change_step
 from tests.flow.test_given_values import plan
 from tests.plan_edits import change_step
 from tests.unit.server.house import tool_step

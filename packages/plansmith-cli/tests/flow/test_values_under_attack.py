@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.edited import change_step
 from tests.flow.test_given_values import ALL, BILLS, LOOK, SCHEMA, Bank, plan
 from tests.plan_edits import change_step
 

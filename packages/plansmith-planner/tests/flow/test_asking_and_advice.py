@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 from tests.plan_edits import change_step, remove_step
+from tests.edited import change_step, remove_step
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus
 from plansmith.app import Plansmith

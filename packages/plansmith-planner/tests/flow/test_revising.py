@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.plan_edits import add_step, change_step, disable_step, move_step, remove_step
+from tests.edited import add_step, change_step, remove_step
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
@@ -49,22 +50,6 @@ def statuses(run: Any) -> dict[str, str]:
 
 
 # Edits
-
-
-def test_a_person_adds_removes_changes_moves_and_switches_steps() -> None:
-    base = plan(step("a"), step("b"))
-    third = plan(step("c")).steps[0]
-    assert [each.id for each in add_step(base, third, position=1).steps] == ["a", "c", "b"]
-    assert [each.id for each in add_step(base, third).steps] == ["a", "b", "c"]
-    assert [each.id for each in remove_step(base, "a").steps] == ["b"]
-    assert change_step(base, "a", title="T").by_id["a"].title == "T"
-    assert [each.id for each in move_step(base, "b", 0).steps] == ["b", "a"]
-    assert disable_step(base, "a").by_id["a"].disabled
-    assert not disable_step(disable_step(base, "a"), "a", off=False).by_id["a"].disabled
-    with pytest.raises(Refused, match="already has"):
-        add_step(base, base.steps[0])
-    with pytest.raises(Refused, match="its steps: a, b"):
-        remove_step(base, "ghost")
 
 
 async def test_an_edit_is_checked_at_once_needs_its_own_approval_and_can_be_undone() -> None:

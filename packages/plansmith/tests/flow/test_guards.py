@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.plan_edits import change_step
+from tests.edited import change_step
 
 from plansmith import Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith

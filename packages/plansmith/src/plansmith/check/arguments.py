@@ -299,7 +299,6 @@ def _declares(form: Schema, key: str, *, top: bool) -> bool:
 
 
 def _expected(form: Schema) -> str:
-    """Describes a value of this schema."""
     if isinstance(options := form.get("enum"), list) and options:
         return _one_of(options, None)[0]
     named = form.get("type")

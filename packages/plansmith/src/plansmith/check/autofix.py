@@ -74,7 +74,6 @@ class _Fixer:
         self.ids |= {step.each.id for step in plan.steps if isinstance(step, MapStep)}
 
     def fixed(self, step: AnyStep) -> AnyStep:
-        """Returns the step, or a corrected copy."""
         match step:
             case MapStep():
                 inner = self.fixed(step.each)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
-from functools import partial
 from typing import Final
 
 from plansmith.check.arguments import argument_problems, schema_problems
@@ -63,9 +62,9 @@ def check_plan(
     plan of a conversation may use.
     """
     catalogue = Catalogue.of(tools)
-    names = _Names(catalogue, agents, templates)
+    calls = _Calls(catalogue, agents, templates)
     problems = [*_check_ids(plan), *_check_size(plan, max_steps), *_check_schedule(plan)]
-    problems += _check_steps(plan, catalogue, names, parameters, earlier)
+    problems += _check_steps(plan, catalogue, calls, parameters, earlier)
     if constraints:
         problems += constraint_problems(plan, catalogue, constraints, agents or (), templates or ())
     return problems + cycle_problems(plan.needs)
@@ -74,21 +73,19 @@ def check_plan(
 def _check_steps(
     plan: Plan,
     catalogue: Catalogue,
-    names: _Names,
+    calls: _Calls,
     parameters: Collection[str] | None,
     earlier: Earlier,
 ) -> list[Problem]:
-    arguments, flow = _Arguments(catalogue), Flow(plan, catalogue, earlier.values)
+    flow = Flow(plan, catalogue, earlier.values)
     problems: list[Problem] = []
     for step in plan.steps:
         inner: AnyStep = step.each if step.kind == "map" else step
         problems += _check_references(step, plan, parameters, earlier)
-        problems += [*_check_map(step), *_check_timeouts(step), *names.check(inner)]
         given = Placeholders(inner.inputs) if inner.kind == "tool" else None
-        if inner.kind == "tool" and given is not None:
-            problems += arguments.check(inner, given)
+        problems += [*_check_map(step), *_check_timeouts(step), *calls.check(inner, given)]
         problems += flow.problems(step, given)
-    return [*problems, *rule_problems(plan, flow, partial(_check_call, names, arguments))]
+    return [*problems, *rule_problems(plan, flow, calls.check)]
 
 
 async def used_results(plan: Plan, usable: UsableResults) -> Earlier:
@@ -301,30 +298,6 @@ def _check_timeouts(step: AnyStep) -> Iterator[Problem]:
             yield problem("PS315", message, hint=hint, step=step.id, path=path)
 
 
-class _Arguments:
-    """Checks the arguments of tool steps; reports an invalid tool schema only once."""
-
-    def __init__(self, tools: Catalogue) -> None:
-        self.tools = tools
-        self.seen: set[str] = set()
-
-    def check(self, step: ToolStep, given: Placeholders) -> list[Problem]:
-        spec = self.tools.get(step.tool)
-        if spec is None:
-            return []
-        found: list[Problem] = []
-        if spec.name not in self.seen:
-            self.seen.add(spec.name)
-            found += schema_problems(spec, step.id)
-        takes = self.tools.takes(spec)
-        return found + argument_problems(step, spec, takes=takes, arguments=given)
-
-
-def _check_call(names: _Names, arguments: _Arguments, call: ToolStep) -> list[Problem]:
-    """Returns the problems of a call that is no step of the plan."""
-    return [*names.check(call), *arguments.check(call, Placeholders(call.inputs))]
-
-
 def agent_names(agents: Iterable[str | AgentSpec]) -> tuple[set[str], dict[str, str]]:
     """Returns the agents a plan may use, and why it may not use the others."""
     known: set[str] = set()
@@ -350,8 +323,8 @@ def _refusal(agent: AgentSpec) -> str:
     )
 
 
-class _Names:
-    """Checks the names of tools, agents and templates; suggests similar ones."""
+class _Calls:
+    """Checks names of tools, agents and templates, with similar ones, and arguments of tools."""
 
     def __init__(
         self,
@@ -360,21 +333,33 @@ class _Names:
         templates: Iterable[str] | None,
     ) -> None:
         known, self.refused = agent_names(agents or ())
-        self.tools = tools.names
+        self.tools = tools
+        self.told: set[str] = set()
         self.agents = None if agents is None else Names(known)
         self.templates = None if templates is None else Names(set(templates))
         self.guesses: dict[tuple[str, str], str] = {}
 
-    def check(self, step: AnyStep) -> Iterable[Problem]:
+    def check(self, step: AnyStep, given: Placeholders | None = None) -> Iterable[Problem]:
         match step:
-            case ToolStep() if step.tool not in self.tools.known:
-                return self._look_up(step, "PS101", "tool", step.tool, self.tools)
+            case ToolStep() if step.tool not in self.tools.names:
+                return self._look_up(step, "PS101", "tool", step.tool, self.tools.names)
+            case ToolStep():
+                return self._arguments(step, given or Placeholders(step.inputs))
             case AgentStep():
                 return self._look_up(step, "PS102", "agent", step.agent, self.agents)
             case PlanStep():
                 return self._look_up(step, "PS103", "template", step.template, self.templates)
             case _:
                 return ()
+
+    def _arguments(self, step: ToolStep, given: Placeholders) -> Iterator[Problem]:
+        spec = self.tools.get(step.tool)
+        if spec is None:
+            return
+        if spec.name not in self.told:  # an invalid schema is told once
+            self.told.add(spec.name)
+            yield from schema_problems(spec, step.id)
+        yield from argument_problems(step, spec, takes=self.tools.takes(spec), arguments=given)
 
     def _look_up(
         self, step: StepFields, code: str, what: str, name: str, known: Names | None

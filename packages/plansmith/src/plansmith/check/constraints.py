@@ -44,7 +44,6 @@ class Constraint(Record):
 
     @property
     def is_about_calls(self) -> bool:
-        """Whether the rule is about what a plan calls."""
         names = self.forbid_tools or self.forbid_effects or self.only_tools
         return bool(names) or self.max_calls is not None
 
@@ -110,7 +109,6 @@ def _to_judge(rule: Constraint) -> Problem:
 def _spec(
     step: StepFields, tools: Catalogue, agents: Mapping[str, AgentSpec]
 ) -> ToolSpec | AgentSpec | None:
-    """Returns what is known of the tool or agent that a step calls."""
     match step:
         case ToolStep(tool=name):
             return tools.get(name)

@@ -76,7 +76,6 @@ class Workload:
     def estimate(
         self, known: Mapping[str, Measured], price_per_million: Decimal | None
     ) -> Estimate:
-        """Estimates the plan by what its calls took before."""
         costs = {step: each.cost(known.get(each.name)) for step, each in self._calls.items()}
         path, seconds = critical_path(
             self._graph, {name: cost.seconds for name, cost in costs.items()}

@@ -59,7 +59,6 @@ class Flow:
             yield from self._fit(inner, within, arguments or Placeholders(inner.inputs))
 
     def output(self, ref: Ref, within: MapStep | None) -> Shape:
-        """Returns the shape of the value that a reference will have."""
         if ref.step == ITEM:
             source = self._items(within, ref) if within is not None else _ANY
         elif ref.step in self._earlier:

@@ -135,11 +135,7 @@ class _Linter:
     """A plan, the order of its steps, and which of them only read."""
 
     def __init__(
-        self,
-        plan: Plan,
-        tools: Catalogue,
-        graph: dict[str, frozenset[str]],
-        sequence: list[str],
+        self, plan: Plan, tools: Catalogue, graph: dict[str, frozenset[str]], sequence: list[str]
     ) -> None:
         self.plan = plan
         self.tools = tools
@@ -290,7 +286,6 @@ class _Linter:
             yield found if final else found.model_copy(update={"severity": Severity.NOTE})
 
     def missing_reply(self) -> Iterator[Problem]:
-        """Reports a plan that ends with reading steps and has no reply."""
         if self.replies:
             return
         for step in self.steps:
@@ -301,13 +296,11 @@ class _Linter:
                 return
 
     def rules(self) -> Iterator[Problem]:
-        """Yields rules that do nothing, or by which a change may be passed over."""
         if "rules" in self.plan.features:
             yield from self.passed_over_changes()
             yield from needless_rules(self.by_id, self.graph, is_read=self.reading.__contains__)
 
     def passed_over_changes(self) -> Iterator[Problem]:
-        """Yields changes whose failure the plan passes over."""
         for step in self.steps:
             inner = step.each if step.kind == "map" else step
             if step.on_error == inner.on_error == "fail" or step.id in self.reading:

@@ -39,7 +39,6 @@ class Names:
         return name in self.known
 
     def hint(self, name: str) -> str:
-        """Suggests what to use instead: the most similar names."""
         if not self.known:
             return Sentence("hint.none_known")
         near = self.near(name)
@@ -52,7 +51,6 @@ class Names:
         return Sentence("there is {names} and {more} more", names=some, more=len(self.known) - 8)
 
     def near(self, name: str) -> list[str]:
-        """Returns up to three similar names, the best first."""
         folded = fold(name)
         if folded in self._folded:
             return self._folded[folded][:1]
@@ -168,7 +166,6 @@ class Catalogue:
         self._gives: dict[str, Shape] = {}
 
     def get(self, name: str) -> ToolSpec | None:
-        """Returns the tool with this name."""
         entry = self._entries.get(name)
         if entry is None or isinstance(entry, ToolSpec):
             return entry
@@ -176,7 +173,6 @@ class Catalogue:
         return spec
 
     def takes(self, spec: ToolSpec) -> Shape:
-        """Returns the shape of a tool's arguments."""
         if spec.name not in self._takes:
             self._takes[spec.name] = shape(spec.input_schema, spec.input_schema)
         return self._takes[spec.name]

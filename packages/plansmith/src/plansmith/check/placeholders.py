@@ -25,11 +25,9 @@ class Placeholders:
         self.value = self._filled(template, ())
 
     def is_placeholder(self, path: Path) -> bool:
-        """Whether the value at a path may be anything."""
         return any(path[:end] in self.unknown for end in range(len(path) + 1))
 
     def has_placeholders(self, path: Path) -> bool:
-        """Whether any value at or below a path is still unknown."""
         return path in self._around or path in self.texts or self.is_placeholder(path)
 
     @cached_property

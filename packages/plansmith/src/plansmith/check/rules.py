@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from plansmith.check.flow import Flow
@@ -34,7 +34,7 @@ _SIZED: Final = frozenset({"string", "array", "object"})
 _CONDITION: Final = '{"below": [{"$from": "step"}, 10]}'
 _EXAMPLE: Final = '{"$from": "step"}'
 Types = frozenset[str] | None
-CheckCall = Callable[[ToolStep], list[Problem]]
+CheckCall = Callable[[ToolStep], Iterable[Problem]]
 
 
 def rule_problems(plan: Plan, flow: Flow, check_call: CheckCall) -> list[Problem]:
@@ -59,7 +59,6 @@ class _Rules:
         self.within = outer if isinstance(outer, MapStep) and step is not outer else None
 
     def problems(self, check_call: CheckCall) -> Iterator[Problem]:
-        """Yields every problem of the rules."""
         step = self.step
         for rule, kinds in _ALLOWED.items():
             if getattr(step, rule) is not None and step.kind not in kinds:
@@ -174,13 +173,12 @@ class _Rules:
         kinds = {kind for shape in shapes for kind in shape.types}
         return frozenset("number" if kind == "integer" else kind for kind in kinds)
 
-    def _bad(self, message: str, hint: str, path: Path) -> Problem:
+    def _bad(self, message: str, hint: str, path: Path, code: str = "PS318") -> Problem:
         where = (*self.place, *path)
-        return problem("PS318", message, hint=hint, step=self.outer.id, path=where)
+        return problem(code, message, hint=hint, step=self.outer.id, path=where)
 
     def _wrong(self, message: str, hint: str, path: Path) -> Problem:
-        where = (*self.place, *path)
-        return problem("PS319", message, hint=hint, step=self.outer.id, path=where)
+        return self._bad(message, hint, path, "PS319")
 
 
 def _can_compare(name: str, left: Types, right: Types) -> bool:

@@ -145,12 +145,10 @@ class Shape:
 
     @property
     def types(self) -> frozenset[str]:
-        """The JSON types that the place may have."""
         return frozenset(kind for form in self.forms for kind in types_of(form))
 
     @property
     def properties(self) -> list[str]:
-        """The keys that the schema names."""
         tables = (form.get("properties") for form in self.forms)
         return list(
             dict.fromkeys(name for each in tables if isinstance(each, dict) for name in each)
@@ -307,7 +305,6 @@ _UNDECLARED: Final[Schema] = {"undeclared": True}
 
 
 def _member(form: Schema, key: str | int) -> Json | None:
-    """Returns the schema of one member; None if it cannot exist."""
     types = types_of(form)
     position = key if isinstance(key, int) else int(key) if _is_position(key) else None
     if position is not None and "array" in types:

@@ -221,10 +221,8 @@ def dialect(name: str) -> Dialect:
 def _read(read: Callable[[Json], Reading], value: Json) -> Reading:
     if is_deep(value):
         message = Sentence("values are nested more than {most} levels deep", most=MAX_DEPTH)
-        return Reading(
-            None,
-            (problem("PS007", message, hint=Sentence("flatten the value, or pass it by file")),),
-        )
+        hint = Sentence("flatten the value, or pass it by file")
+        return Reading(None, (problem("PS007", message, hint=hint),))
     return read(value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, cast
 
@@ -112,9 +112,8 @@ def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
         return [problem("PS004", Sentence("the plan has no steps"), hint=hint, path=("steps",))]
     if isinstance(steps, list) and len(steps) > MAX_STEPS:
         message = Sentence("ps.many_steps", count=len(steps), most=MAX_STEPS)
-        return [
-            problem("PS006", message, hint=Sentence("use map steps or templates"), path=("steps",))
-        ]
+        hint = Sentence("use map steps or templates")
+        return [problem("PS006", message, hint=hint, path=("steps",))]
     # `show --json` prints the hash of a plan with it.
     stated = value.get("hash")
     given = {name: each for name, each in value.items() if name != "hash"} if stated else value
@@ -129,10 +128,9 @@ def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
 
 
 def _other_hash() -> Problem:
+    message = Sentence("hash is not the hash of this plan")
     hint = Sentence("remove it: plansmith check --json prints the right one")
-    return problem(
-        "PS003", Sentence("hash is not the hash of this plan"), hint=hint, path=("hash",)
-    )
+    return problem("PS003", message, hint=hint, path=("hash",))
 
 
 def to_json(plan: Plan) -> str:
@@ -181,11 +179,8 @@ def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:
                 what = broken_rule(detail)
             hint = _FORMS.get(name, Sentence("`plansmith check --schema` shows what is allowed"))
             reason = f"{what[:1].lower()}{what[1:]}"
-            found = (
-                "PS005",
-                Sentence("'{name}' does not fit: {reason}", name=str(name), reason=reason),
-                hint,
-            )
+            why = Sentence("'{name}' does not fit: {reason}", name=str(name), reason=reason)
+            found = "PS005", why, hint
     code, message, hint = found
     return problem(code, message, hint=hint, step=step, path=inside)
 
@@ -246,46 +241,35 @@ def schema(*, for_models: bool = False) -> dict[str, Json]:
     inner = [kind for kind in STEP_TYPES if kind.model_fields["kind"].default in _INNER_KINDS]
     cast("dict[str, Json]", step["properties"])["each"] = cast("Json", _flat(inner, without))
     properties = {name: _simple(each) for name, each in _properties(Plan).items()}
-    timing: dict[str, Json] = {
-        "type": "object",
-        "properties": {name: _simple(each) for name, each in _properties(Timing).items()},
-        "additionalProperties": False,
-    }
+    timing = _closed({name: _simple(each) for name, each in _properties(Timing).items()})
     properties["schedule"] = timing
     properties["schedules"] = {"type": "object", "additionalProperties": timing}
     if for_models:  # decoders cannot constrain an object whose names are open
         del properties["schedules"]
     properties["steps"] = {"type": "array", "maxItems": MAX_STEPS, "items": step}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Plansmith plan",
-        "type": "object",
-        "properties": properties,
-        "required": ["goal", "steps"],
-        "additionalProperties": False,
-    }
+    head: dict[str, Json] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return head | {"title": "Plansmith plan"} | _closed(properties, "goal", "steps")
 
 
 _INNER_KINDS: Final = frozenset({"tool", "agent", "plan", "reply"})
 
 
-def _closed(required: Sequence[str], **properties: Json) -> dict[str, Json]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*required],
-        "additionalProperties": False,
-    }
+def _closed(properties: Mapping[str, Json], *required: str) -> dict[str, Json]:
+    needed: dict[str, Json] = {"required": [*required]} if required else {}
+    made: dict[str, Json] = {"type": "object", "properties": {**properties}}
+    return made | needed | {"additionalProperties": False}
 
 
 _COUNT: Final[Json] = {"type": "integer", "minimum": 1}
 _PAUSE: Final[Json] = {"type": "number", "minimum": 0}
 _RULES: Final[Mapping[str, Json]] = {
-    "otherwise": _closed(["value"], value={}),
-    "repeat": _closed(["until", "at_most"], until={"type": "object"}, at_most=_COUNT, every=_PAUSE),
+    "otherwise": _closed({"value": {}}, "value"),
+    "repeat": _closed(
+        {"until": {"type": "object"}, "at_most": _COUNT, "every": _PAUSE}, "until", "at_most"
+    ),
     "on_error": {"description": '"fail", "skip", "collect" or {"value": …}'},
-    "retry": _closed(["at_most"], at_most=_COUNT, every=_PAUSE),
-    "undo_with": _closed(["tool"], tool={"type": "string"}, inputs={"type": "object"}),
+    "retry": _closed({"at_most": _COUNT, "every": _PAUSE}, "at_most"),
+    "undo_with": _closed({"tool": {"type": "string"}, "inputs": {"type": "object"}}, "tool"),
 }
 
 
@@ -301,12 +285,7 @@ def _flat(kinds: Iterable[type[StepFields]], without: Container[str]) -> dict[st
     if MapStep in kinds:
         properties["over"] = {"description": f'a list, or {{"{FROM}": step, "{PATH}": [...]}}'}
     properties[SAY] = {"type": "string"}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": ["id", "kind"],
-        "additionalProperties": False,
-    }
+    return _closed(properties, "id", "kind")
 
 
 @cache  # pydantic takes long to make them, and every request for a plan needs them

@@ -66,9 +66,8 @@ def _decode(text: str | bytes) -> str:
         message = Sentence(
             "the text has {size} characters, more than {most}", size=len(text), most=MAX_CHARACTERS
         )
-        raise _Refused(
-            problem("PS006", message, hint=Sentence("pass large data by file or by reference"))
-        )
+        hint = Sentence("pass large data by file or by reference")
+        raise _Refused(problem("PS006", message, hint=hint))
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         decoded.encode()
@@ -152,10 +151,8 @@ class _Yaml:
             raise _Refused(_yaml_syntax(error)) from None
         found = self.values[0]
         if len(found) != 1:
-            what = (
-                Sentence("several documents in one text")
-                if found
-                else Sentence("there is nothing in the text")
+            what = Sentence(
+                "several documents in one text" if found else "there is nothing in the text"
             )
             raise _Refused(problem("PS001", what, hint=Sentence("give one plan as JSON or YAML")))
         return found[0]
@@ -253,10 +250,4 @@ def _represent_text(dumper: Any, text: str) -> Any:
 
 
 _Dumper.add_representer(str, _represent_text)
-
-
-def _never(*_: Any) -> bool:
-    return True
-
-
-_Dumper.ignore_aliases = _never
+_Dumper.ignore_aliases = lambda *_: True

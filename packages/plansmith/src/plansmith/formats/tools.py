@@ -22,10 +22,8 @@ def read_tools(text: str) -> list[ToolSpec]:
     seen: set[str] = set()
     for spec in specs:
         if spec.name in seen:
-            raise Misconfigured(
-                Sentence("two tools are called '{name}'", name=spec.name),
-                hint=Sentence("rename one of them"),
-            )
+            why = Sentence("two tools are called '{name}'", name=spec.name)
+            raise Misconfigured(why, hint=Sentence("rename one of them"))
         seen.add(spec.name)
     return specs
 
@@ -37,9 +35,8 @@ def _load(text: str) -> Json:
         try:
             return [json.loads(line) for line in text.splitlines() if line.strip()]
         except (ValueError, RecursionError):
-            raise Misconfigured(
-                Sentence("the tools are not JSON: {error}", error=whole), hint=_HINT
-            ) from None
+            why = Sentence("the tools are not JSON: {error}", error=whole)
+            raise Misconfigured(why, hint=_HINT) from None
 
 
 def _entries(value: Json) -> list[Mapping[str, Json]]:

@@ -148,13 +148,8 @@ def tool_spec(entry: Mapping[str, object]) -> ToolSpec:
         return ToolSpec.model_validate(known)
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        name = entry.get("name", "?")
-        raise Misconfigured(
-            Sentence(
-                "the tool '{name}' is not usable: {field}: {error}",
-                name=name,
-                field=field,
-                error=first["msg"],
-            )
-        ) from None
+        about = {"name": entry.get("name", "?"), "field": ".".join(map(str, first["loc"]))}
+        why = Sentence(
+            "the tool '{name}' is not usable: {field}: {error}", error=first["msg"], **about
+        )
+        raise Misconfigured(why) from None

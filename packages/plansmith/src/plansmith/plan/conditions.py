@@ -27,14 +27,7 @@ from plansmith.plan.refs import (
     whole_ref,
 )
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.steps import (
-    Instead,
-    MapStep,
-    StepFields,
-    ToolStep,
-    Undo,
-    has_rules,
-)
+from plansmith.plan.steps import Instead, MapStep, StepFields, ToolStep, Undo, has_rules
 from plansmith.text import clip, safe
 
 MAX_DEPTH: Final = 8

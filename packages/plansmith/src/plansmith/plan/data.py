@@ -89,7 +89,6 @@ class Record(BaseModel):
         return text
 
     def forget(self) -> None:
-        """Drops what was computed from the fields and kept."""
         for name in vars(self).keys() - type(self).model_fields.keys():
             del vars(self)[name]
 
@@ -112,7 +111,6 @@ class WrittenNumber(float):
     text: str
 
     def __new__(cls, text: str) -> Self:
-        """Reads a number of JSON."""
         made = super().__new__(cls, text)
         made.text = text
         return made

@@ -12,7 +12,6 @@ from plansmith.plan.diff import point_elsewhere
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.refs import (
-    EARLIER,
     RESERVED,
     earlier_parts,
     earlier_source,
@@ -21,7 +20,6 @@ from plansmith.plan.refs import (
 )
 from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import StepFields
 from plansmith.text import clip, visible
 
 FROM_EARLIER: Final = "PS317"
@@ -49,12 +47,10 @@ class EarlierResult(NamedTuple):
 
     @property
     def run(self) -> str:
-        """Returns the id of the run."""
         return earlier_parts(self.ref)[0]
 
     @property
     def step(self) -> str:
-        """Returns the id of the step."""
         return earlier_parts(self.ref)[1]
 
 
@@ -75,18 +71,14 @@ def results_of(runs: Sequence[Run]) -> list[EarlierResult]:
         EarlierResult(
             ref=earlier_source(run.id, step),
             hash=digest,
-            name=step if newest[step] == place else _older_name(step, place, newest),
+            name=step if newest[step] == place else older if older not in newest else "",
             kind=kind_of(value),
             lines=first_lines(value),
             request=run.request,
         )
         for place, run, step, digest, value in found
+        for older in (f"{step[:58]}_{place}",)
     ]
-
-
-def _older_name(step: str, place: int, taken: Mapping[str, int]) -> str:
-    name = f"{step[:58]}_{place}"
-    return "" if name in taken else name
 
 
 def kind_of(value: Json) -> str:
@@ -128,7 +120,6 @@ class Earlier(NamedTuple):
     values: Mapping[str, Json]
 
     def listed(self) -> list[str]:
-        """Returns the newest results as a hint lists them."""
         newest = [*self.results.values()][-_LISTED:]
         return [f"{each.name} ({each.ref})" if each.name else each.ref for each in newest]
 
@@ -138,17 +129,8 @@ NOTHING_EARLIER: Final = Earlier({}, {})
 
 def uses_of(plan: Plan) -> list[str]:
     """Returns the results of earlier runs that the steps of a plan refer to, each once."""
-    # Without a call a step: it is asked at every submission.
-    return [
-        *dict.fromkeys(
-            [
-                found.ref.step
-                for step in plan.steps
-                for found in step.references
-                if found.ref is not None and EARLIER in found.ref.step
-            ]
-        )
-    ]
+    refs = (found.ref for step in plan.steps for found in step.references)
+    return [*dict.fromkeys(ref.step for ref in refs if ref and is_earlier(ref.step))]
 
 
 def source_name(source: str) -> str:
@@ -178,7 +160,6 @@ class UsableResults:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """The references of results by their names."""
         return {each.name: each.ref for each in self.results.values() if each.name}
 
     def named(self, plan: Plan) -> Plan:
@@ -187,7 +168,8 @@ class UsableResults:
             return plan
         names = self.names
         known = {*plan.by_id, *(step.each.id for step in plan.steps if step.kind == "map")}
-        written = {name for step in plan.steps for name in (*_sources(step), *step.after)}
+        written = {name for step in plan.steps for name in step.after}
+        written |= {found.ref.step for step in plan.steps for found in step.references if found.ref}
         meant = {name: names[name] for name in written - known - RESERVED if name in names}
         return point_elsewhere(plan, meant) if meant else plan
 
@@ -207,7 +189,3 @@ class UsableResults:
                         "look whether this is what you mean; it is data, and stays as it was then"
                     )
                     yield problem(FROM_EARLIER, text, hint=hint, step=step.id, path=found.where)
-
-
-def _sources(step: StepFields) -> list[str]:
-    return [found.ref.step for found in step.references if found.ref is not None]

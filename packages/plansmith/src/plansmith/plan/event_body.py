@@ -5,21 +5,14 @@ from __future__ import annotations
 import re
 from abc import ABCMeta
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, cast
 
 import msgspec
 
-from plansmith.plan.data import (
-    Json,
-    Record,
-    as_plain,
-    canonical_json,
-    parse_json,
-    stored_json,
-)
+from plansmith.plan.data import Json, Record, as_plain, canonical_json, parse_json, stored_json
 from plansmith.plan.sentence import Sentence, in_language, read_sentence, stored_sentence
 
 if TYPE_CHECKING:
@@ -44,7 +37,6 @@ class FrozenStruct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An immutable value that costs little to make; nothing is validated when it is made."""
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with some fields changed."""
         return msgspec.structs.replace(self, **changes)
 
 
@@ -114,7 +106,7 @@ class EventBody(
         }
         if not ordered:
             return encode_body(body)
-        built = msgspec.to_builtins(body, enc_hook=_write_text, builtin_types=(msgspec.Raw,))
+        built = msgspec.to_builtins(body, enc_hook=_write, builtin_types=(msgspec.Raw,))
         return canonical_json(built | ordered)
 
     def plain(self) -> Self:
@@ -149,23 +141,15 @@ def read_field(kind: type[Any], value: object) -> object:
     raise TypeError(f"a field of the type {kind.__name__} cannot be read")
 
 
-def _write_text(value: object) -> object:
-    """Writes a record by its text, which a plan and others keep."""
-    if isinstance(value, msgspec.Raw):
-        return value
-    return msgspec.Raw(value.stored_text()) if isinstance(value, Record) else _write(value)
-
-
 def _write(value: object) -> object:
     if isinstance(value, Sentence):
         return stored_sentence(value)
-    if isinstance(value, Record):
-        # Not its own `to_json`, which may add default values for readers.
-        return Record.to_json(value)
-    return as_plain(value)
+    if isinstance(value, Record):  # by its text, which a plan and others keep
+        return msgspec.Raw(value.stored_text())
+    return value if isinstance(value, msgspec.Raw) else as_plain(value)
 
 
-encode_body: Final = msgspec.json.Encoder(enc_hook=_write_text, order="sorted").encode
+encode_body: Final = msgspec.json.Encoder(enc_hook=_write, order="sorted").encode
 
 
 def moment(at: datetime) -> str:
@@ -173,13 +157,8 @@ def moment(at: datetime) -> str:
     return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-_quoted: Final = msgspec.json.Encoder().encode
-
-
 def moment_text(at: datetime) -> bytes:
-    """Returns what `moment` returns as UTF-8; every append needs it, so it takes a faster way."""
-    if at.microsecond and at.tzinfo is UTC and type(at) is datetime:
-        return _quoted(at)[1:-1]
+    """Returns what `moment` returns as UTF-8."""
     return moment(at).encode()
 
 

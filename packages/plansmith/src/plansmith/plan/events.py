@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from hashlib import sha256
 from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
@@ -21,7 +20,6 @@ from plansmith.plan.data import (
     stored_json,
 )
 from plansmith.plan.event_body import (
-    EVENT_TEXT,
     Count,
     EventBody,
     FrozenStruct,
@@ -219,7 +217,6 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     values: str = ""
 
     def __post_init__(self) -> None:
-        """Refuses a schema that JSON cannot hold."""
         need_plain(self.answer_schema)
 
 
@@ -231,7 +228,6 @@ class QuestionAnswered(EventBody, frozen=True, kw_only=True):
     no_answer: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses an answer that JSON cannot hold."""
         need_plain(self.answer)
 
 
@@ -466,8 +462,7 @@ def next_events(
             raise _misfit(body.type, error) from None
         if by is not known:
             known, by_text = by, actor_text(by)
-        text = EVENT_TEXT % (when, before.encode(), body_text, by_text, number, name)
-        digest = sha256(text).hexdigest()
+        digest = hash_of(when, before.encode(), body_text, by_text, number, name)
         event = Event(
             run=run,
             number=number,
@@ -587,13 +582,10 @@ def verify_chain(events: Iterable[Event], last: Event | None = None) -> Event | 
     """Checks numbers, links and hashes; returns the last event or raises `JournalDamaged`."""
     for event in events:
         number, before = (last.number + 1, last.hash) if last else (1, "")
+        place = {"number": number, "run": event.run}
         if event.number != number or (last and event.run != last.run):
-            raise JournalDamaged(
-                Sentence("event {number} of run {run} is missing", number=number, run=event.run)
-            )
+            raise JournalDamaged(Sentence("event {number} of run {run} is missing", **place))
         if event.before != before or event.fresh_hash() != event.hash:
-            raise JournalDamaged(
-                Sentence("event {number} of run {run} was altered", number=number, run=event.run)
-            )
+            raise JournalDamaged(Sentence("event {number} of run {run} was altered", **place))
         last = event
     return last

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.data import CALL_MARK, Json
+from plansmith.plan.data import CALL_MARK
 from plansmith.plan.events import PlanningFailed, PrefetchEnded, PrefetchStarted
 from plansmith.plan.graph import needs
 from plansmith.plan.plan import Plan
@@ -104,12 +104,10 @@ class RunFold:
         }
 
     def _set(self, **fields: Any) -> None:
-        """Changes fields of the run."""
         self.run = replace(self.run, **fields)
 
     @property
     def updated_at(self) -> datetime | None:
-        """The time of the last event."""
         return self._last.at if self._last else None
 
     def after(self, events: Iterable[e.Event]) -> RunFold:
@@ -258,8 +256,7 @@ class RunFold:
         self._check_hash(event, body.hash)
         if event.by.kind != "person":
             raise misfit(event, f"a {event.by.kind} cannot approve a plan")
-        if self.run.options.second_person != "never":
-            self._need_second_person(event)
+        self._need_second_person(event)
         self._set(
             approved_by=event.by,
             approved=body.hash,
@@ -268,12 +265,8 @@ class RunFold:
             dropped=self.run.drops,
         )
 
-    def _need_second_person(
-        self, event: e.Event, asked: e.QuestionAsked | None = None, answer: Json = None
-    ) -> None:
+    def _need_second_person(self, event: e.Event) -> None:
         """Refuses an approval, or such an answer, by who asked or changed the plan last."""
-        if asked is not None and not grants(asked, answer):
-            return
         if why := why_not(self.run, event.by):
             raise misfit(event, why)
 
@@ -307,8 +300,8 @@ class RunFold:
         only_persons = asked is not None and asked.kind not in FOR_PROGRAMS and not timed_out
         if only_persons and event.by.kind != "person":
             raise misfit(event, f"a {event.by.kind} cannot answer this question")
-        if only_persons and self.run.options.second_person != "never":
-            self._need_second_person(event, asked, body.answer)
+        if only_persons and asked is not None and grants(asked, body.answer):
+            self._need_second_person(event)
         self._close(event, body.question)
         if asked is not None and asked.limit and not body.no_answer:
             self._lift(asked.limit, goes_on=body.answer == GO_ON)
@@ -339,7 +332,6 @@ class RunFold:
         )
 
     def _current(self) -> Covered | None:
-        """Returns the current plan with the templates that it runs."""
         plan = self.run.plan
         return Covered(plan, self.run.templates) if plan is not None else None
 
@@ -381,6 +373,9 @@ class RunFold:
         if step.status not in allowed:
             raise misfit(event, f"step {name!r} is {step.status}")
         return step
+
+    def _change(self, event: e.Event, name: str, allowed: _Allowed, **changes: Any) -> None:
+        self.steps[name] = replace(self._step(event, name, allowed), **changes)
 
     def prefetch_started(self, event: e.Event, body: PrefetchStarted) -> None:
         begun = Prefetch(tool=body.tool, inputs=body.inputs, started_at=event.at)
@@ -431,8 +426,7 @@ class RunFold:
         return taken
 
     def step_progressed(self, event: e.Event, body: e.StepProgressed) -> None:
-        step = self._step(event, body.step, CALLED)
-        self.steps[body.step] = replace(step, progress=body.text)
+        self._change(event, body.step, CALLED, progress=body.text)
 
     def step_done(self, event: e.Event, body: e.StepDone) -> None:
         step = self._step(event, body.step, CALLED_OR_UNSURE)
@@ -453,9 +447,10 @@ class RunFold:
         self._spend(body.tokens, body.cost)
 
     def step_reused(self, event: e.Event, body: e.StepReused) -> None:
-        step = self._step(event, body.step, WAITING)
-        self.steps[body.step] = replace(
-            step,
+        self._change(
+            event,
+            body.step,
+            WAITING,
             status=StepStatus.DONE,
             result_hash=body.result,
             program=body.program,
@@ -464,14 +459,17 @@ class RunFold:
         )
 
     def step_failed(self, event: e.Event, body: e.StepFailed) -> None:
-        again = StepStatus.WAITING if body.again else StepStatus.FAILED
-        again = StepStatus.SKIPPED if body.passed else again
-        self._end(event, body.step, again, body.error, OPEN_OR_UNSURE)
-        unsure = body.unsure or (body.again and self.steps[body.step].unsure)
-        self.steps[body.step] = replace(
-            self.steps[body.step],
+        status = StepStatus.WAITING if body.again else StepStatus.FAILED
+        known = self.steps.get(body.step)
+        self._change(
+            event,
+            body.step,
+            OPEN_OR_UNSURE,
+            status=StepStatus.SKIPPED if body.passed else status,
+            error=body.error,
+            finished_at=event.at,
             error_kind=body.kind,
-            unsure=unsure,
+            unsure=body.unsure or (body.again and known is not None and known.unsure),
             rule="error" if body.passed else "",
             result_hash=body.result,
         )
@@ -492,40 +490,32 @@ class RunFold:
         # A running step can be skipped only if it calls nothing itself.
         calls_nothing = known is not None and not known.inputs
         allowed = OPEN if calls_nothing else (*WAITING, *ASKING)
-        self._end(event, body.step, StepStatus.SKIPPED, body.reason, allowed)
-        self.steps[body.step] = replace(
-            self.steps[body.step],
+        self._change(
+            event,
+            body.step,
+            allowed,
+            status=StepStatus.SKIPPED,
+            error=body.reason,
+            finished_at=event.at,
             error_kind="" if event.by.kind == "system" else "person",
             rule=body.rule,
             result_hash=body.result,
         )
 
     def step_waits(self, event: e.Event, body: e.StepWaits) -> None:
-        step = self._step(event, body.step, WAITING)
         until = event.at + timedelta(seconds=body.seconds) if body.seconds else None
-        self.steps[body.step] = replace(step, wakes_at=until)
+        self._change(event, body.step, WAITING, wakes_at=until)
 
     def step_cancelled(self, event: e.Event, body: e.StepCancelled) -> None:
-        self._end(event, body.step, StepStatus.CANCELLED, body.reason, OPEN)
+        ended = {"status": StepStatus.CANCELLED, "error": body.reason, "finished_at": event.at}
+        self._change(event, body.step, OPEN, **ended)
 
     def step_unknown(self, event: e.Event, body: e.StepUnknown) -> None:
         known = self.steps.get(body.step)
         allowed = OPEN if known is not None and known.unsure else CALLED
-        self._end(event, body.step, StepStatus.UNKNOWN, body.reason, allowed)
-        if body.died:
-            ended = self.steps[body.step]
-            self.steps[body.step] = replace(ended, finished_at=ended.started_at)
-
-    def _end(
-        self,
-        event: e.Event,
-        name: str,
-        status: StepStatus,
-        error: str,
-        allowed: _Allowed,
-    ) -> None:
-        step = self._step(event, name, allowed)
-        self.steps[name] = replace(step, status=status, error=error, finished_at=event.at)
+        at = known.started_at if body.died and known is not None else event.at
+        ended = {"status": StepStatus.UNKNOWN, "error": body.reason, "finished_at": at}
+        self._change(event, body.step, allowed, **ended)
 
     def step_reset(self, event: e.Event, body: e.StepReset) -> None:
         step = self._step(event, body.step, ENDED)

@@ -65,10 +65,12 @@ def cycles(graph: Needs) -> list[list[str]]:
 
     At most 20, so that a large graph full of cycles takes no long time.
     """
+    left = graph.keys() - set(_sequence(graph))
+    if not left:
+        return []
     reverse = dependents(graph)
-    followers = {node: frozenset(each) for node, each in reverse.items()}
-    # What is neither before nor behind all cycles.
-    left = graph.keys() - {*_sequence(graph), *_sequence(followers)}
+    # Without what is only behind cycles.
+    left -= set(_sequence({node: frozenset(each) for node, each in reverse.items()}))
     rings: list[list[str]] = []
     for node in graph:
         if (

@@ -118,7 +118,6 @@ def sees_first(run: Run) -> bool:
 
 
 def _before(run: Run) -> Move:
-    """Returns the next move of a run whose plan was not started."""
     asked = tuple(run.questions)
     if run.plan is None or run.changing:
         return AwaitAnswer(asked) if asked else MakePlan(changed=run.changing)
@@ -132,7 +131,6 @@ def _before(run: Run) -> Move:
 
 
 def _under_way(run: Run, *, idle: bool, wakes_at: datetime | None) -> Move:
-    """Returns the next move of a run whose steps have begun."""
     waiting = [name for name, step in run.steps.items() if step.status in _WAITS]
     waits = bool(run.questions or waiting)
     if waits and (idle or not _can_start(run)):

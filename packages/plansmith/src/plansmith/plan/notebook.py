@@ -11,7 +11,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import joined
 from plansmith.plan.steps import AnyStep, has_rules
-from plansmith.text import safe
+from plansmith.text import clip, safe
 
 _LONGEST: Final = 60
 _CELL: Final = 300
@@ -20,7 +20,7 @@ _MOST_ROWS: Final = 100
 
 def plan_line(goal: str, steps: Sequence[AnyStep], digest: str) -> str:
     """Returns a plan on one line, with the beginning of its hash."""
-    return f"<Plan {_cut(goal)!r}, {_count(len(steps), 'step')}, {digest[:12]}>"
+    return f"<Plan {clip(goal, _LONGEST)!r}, {_count(len(steps), 'step')}, {digest[:12]}>"
 
 
 def plan_text(goal: str, steps: Sequence[AnyStep]) -> str:
@@ -38,7 +38,7 @@ def plan_html(goal: str, steps: Sequence[AnyStep], digest: str) -> str:
 def run_line(name: str, status: str, steps: Sequence[bool], request: str) -> str:
     """Returns a run on one line: its status, which steps are done, and what was asked."""
     far = f", {sum(steps)} of {_count(len(steps), 'step')} done" if steps else ""
-    return f"<Run {name} {status}{far}, {_cut(request)!r}>"
+    return f"<Run {name} {status}{far}, {clip(request, _LONGEST)!r}>"
 
 
 def run_html(head: str, rows: Sequence[tuple[str, str, str, str]], answer: str) -> str:
@@ -89,11 +89,7 @@ def _table(head: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def _text(text: str) -> str:
-    return escape(_cut(text, _CELL))
-
-
-def _cut(text: str, longest: int = _LONGEST) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return escape(clip(text, _CELL))
 
 
 def _count(number: int, noun: str) -> str:

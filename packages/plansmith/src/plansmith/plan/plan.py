@@ -86,7 +86,6 @@ class Plan(Record):
         return notebook.plan_text(self.goal, self.steps)
 
     def _repr_html_(self) -> str:
-        """Returns the plan as a table, for notebooks."""
         return notebook.plan_html(self.goal, self.steps, self.hash)
 
     @property

@@ -54,11 +54,9 @@ class Estimate(Record):
     measured: dict[str, Measured] = Field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
-        """Returns all fields as JSON, also zeros, because readers want to see them."""
         return self.model_dump(mode="json")
 
     def shown_json(self, locale: str = "en") -> dict[str, Json]:
-        """Returns all fields as JSON, with the basis as text in the reader's language."""
         return self.model_dump(mode="json", context={"locale": locale})
 
 
@@ -103,7 +101,6 @@ class PlanningFigures(Record):
 
     @property
     def usage(self) -> Usage:
-        """The tokens of the model calls."""
         cost = None if self.cost_usd is None else Decimal(self.cost_usd)
         return Usage(self.input_tokens, self.output_tokens, self.cached_tokens, cost)
 
@@ -161,14 +158,12 @@ class PlanRequest:
     pins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def options(self) -> RunOptions:
-        """Returns the options of the request in the form a journal stores."""
         given: dict[str, object] = {name: getattr(self, name) for name in _STORED}
         given["history"] = [EarlierMessage(each.role, each.text) for each in self.history]
         return read_options({name: value for name, value in given.items() if value})
 
     @classmethod
     def of(cls, text: str, options: RunOptions, *, triaged: bool = False) -> PlanRequest:
-        """Returns the request stored in a journal."""
         stored: dict[str, Any] = {name: getattr(options, name) for name in _STORED}
         stored["history"] = tuple(Message(*each) for each in options.history)
         return cls(text, **stored | {"target": options.target or None, "triaged": triaged})

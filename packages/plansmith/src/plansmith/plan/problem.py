@@ -179,12 +179,7 @@ def problem(
 ) -> Problem:
     """Makes a problem with the severity of its code."""
     return Problem(
-        code=code,
-        severity=CODES[code].severity,
-        message=message,
-        hint=hint,
-        step=step,
-        path=path,
+        code=code, severity=CODES[code].severity, message=message, hint=hint, step=step, path=path
     )
 
 

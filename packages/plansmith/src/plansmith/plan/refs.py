@@ -54,7 +54,6 @@ class Ref(NamedTuple):
         return "{{" + self.step + "".join(map(_path_text, self.path)) + "}}"
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the reference as it is written in JSON inputs."""
         value: dict[str, Json] = {FROM: self.step}
         if self.path:
             value[PATH] = list(self.path)
@@ -217,18 +216,15 @@ def rename_refs(template: Json, names: Mapping[str, str]) -> Json:
 def lookup(ref: Ref, values: Mapping[str, Json]) -> Json:
     """Returns the value that a reference points at."""
     if ref.step not in values:
+        why = Sentence("{ref}: there is no result of '{step}'", ref=str(ref), step=ref.step)
         if is_earlier(ref.step):
             run, step = earlier_parts(ref.step)
-            raise ReferenceFailed(
-                Sentence(
-                    "the result of step '{step}' of the earlier run {run} is not there any more",
-                    run=run,
-                    step=step,
-                )
+            why = Sentence(
+                "the result of step '{step}' of the earlier run {run} is not there any more",
+                run=run,
+                step=step,
             )
-        raise ReferenceFailed(
-            Sentence("{ref}: there is no result of '{step}'", ref=str(ref), step=ref.step)
-        )
+        raise ReferenceFailed(why)
     value = values[ref.step]
     for depth, key in enumerate(ref.path):
         try:

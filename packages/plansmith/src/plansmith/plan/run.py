@@ -114,7 +114,6 @@ class RunStatus(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended."""
         return self in OVER
 
 
@@ -323,7 +322,6 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         return notebook.run_line(self.id, self.status.value, done, self.request)
 
     def _repr_html_(self) -> str:
-        """Returns the run as a table, for notebooks."""
         head = f"{self.request} ({self.id}): {self.status.value}"
         return notebook.run_html(head, [*_rows(self)], self.answer)
 

@@ -28,7 +28,6 @@ class EarlierMessage(NamedTuple):
 
 
 def _listed(value: object) -> object:
-    """Accepts a single text where a list of texts is expected."""
     return ((value,) if value else ()) if isinstance(value, str) else value
 
 
@@ -125,7 +124,6 @@ class Origin(Record):
     handed_over: Flag = False
 
     def to_json(self) -> dict[str, Json]:
-        """Returns the fields as JSON, always with the kind."""
         return {"kind": self.kind, **super().to_json()}
 
 

@@ -175,7 +175,6 @@ class FireState(StrEnum):
 
     @property
     def open(self) -> bool:
-        """Whether the fire can still change."""
         return self in _OPEN
 
 
@@ -212,7 +211,6 @@ class Fire(Record):
 
     @property
     def key(self) -> tuple[str, datetime]:
-        """The schedule and the instant, which identify a fire."""
         return self.schedule, self.due
 
 
@@ -306,6 +304,5 @@ def make_schedule(fields: dict[str, Any]) -> Schedule:
     try:
         return Schedule.model_validate(fields)
     except ValidationError as error:
-        raise Misconfigured(
-            why_invalid(error), hint=Sentence("correct it, or leave it out")
-        ) from None
+        hint = Sentence("correct it, or leave it out")
+        raise Misconfigured(why_invalid(error), hint=hint) from None

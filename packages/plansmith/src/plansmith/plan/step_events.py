@@ -113,7 +113,6 @@ class StepReplied(EventBody, frozen=True, kw_only=True):
     instead_of: str = ""
 
     def __post_init__(self) -> None:
-        """Refuses an answer that JSON cannot hold."""
         need_plain(self.answer)
 
 

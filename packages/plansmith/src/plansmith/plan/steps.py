@@ -97,7 +97,6 @@ class StepFields(Record):
         return ()
 
     def rule_templates(self) -> Iterator[Place]:
-        """Yields the parts of the step's rules that may hold references."""
         if self.when is not None:
             yield ("when",), self.when
         if self.repeat is not None:
@@ -149,7 +148,6 @@ class StepFields(Record):
         return next((each for each in self.after if each in skipped), "") or next(whole, "")
 
     def found(self) -> Iterator[Found]:
-        """Returns every reference of the step, and every failed attempt at one."""
         return iter(self.references)
 
     def refs(self) -> Iterator[Ref]:
@@ -161,7 +159,6 @@ class StepFields(Record):
         )
 
     def needs(self) -> frozenset[str]:
-        """Returns the ids of all steps that must be done first."""
         return self.needed
 
     def stored(self) -> dict[str, Any]:
@@ -270,7 +267,6 @@ class ReplyStep(StepFields):
     @model_validator(mode="before")
     @classmethod
     def _read_say(cls, value: object) -> object:
-        """Reads `say` as an instruction that is the text itself."""
         if not isinstance(value, dict):
             return value
         fields = cast("dict[str, object]", value)

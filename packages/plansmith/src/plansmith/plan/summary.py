@@ -16,6 +16,20 @@ _NONE = timedelta()
 _ENDS = (e.StepDone, e.StepFailed, e.StepSkipped, e.StepCancelled, e.StepUnknown, e.StepReset)
 
 
+_PHASES: Final[Mapping[type[e.AnyBody], str]] = {
+    e.ChangesAsked: "planning",
+    e.ReplanStarted: "planning",
+    e.PlanProposed: "waiting",
+    e.ReviewAsked: "waiting",
+    e.RunStarted: "running",
+}
+_PAUSES: Final[Mapping[type[e.AnyBody], bool]] = {
+    e.RunPaused: True,
+    e.RunRepaired: True,
+    e.RunResumed: False,
+}
+
+
 def _died(body: e.AnyBody) -> bool:
     return isinstance(body, (e.StepFailed, e.StepUnknown)) and body.died
 
@@ -30,7 +44,6 @@ class Times:
 
     @property
     def working(self) -> float:
-        """Returns the seconds without the waiting."""
         return self.planning + self.running
 
 
@@ -56,51 +69,30 @@ class RunClock:
 
     @property
     def times(self) -> Times:
-        """Returns the seconds so far."""
         return Times(**{name: each.total_seconds() for name, each in self.spent.items()})
 
     def copy(self) -> RunClock:
-        """Returns a clock that goes on by itself."""
         parts = set(self.calls), set(self.questions)
         return RunClock(self.phase, self.paused, *parts, self.last, dict(self.spent))
 
     def take(self, events: Iterable[e.Event]) -> None:
-        """Adds the next events."""
         for event in events:
             at, body = event.at, event.body
-            if at is not self.last:  # all events of an append have the same
-                if self.last is not None and at > self.last and not _died(body):
-                    doing = "waiting" if self.paused or self.questions else self.phase
-                    self.spent["running" if self.calls else doing] += at - self.last
-                self.last = at
-            # Steps that start and end are nearly all of a journal.
-            if type(body) is e.StepDone:
-                self.calls -= {body.step}
-            elif type(body) is not e.StepStarted:
-                self._take(body)
-            elif body.inputs:
-                self.calls |= {body.step}
+            if self.last is not None and at > self.last and not _died(body):
+                doing = "waiting" if self.paused or self.questions else self.phase
+                self.spent["running" if self.calls else doing] += at - self.last
+            self.last = at
+            self.phase = _PHASES.get(type(body), self.phase)
+            self.paused = _PAUSES.get(type(body), self.paused)
+            self._take(body)
 
     def _take(self, body: e.AnyBody) -> None:
         match body:
-            case e.ChangesAsked() | e.ReplanStarted():
-                self.phase = "planning"
-            case e.PlanProposed() | e.ReviewAsked():
-                self.phase = "waiting"
-            case e.RunStarted():
-                self.phase = "running"
-            case _:
-                self._take_rare(body)
-
-    def _take_rare(self, body: e.AnyBody) -> None:
-        match body:
-            case e.RunPaused() | e.RunRepaired():
-                self.paused = True
-            case e.RunResumed():
-                self.paused = False
-            case e.QuestionAsked(question=question, step=step):
+            case e.StepStarted(step=step, inputs=inputs):
+                self.calls |= {step} if inputs else set()
+            case e.QuestionAsked(question=question, step=asking):
                 self.questions.add(question)
-                self.calls.discard(step or "")
+                self.calls.discard(asking or "")
             case e.QuestionAnswered(question=question) | e.QuestionWithdrawn(question=question):
                 self.questions.discard(question)
             case _ if isinstance(body, _ENDS):
@@ -172,7 +164,6 @@ class RunSummary:
 
     @property
     def planned(self) -> bool:
-        """Whether a planner or a model has worked for the run."""
         return self.figures is not None or bool(self.models)
 
     def has(self, text: str) -> bool:

@@ -192,7 +192,6 @@ class ThreadMessage:
 
     @property
     def kind(self) -> MessageKind | None:
-        """What the message was taken for."""
         return self.reading.kind if self.reading else None
 
     @property
@@ -227,7 +226,6 @@ class ThreadState:
     by_number: dict[int, int] = field(default_factory=dict[int, int], repr=False, compare=False)
 
     def message(self, number: int) -> ThreadMessage | None:
-        """Returns a message by the number of its entry."""
         at = self.by_number.get(number)
         return None if at is None else self.messages[at]
 

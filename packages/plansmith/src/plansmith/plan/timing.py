@@ -52,7 +52,6 @@ class Timing(Record):
 
     @property
     def sentence(self) -> Sentence:
-        """When it runs, for people."""
         if self.every_minutes is not None:
             return Sentence("every {length}", length=_length(self.every_minutes))
         if self.daily_at is not None:

@@ -32,15 +32,11 @@ def adapter_of(kind: object) -> TypeAdapter[Any]:
     try:
         return _adapter(kind)
     except TypeError:  # a type that cannot be hashed, such as one annotated with a list
-        return _made(kind)
+        return _adapter.__wrapped__(kind)
 
 
 @lru_cache(maxsize=512)
 def _adapter(kind: object) -> TypeAdapter[Any]:
-    return _made(kind)
-
-
-def _made(kind: object) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(_readable(kind))
     except (PydanticSchemaGenerationError, PydanticUserError, RecursionError) as error:

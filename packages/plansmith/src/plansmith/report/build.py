@@ -38,12 +38,8 @@ class Missing:
     parts: tuple[int, int] = (0, 0)
 
 
-def missing(run: Run, events: Sequence[e.Event]) -> tuple[Missing, ...]:
-    """Returns the steps of the plan that should have changed something and are not done."""
-    return tuple(_missing_steps(run, events))
-
-
-def _missing_steps(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
+def missing(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
+    """Yields the steps of the plan that should have changed something and are not done."""
     proposed = [each.body for each in events if isinstance(each.body, e.PlanProposed)]
     acts = {name for body in proposed for name in body.acts}
     for step in run.plan.steps if run.plan else ():
@@ -204,22 +200,15 @@ async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Rep
         events = await store.events(run_id)
         run = fold(events) if events else None
     except JournalDamaged as damage:
-        problem = Sentence(
-            "run {run} is damaged: {damage}",
-            run=run_id,
-            damage=with_hint(damage.message, damage.hint),
+        told = with_hint(damage.message, damage.hint)
+        why = Sentence("run {run} is damaged: {damage}", run=run_id, damage=told)
+        hint = Sentence(
+            "plansmith store repair {run} continues after the last good event", run=run_id
         )
-        raise Refused(
-            problem,
-            hint=Sentence(
-                "plansmith store repair {run} continues after the last good event", run=run_id
-            ),
-        ) from None
+        raise Refused(why, hint=hint) from None
     if run is None:
-        raise NotFound(
-            Sentence("there is no run '{name}'", name=run_id),
-            hint=Sentence("plansmith runs lists them"),
-        )
+        hint = Sentence("plansmith runs lists them")
+        raise NotFound(Sentence("there is no run '{name}'", name=run_id), hint=hint)
     if not run.status.over:
         status = Sentence(f"status.{run.status.value}")
         hint = Sentence("a report is made when a run is over; plansmith show shows its state")
@@ -255,7 +244,7 @@ def make_report(
     locale = locale or (plan.locale if plan else run.locale)
     words = words_for(locale)
     answer, notes = _answer(run, status, results, words)
-    missing_steps = missing(run, events)
+    missing_steps = [*missing(run, events)]
     is_empty = found_nothing(run, events, results, answer.sources)
     if plan and (why := in_language_if(plan.degraded or "", "show.by_rules", locale)):
         notes = (words["degraded"].format(reason=why), *notes)
@@ -291,7 +280,6 @@ def _goal(run: Run) -> str:
 
 
 def _made_by(events: Sequence[e.Event]) -> str:
-    """Returns the origin of the present plan, as the journal names it."""
     made = [each.body.origin for each in events if isinstance(each.body, e.PlanProposed)]
     return made[-1] if made else ""
 
@@ -332,7 +320,6 @@ def _is_used(reply: ReplyStep, run: Run) -> bool:
 
 
 def _earlier_notes(run: Run, locale: str) -> list[str]:
-    """Returns what the plan took from earlier runs, each once."""
     used = [each.message for each in run.problems if each.code == FROM_EARLIER]
     return [*dict.fromkeys(in_language(each, locale) for each in used)]
 
@@ -379,7 +366,6 @@ def _text(value: Json) -> str:
 
 
 def _shortened(value: Json) -> Json:
-    """Shortens long lists in a value to their beginning."""
     if isinstance(value, dict):
         return {key: _shortened(child) for key, child in value.items()}
     if not isinstance(value, list):

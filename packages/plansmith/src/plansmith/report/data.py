@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from plansmith.plan.data import Json
 from plansmith.plan.refs import without_citations
@@ -128,39 +129,22 @@ class Report:
 
     @property
     def words(self) -> Words:
-        """Returns the texts of the report's language."""
         return words_for(self.locale)
 
     def to_json(self) -> dict[str, Json]:
         """Returns the report as JSON; long results are clipped and named by their hash."""
-        return {
-            "run": self.run,
-            "title": self.title,
-            "request": self.request,
-            "locale": self.locale,
-            "status": self.status,
-            "dropped": list(self.dropped),
-            "head": list(self.head),
-            "made_by": self.made_by,
-            "plan": self.plan,
-            "answer": {
-                "text": without_citations(self.answer.text),
-                "claims": [
-                    {"text": each.text, "steps": list(each.steps)} for each in self.answer.claims
-                ],
-                "sources": list(self.answer.sources),
-            },
-            "notes": list(self.notes),
-            "evidence": [_evidence_json(each) for each in self.evidence],
-            "deviations": [_entry_json(each) for each in self.deviations],
-            "assumptions": list(self.assumptions),
-            "failures": [
-                {"step": each.step, "status": each.status, "reason": each.reason}
-                for each in self.failures
-            ],
-            "decisions": [_entry_json(each) for each in self.decisions],
-            "took": _took_json(self.took),
-        }
+        told = {name: _json(getattr(self, name)) for name in self.__slots__ if name != "pictures"}
+        answer = _json(self.answer) | {"text": without_citations(self.answer.text)}
+        evidence = [_evidence_json(each) for each in self.evidence]
+        return told | {"answer": answer, "evidence": evidence, "took": _took_json(self.took)}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_json(each) for each in value]
+    if is_dataclass(value):
+        return {each.name: _json(getattr(value, each.name)) for each in fields(value)}
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _took_json(took: Took) -> dict[str, Json]:
@@ -189,8 +173,3 @@ def _evidence_json(each: Evidence) -> Json:
         "taken_from": each.taken_from or None,
         "read_early": each.early,
     }
-
-
-def _entry_json(entry: Entry) -> Json:
-    at = entry.at.isoformat() if entry.at else None
-    return {"text": entry.text, "step": entry.step, "by": entry.by, "at": at}

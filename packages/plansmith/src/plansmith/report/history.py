@@ -9,7 +9,6 @@ from typing import Final, Literal
 
 from plansmith.engine.provenance import ALLOW, CHANGE
 from plansmith.plan import events as e
-from plansmith.plan.data import Json
 from plansmith.plan.diff import diff_plans
 from plansmith.plan.earlier import source_name
 from plansmith.plan.plan import Plan
@@ -56,12 +55,8 @@ def _retries(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
             count, _ = failed.get(event.body.step, (0, ""))
             failed[event.body.step] = count + 1, event.body.error
     for step, (count, reason) in failed.items():
-        yield Entry(
-            words["retried"].format(
-                count=count + 1, reason=_short(in_language(reason, words["locale"]))
-            ),
-            step,
-        )
+        told = _short(in_language(reason, words["locale"]))
+        yield Entry(words["retried"].format(count=count + 1, reason=told), step)
 
 
 def decisions(events: Sequence[e.Event], words: Words) -> Iterator[Entry]:
@@ -98,7 +93,7 @@ def _answered(
     return words["no_answer" if body.no_answer else key].format(
         who=who,
         question=_short(in_language(asked.text, words["locale"]) if asked else body.question),
-        answer=_answer(body.answer),
+        answer=_short(value_text(body.answer)),
         callee=asked and (asked.callee or asked.step),
         sources=", ".join(in_language(source_name(each), words["locale"]) for each in asked.sources)
         if asked
@@ -114,10 +109,8 @@ def _deviation(event: e.Event, words: Words) -> Entry | None:
         case e.StepReused(step=step, run=detail):
             done = event.body.done_at or event.at
             return Entry(words[event.body.type].format(reason=detail), step, "", done)
-        case e.StepReset(step=step, reason=detail) | e.StepUnknown(step=step, reason=detail):
-            pass
-        case e.StepAdvised(step=step, reason=detail):
-            pass
+        case e.StepReset() | e.StepUnknown() | e.StepAdvised():
+            step, detail = event.body.step, event.body.reason
         case e.RunPaused(reason=detail) | e.CancelAsked(reason=detail):
             step = ""
         case _:
@@ -162,10 +155,6 @@ def _who(event: e.Event, words: Words) -> str:
             words["named_program"].format(name=event.by.name) if event.by.name else words["program"]
         )
     return event.by.name or words[event.by.kind]
-
-
-def _answer(value: Json) -> str:
-    return _short(value_text(value))
 
 
 def _short(text: str) -> str:

@@ -146,7 +146,6 @@ class _Prose(RendererHTML):
     """Renders Markdown tokens as HTML, with two token types of our own."""
 
     def cite(self, tokens: Sequence[Token], idx: int, *_: object) -> str:
-        """Renders the citation of a step."""
         return f"[{_step_link(tokens[idx].content)}]"
 
     def host(self, tokens: Sequence[Token], idx: int, *_: object) -> str:

@@ -44,7 +44,7 @@ def answer_markdown(report: Report, *, alone: bool = False) -> str:
     How it was found out (steps, evidence, decisions, cost) is left to the whole report, and who
     made the plan to the plan itself; `alone` leaves out also what `lacking_markdown` tells.
     """
-    answer = "\n".join(each.rstrip() for each in _prose(report, cites=False)).strip()
+    answer = "\n".join(each.rstrip() for each in _blocks(report.answer.text, cites=False)).strip()
     lacking = "" if alone else lacking_markdown(report, with_plan=False)
     return f"{lacking}\n\n{answer}\n" if lacking else f"{answer}\n"
 
@@ -106,11 +106,11 @@ def _lines(report: Report, *, brief: bool) -> Iterator[str]:
     if report.request and report.request != report.title:
         yield from ("", f"{words['request']}: {line(report.request)}")
     yield from ("", f"## {words['answer']}", "")
-    yield from _prose(report)
+    yield from _blocks(report.answer.text, cites=True)
     if report.answer.sources:
         named = ", ".join(coded(name) for name in report.answer.sources)
         yield from (f"{words['sources']}: {named}", "")
-    yield from _notes(report)
+    yield from (f"> {line(note)}" for note in report.notes)
     if report.is_answered:
         yield from _head(report)
     if report.evidence:
@@ -131,19 +131,11 @@ def _head(report: Report) -> Iterator[str]:
     return (part for text in report.head for part in ("", line(text)))
 
 
-def _prose(report: Report, *, cites: bool = True) -> Iterator[str]:
-    return _blocks(report.answer.text, cites=cites)
-
-
 def _blocks(text: str, *, cites: bool) -> Iterator[str]:
     written = _Prose()
     for token in prose.read_prose(text if cites else without_citations(text)):
         written.take(token)
     return (part for block in written.blocks for part in (block, ""))
-
-
-def _notes(report: Report) -> Iterator[str]:
-    return (f"> {line(note)}" for note in report.notes)
 
 
 def _failures(report: Report) -> Iterator[str]:
@@ -213,10 +205,8 @@ def took_lines(took: Took, words: Words) -> Iterator[str]:
         parts = {"planning": took.times.planning, "running": took.times.running}
         shown = {name: f"{each:.1f} s" for name, each in parts.items()}
         seconds += f" ({words['times'].format(**shown)})"
-    for key, value in (("calls", f"{took.calls:,}"), ("tokens", tokens)):
-        yield f"{words[key]}: {value}"
-    for key, value in (("money", money), ("time", seconds)):
-        yield f"{words[key]}: {value}"
+    amounts = {"calls": f"{took.calls:,}", "tokens": tokens, "money": money, "time": seconds}
+    yield from (f"{words[key]}: {value}" for key, value in amounts.items())
     if took.times.waiting >= 0.05:
         yield f"{words['waited']}: {took.times.waiting:.1f} s"
 
@@ -232,7 +222,6 @@ class _Prose:
         self._rows: list[list[str]] | None = None
 
     def take(self, token: Token) -> None:
-        """Writes one block token."""
         kind = token.type.removesuffix("_open")
         if kind == "inline":
             text = _spans(token.children or ())

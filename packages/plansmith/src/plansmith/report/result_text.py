@@ -37,7 +37,6 @@ def facts(text: str, cite: str = "", language: Language = "en") -> str:
 
 
 def _block(value: Json, cite: str, language: Language) -> Iterator[str]:
-    """Writes a whole result: lists first, then the other fields."""
     if isinstance(value, list):
         yield from _many(value, cite, columns=(), language=language)
         return
@@ -175,8 +174,7 @@ def number_text(value: Json) -> str:
 
 
 def _plain(value: Json) -> str:
-    text = number_text(value)
-    return clip(text, _LONGEST)
+    return clip(number_text(value), _LONGEST)
 
 
 def _clipped(lines: list[str], language: Language) -> list[str]:

@@ -58,7 +58,6 @@ class PlannedCall(NamedTuple):
 
     @property
     def acts(self) -> bool:
-        """Tells whether the call could change something."""
         return self.effect is not Effect.READ
 
 
@@ -98,12 +97,10 @@ class PlanCalls:
 
     @property
     def acting(self) -> list[PlannedCall]:
-        """Returns the calls that could change something."""
         return [call for call in self.calls if call.acts]
 
     @property
     def names(self) -> set[str]:
-        """Returns the tools and agents that are called."""
         return {call.callee for call in self.calls}
 
     def history(self, place: str) -> str:
@@ -154,7 +151,6 @@ class PlanCalls:
         return keys
 
     def _step(self, step: AnyStep, place: str, keys: Mapping[str, str], scope: _Scope) -> str:
-        """Adds the calls of a step; returns its key."""
         self.texts[place] = _call_text(step)
         self._look_for_hosts(step)
         if not has_rules(step):

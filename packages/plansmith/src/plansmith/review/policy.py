@@ -91,7 +91,6 @@ def _reason(active: ActiveStep, tool: str, effect: Effect, policy: ReviewPolicy)
 
 
 def _step_name(name: str, plan: Plan) -> Sentence:
-    """Names a step by its id and its title."""
     title = plan.by_id[name].title if name in plan.by_id else ""
     if not title:
         return Sentence("review.step", name=name)
@@ -106,7 +105,6 @@ def _file_of(step: StepFields, *first: str) -> str:
 
 
 def _how_often(step: MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:
-    """Says for which list a step is repeated, and how often."""
     if isinstance(step.over, list):
         return Sentence("review.each_of", count=len(step.over))
     over = value_line(step.over)
@@ -127,10 +125,7 @@ def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[AnyStep]
 
 
 def _active(
-    plan: Plan,
-    templates: Mapping[str, Plan],
-    outer: ActiveStep | None = None,
-    depth: int = 0,
+    plan: Plan, templates: Mapping[str, Plan], outer: ActiveStep | None = None, depth: int = 0
 ) -> Iterator[ActiveStep]:
     maps, limits = (outer.maps, outer.limits) if outer else ((), ())
     for step in plan.steps:

@@ -251,29 +251,19 @@ def diff_lines(diff: PlanDiff, locale: str = "en") -> Iterator[str]:
 
 
 def _change(change: FieldChange, locale: str) -> str:
+    def shown(value: Json, width: int = WIDTH) -> str:
+        if not is_rule(change.path):
+            return value_line(value, width)
+        return in_language(rule_text(str(change.path[-1]), value), locale)
+
     place = safe(path_text(change.path))
-    if is_rule(change.path):
-        return f"{place}: {_rule_change(str(change.path[-1]), change, locale)}"
     match change.change:
         case "added":
-            return f"{place}: + {value_line(change.after)}"
+            return f"{place}: + {shown(change.after)}"
         case "removed":
-            return f"{place}: - {value_line(change.before)}"
+            return f"{place}: - {shown(change.before)}"
         case _:
-            return f"{place}: {value_line(change.before, 70)} -> {value_line(change.after, 70)}"
-
-
-def _rule_change(name: str, change: FieldChange, locale: str) -> str:
-    """Says a rule that came, went or changed as a sentence."""
-    before = in_language(rule_text(name, change.before), locale)
-    after = in_language(rule_text(name, change.after), locale)
-    match change.change:
-        case "added":
-            return f"+ {after}"
-        case "removed":
-            return f"- {before}"
-        case _:
-            return f"{before} -> {after}"
+            return f"{place}: {shown(change.before, 70)} -> {shown(change.after, 70)}"
 
 
 def path_text(path: Path) -> str:

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from plansmith import Plan, diff_plans
+from plansmith import Plan
 from plansmith.errors import PlansmithError
-from plansmith.plan.diff import apply_changes, apply_diff
+from plansmith.plan.data import Json
+from plansmith.plan.diff import apply_changes, apply_diff, diff_plans, merge_plans
+from plansmith.review.render import diff_lines
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
@@ -62,3 +64,99 @@ def test_a_diff_that_does_not_fit_is_refused() -> None:
         apply_diff(plan(B), diff)
     with pytest.raises(PlansmithError, match=r"inputs\.l\.1 does not fit"):
         apply_changes({"id": "a", "inputs": {"l": "text"}}, diff.changed[0].fields)
+
+
+ONE, TWO = ({"id": name, "tool": "t", "inputs": {"x": 1, "y": 1}} for name in "ab")
+
+
+def test_edits_to_different_fields_are_both_kept_without_a_note() -> None:
+    person = plan(ONE | {"title": "mine"}, TWO)
+    replan = plan(ONE | {"inputs": {"x": 2, "y": 1}}, TWO)
+    merged = merge_plans(plan(ONE, TWO), person, replan)
+    assert merged.plan.by_id["a"].to_json() == ONE | {
+        "kind": "tool",
+        "title": "mine",
+        "inputs": {"x": 2, "y": 1},
+    }
+    assert merged.notes == []
+
+
+def test_where_both_changed_the_same_field_the_person_wins_and_a_note_says_so() -> None:
+    person = plan(ONE | {"inputs": {"x": 5, "y": 1}}, TWO)
+    replan = plan(ONE | {"inputs": {"x": 7, "y": 1}}, TWO)
+    merged = merge_plans(plan(ONE, TWO), person, replan)
+    assert merged.plan.by_id["a"].to_json()["inputs"] == {"x": 5, "y": 1}
+    assert [(note.code, note.step) for note in merged.notes] == [("PS312", "a")]
+
+
+def test_a_step_the_person_removed_stays_removed() -> None:
+    merged = merge_plans(plan(ONE, TWO), plan(ONE), plan(ONE, TWO | {"title": "better"}))
+    assert list(merged.plan.by_id) == ["a"]
+    assert "removed by the person" in merged.notes[0].message
+
+
+def test_a_step_the_person_edited_survives_its_removal_by_the_replan() -> None:
+    edited = TWO | {"title": "mine"}
+    merged = merge_plans(plan(ONE, TWO), plan(ONE, edited), plan(ONE))
+    assert merged.plan.by_id["b"].title == "mine"
+    assert "kept since the person edited it" in merged.notes[0].message
+
+
+def test_new_steps_of_both_stand_where_they_were_put() -> None:
+    mine, theirs = ONE | {"id": "mine"}, ONE | {"id": "theirs"}
+    merged = merge_plans(plan(ONE, TWO), plan(ONE, mine, TWO), plan(ONE, TWO, theirs))
+    assert [step.id for step in merged.plan.steps] == ["a", "mine", "b", "theirs"]
+
+
+def test_the_same_new_id_by_both_is_the_persons_step() -> None:
+    mine, theirs = ONE | {"id": "new", "tool": "mine"}, ONE | {"id": "new", "tool": "theirs"}
+    merged = merge_plans(plan(ONE), plan(ONE, mine), plan(ONE, theirs))
+    assert merged.plan.by_id["new"].to_json()["tool"] == "mine"
+    assert "added by both" in merged.notes[0].message
+
+
+_FEW: Json = {"below": ["{{stock.count}}", 10]}
+_FEWER: Json = {"below": ["{{stock.count}}", 5]}
+_MANY: Json = {"above": ["{{stock.count}}", 5]}
+
+
+def _plan(**rules: Json) -> Plan:
+    order: dict[str, Json] = {"id": "order", "tool": "shop.order", **rules}
+    return Plan.model_validate(
+        {"goal": "Order", "steps": [{"id": "stock", "tool": "shop.stock"}, order]}
+    )
+
+
+def test_a_rule_that_came_went_or_changed_is_told_as_a_sentence() -> None:
+    before, after = _plan(when=_FEW, on_error="skip"), _plan(when=_FEWER, retry={"at_most": 2})
+    diff = diff_plans(before, after)
+    assert list(diff_lines(diff)) == [
+        "~ order when: only if stock.count is below 10 -> only if stock.count is below 5",
+        "~ order on_error: - if it fails, it is skipped",
+        "~ order retry: + if the call fails, it is made again up to 2 times",
+    ]
+    assert apply_diff(before, diff) == after
+
+
+def test_an_input_with_the_name_of_a_rule_is_compared_inside() -> None:
+    before, after = _plan(inputs={"when": {"a": 1, "b": 2}}), _plan(inputs={"when": {"a": 1}})
+    (changed,) = diff_plans(before, after).changed
+    assert [each.path for each in changed.fields] == [("inputs", "when", "b")]
+
+
+def test_two_edits_of_one_condition_are_never_mixed_and_the_person_wins() -> None:
+    merged = merge_plans(_plan(when=_FEW), _plan(when=_FEWER), _plan(when=_MANY))
+    assert merged.plan.by_id["order"].when == _FEWER
+    assert [each.code for each in merged.notes] == ["PS312"]
+
+
+def test_a_condition_that_a_person_took_out_stays_out() -> None:
+    merged = merge_plans(_plan(when=_FEW), _plan(), _plan(when=_MANY))
+    assert merged.plan.by_id["order"].when is None
+    assert [each.code for each in merged.notes] == ["PS312"]
+
+
+def test_edits_of_different_rules_are_both_kept() -> None:
+    merged = merge_plans(_plan(when=_FEW), _plan(when=_FEWER), _plan(when=_FEW, on_error="skip"))
+    order = merged.plan.by_id["order"]
+    assert (order.when, order.on_error, merged.notes) == (_FEWER, "skip", [])

@@ -1,15 +1,26 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
+from pydantic import ValidationError
 
 from plansmith import Plan, Run, RunStatus, StepStatus
 from plansmith.errors import JournalDamaged
 from plansmith.plan import events as e
-from plansmith.plan.events import EVENT_TYPES, Event, next_event, read_event, verify_chain
-from plansmith.plan.fold import RunFold, fold
+from plansmith.plan.events import (
+    EVENT_TYPES,
+    Actor,
+    Event,
+    RunCreated,
+    next_event,
+    read_event,
+    verify_chain,
+)
+from plansmith.plan.fold import GO_ON, RunFold, fold
+from plansmith.plan.run_options import Origin
+from plansmith.testing.clock import FakeClock
 
 PLAN = Plan.model_validate(
     {"steps": [{"id": "a", "tool": "t"}, {"id": "b", "tool": "t", "after": ["a"]}]}
@@ -192,3 +203,55 @@ def test_events_of_two_runs_do_not_chain() -> None:
     first, second = journal(*BEGINNING)[:2]
     with pytest.raises(JournalDamaged):
         verify_chain([first, second.replace(run="other")])
+
+
+def lifted(**fields: Any) -> dict[e.LimitName, int]:
+    """What a person grants by going on after this question."""
+    asked = e.QuestionAsked.from_json({"question": "q", "text": "?"} | fields)
+    word = e.QuestionAnswered(question=asked.question, answer=GO_ON)
+    return dict(run(*RUNNING, asked, word).grants)
+
+
+def test_a_limit_is_lifted_by_the_field_whatever_the_name() -> None:
+    assert lifted(kind="limit", limit="replans", question="whatever") == {"replans": 1}
+    assert lifted(kind="limit", question="shared_budget:2") == {}
+
+
+@pytest.mark.parametrize("kind", ["step", "call", "request"])
+def test_no_question_of_a_plan_lifts_a_limit_by_its_name(kind: str) -> None:
+    assert lifted(kind=kind, question="budget:1") == {}
+    assert lifted(kind=kind, question="replans:1", step="a") == {}
+
+
+def test_a_limit_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match="limit"):
+        e.QuestionAsked.from_json({"question": "q", "text": "?", "kind": "limit", "limit": "moon"})
+
+
+def test_a_run_says_nothing_of_options_and_origin_that_nobody_gave() -> None:
+    begun = run(*BEGINNING)
+    assert begun.options.to_json() == {}
+    assert begun.origin.kind == "request"
+
+
+def test_a_new_event_has_an_origin_of_fields_that_the_run_keeps() -> None:
+    origin = Origin(kind="run", id="first", event=4)
+    created = RunCreated(request="r", origin=origin)
+    assert created.to_json()["origin"] == {"kind": "run", "id": "first", "event": 4}
+    ada, now = Actor(kind="person", name="ada"), FakeClock().now()
+    event = next_event(created, run="second", by=ada, at=now)
+    again = read_event(event.to_json())
+    assert again == event
+    assert again.fresh_hash() == event.hash
+    assert fold([again]).origin == origin
+
+
+def test_a_request_of_its_own_writes_no_origin() -> None:
+    assert "origin" not in RunCreated(request="r").to_json()
+    assert Origin().to_json() == {"kind": "request"}
+
+
+@pytest.mark.parametrize("wrong", [{"kind": "moon"}, {"kind": "run", "to": "x"}, 7, ["schedule"]])
+def test_what_is_no_origin_is_refused(wrong: object) -> None:
+    with pytest.raises(ValidationError):
+        Origin.model_validate(wrong)
