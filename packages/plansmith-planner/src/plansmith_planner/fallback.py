@@ -53,11 +53,8 @@ def _reply(text: str, locale: str) -> list[dict[str, Any]]:
 def _three(request: str, locale: str, agent: str | None) -> list[dict[str, Any]]:
     """Returns steps to analyse, execute and verify: for an agent if there is one, else replies."""
     steps: list[dict[str, Any]] = []
-    for name, title in zip(
-        ("analyze", "execute", "verify"),
-        _THREE["zh" if locale.startswith("zh") else "en"],
-        strict=True,
-    ):
+    titles = _THREE["zh" if locale.startswith("zh") else "en"]
+    for name, title in zip(("analyze", "execute", "verify"), titles, strict=True):
         text = f"{title}: {escape_text(request)}"
         action = {"agent": agent, "task": text} if agent else {"instruction": text}
         after = [steps[-1]["id"]] if steps else []
@@ -76,9 +73,13 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     max_steps = min([max_steps, *_ruled(errors)])
     inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
     bad = {inner.get(each.step, each.step) for each in errors if each.step is not None}
-    using = {step.id: frozenset(_sources(step)) for step in plan.steps}
-    known = {name: used & using.keys() for name, used in using.items()}
-    gone = bad | downstream(known, [name for name in bad if name in known])
+    # What a step refers to, in its rules too.
+    using = {
+        step.id: frozenset(each.ref.step for each in step.references if each.ref)
+        & plan.by_id.keys()
+        for step in plan.steps
+    }
+    gone = bad | downstream(using, [name for name in bad if name in using])
     behind = downstream(needs(plan), [name for name in gone if name in using])
     kept = [
         step
@@ -89,11 +90,6 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     names = {step.id for step in steps}
     loose = [step.replace(after=tuple(n for n in step.after if n in names)) for step in steps]
     return plan.replace(steps=tuple(loose)) if steps else None
-
-
-def _sources(step: AnyStep) -> Iterator[str]:
-    """Yields the steps that a step refers to, in its rules too."""
-    return (found.ref.step for found in step.references if found.ref is not None)
 
 
 def _ruled(errors: Sequence[Problem]) -> Iterator[int]:

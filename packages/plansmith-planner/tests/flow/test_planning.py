@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.flow.smiths import Script
 
 from plansmith import AgentSpec, Effect, Plan, ToolSpec
 from plansmith.clock import SystemClock
@@ -23,7 +24,6 @@ from plansmith_planner.pipeline import make_plan
 from plansmith_planner.settings import Fallback, PlannerSettings
 from plansmith_planner.stages import PlannerDeps
 
-Script = Callable[..., ScriptedModel]
 CITY = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},

@@ -34,6 +34,7 @@ _QUOTED = re.compile(
     r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[“”][^“”\n]{0,200}[“”\"]|[‘’`][^‘’`\n]{0,200}[‘’`']"
 )
 QUOTED_KEY: Final = re.compile(rf"{_SPACE}*\\?(?:{_QUOTED.pattern}){_SPACE}*{_COLON.pattern}")
+ANOTHER_FIELD: Final = re.compile(rf"{_SPACE}*,{QUOTED_KEY.pattern}")
 _BARE_KEY = re.compile(
     rf"{_SPACE}*[\w$][\w$.-]{{0,80}}(?: [\w$.-]{{1,40}}){{0,2}}[\"']?{_SPACE}*(?:[:：](?!//)|=>?)"
 )
@@ -212,15 +213,10 @@ class Tolerant:
                 self._opened[self._stack.pop().kind] -= 1
             return
         self.pos += 1
-        if len(self._stack) == 1 and kind == "{" and self._another_field():
+        if len(self._stack) == 1 and kind == "{" and self._is(ANOTHER_FIELD, self.pos):
             self.flaws += 1
         else:
             self._close()
-
-    def _another_field(self) -> bool:
-        """Whether a comma and a quoted key follow."""
-        follow = self._after_gap(self.pos)
-        return self._char(follow) == "," and self._is(QUOTED_KEY, follow + 1)
 
     # Objects
 
@@ -248,7 +244,7 @@ class Tolerant:
             return
         self.pos += 1
         more = frame.fields.get(frame.last)
-        if kind == "[" and isinstance(more, list):
+        if isinstance(more, list):
             frame.key = frame.last
             self._push("[")
             self._stack[-1].items = more
@@ -286,9 +282,6 @@ class Tolerant:
         if char in _COMMAS or char in _CLOSERS:
             self.flaws += 1
             self._put(_BLANK)
-        elif char in _COLONS:
-            self.flaws += 1
-            self.pos += 1
         else:
             self._value(Role.VALUE)
 
@@ -402,7 +395,7 @@ class Tolerant:
             self.pos = grouped.end()
             self._put(number(grouped[0].replace(",", "")))
         else:
-            self.pos = self._lost_opening(role) or self._word_end(role)
+            self.pos = self._lost_opening(role) or self._word_end()
             word = text[start : self.pos].strip()
             if self.pos == start:
                 self.pos += 1
@@ -420,8 +413,6 @@ class Tolerant:
         spaced = self.text[self.pos - 1].isspace()
         hanging = self._char(self.pos) in ('"', "“", "”") and not spaced
         value = unescape(word) if "\\" in word else bare_value(word)
-        if hanging and (value is None or isinstance(value, bool)):
-            value = word
         self.pos += hanging
         self.flaws += isinstance(value, str) - bool(_JSON_WORD.fullmatch(word))
         self._put(clean(value) if isinstance(value, str) else value)
@@ -432,26 +423,21 @@ class Tolerant:
         found = _HANGING_QUOTE.match(text, start, min(self.end, start + _LONGEST_LOST))
         if found is None or role is Role.ROOT or (role is Role.ITEM and "," in found[0]):
             return 0
-        if any(found[0].count(close) > found[0].count(opener) for opener, close in _PAIRS.items()):
-            return 0
-        commas = (each.end() for each in re.finditer(",", found[0]))
-        if any(QUOTED_KEY.match(text, start + comma) for comma in commas):
-            return 0
         follow = self._after_gap(found.end())
         goes_on = self._char(follow) == "" or self._char(follow) in _CLOSERS
         if self._char(follow) == ",":
             goes_on = role is Role.ITEM or self._is(QUOTED_KEY, follow + 1)
         return found.end() - 1 if goes_on else 0
 
-    def _word_end(self, role: Role) -> int:
+    def _word_end(self) -> int:
         position = self.pos
         while found := _WORD_STOP.search(self.text, position, self.end):
-            position = self._passed(found, role)
+            position = self._passed(found)
             if not position or (found[0] == ")" and self._opened["("]):
                 return found.start()
         return self.end
 
-    def _passed(self, found: re.Match[str], role: Role) -> int:
+    def _passed(self, found: re.Match[str]) -> int:
         """Returns where a word continues after a character that might end it, else 0."""
         text, at, sign = self.text, found.start(), found[0]
         if sign in _PAIRS and at > self.pos and (sign == "(" or text[at - 1].isalpha()):
@@ -460,9 +446,6 @@ class Tolerant:
                 return close + 1
         if sign in ":：()" or (sign == "//" and text[at - 1] == ":"):
             return found.end()
-        if sign == "，" and role is Role.VALUE:
-            keyed = self._is(QUOTED_KEY, at + 1) or self._is(_BARE_KEY, at + 1)
-            return 0 if keyed else found.end()
         return found.end() if sign == "`" and not text.startswith("```", at) else 0
 
     # Strings
@@ -530,7 +513,8 @@ class Tolerant:
         if string.role is Role.KEY:
             return self._judge_key(string, at, follow)
         if char in _COMMAS:
-            ends = string.role is not Role.VALUE or self._is_after_value(string, follow + 1)
+            keyed = self._is(QUOTED_KEY, self._after_gap(follow + 1))
+            ends = keyed or string.inner % 2 == 0 or string.role is not Role.VALUE
         elif char in _CLOSERS:
             ends = self._is_before_closer(string, at, follow)
         elif char in _COLONS:
@@ -563,16 +547,6 @@ class Tolerant:
         fresh = self._char_before(string, at) == "," and self._is(QUOTED_KEY, at)
         return fresh and ":" in self.text[string.start : min(at, string.start + _WINDOW)]
 
-    def _is_after_value(self, string: _String, position: int) -> bool:
-        """Whether the text after a comma can follow a value of an object."""
-        follow = self._after_gap(position)
-        char = self._char(follow)
-        if char in OPENING_QUOTES:
-            return string.inner % 2 == 0 or self._is(QUOTED_KEY, follow)
-        if char == "" or char in _CLOSERS or char in _OPENERS or char in _COMMAS or char in "`~\\":
-            return True
-        return self._is(_ELLIPSIS, follow) or self._is(_BARE_KEY, follow)
-
     def _is_before_closer(self, string: _String, at: int, follow: int) -> bool:
         """Whether a closing bracket after the quote closes a container, not one in the string."""
         kind = _CLOSERS[self.text[follow]]
@@ -581,16 +555,10 @@ class Tolerant:
         char = self._char(beyond)
         if kind == "(" and not self._opened["("]:
             return False
-        if char == "":
-            return not inside or any(self._opened.values())
         if char in _CLOSERS or self.text.startswith("```", beyond):
             return True
-        if char in _COMMAS:
-            later = self._after_gap(beyond + 1)
-            return not (inside and self._char(later).isalpha()) or self._is(_BARE_KEY, later)
-        lowest = sum(self._opened.values()) <= 1
-        opens = char in _OPENERS or char in OPENING_QUOTES or char.isdigit()
-        return not inside and (lowest or opens or "\n" in self.text[follow:beyond])
+        later = self._after_gap(beyond + 1)
+        return not (inside and self._char(later).isalpha()) or self._is(_BARE_KEY, later)
 
     def _open_inside(self, string: _String, at: int, kind: str) -> bool:
         """Whether a bracket of this kind was opened in the string and is still open."""
@@ -609,8 +577,6 @@ class Tolerant:
         if string.role is Role.ITEM:
             shaped = spaced and not text[at - 1].isspace() and string.quote != "'"
             return char in _OPENERS or char.isdigit() or lines or (shaped and even)
-        if string.role is Role.ROOT:
-            return lines or char == ";"
         key = _BARE_KEY if lines else _WORD_KEY
         return (spaced and even and self._is(key, follow)) or (lines and char in _OPENERS)
 
@@ -621,10 +587,7 @@ class Tolerant:
             fresh = before in ",，" or self._structure(string, at) >= 0
             return fresh and self._is(QUOTED_KEY, at)
         found = _QUOTED.match(self.text, at, self.end) if before and before in ",，+" else None
-        if found is None or before == "+":
-            return found is not None and self._char(self._after_gap(at + 1)) not in OPENING_QUOTES
-        beyond = self._char(self._after_gap(found.end()))
-        return beyond == "" or beyond in _COMMAS or beyond in _CLOSERS
+        return found is not None and self._char(self._after_gap(at + 1)) not in OPENING_QUOTES
 
     def _structure(self, string: _String, at: int) -> int:
         """Returns where the brackets and commas before a quote start, else -1."""
@@ -647,7 +610,7 @@ class Tolerant:
             signs = {Role.KEY: r"[:：,}\n]", Role.VALUE: r"[,，}\]\n+]"}
             stops = re.compile(signs.get(string.role, r"[,，\]}\n+]|/\*"))
             for found in stops.finditer(text, string.start, self.end):
-                if string.role is not Role.VALUE or self._goes_on(string, found.start()):
+                if string.role is not Role.VALUE or self._goes_on(found.start()):
                     self._budget -= found.start() - string.start
                     self.pos = found.start()
                     return unescape(text[string.start : self.pos].rstrip())
@@ -661,17 +624,13 @@ class Tolerant:
             return not self._open_inside(string, at, _CLOSERS[char])
         return char == "," and string.role is not Role.VALUE
 
-    def _goes_on(self, string: _String, at: int) -> bool:
+    def _goes_on(self, at: int) -> bool:
         """Whether the object around an unclosed value continues at a sign."""
         char = self.text[at]
-        if char in _CLOSERS and self._open_inside(string, at, _CLOSERS[char]):
-            return False
         follow = self._after_gap(at + 1)
         later = self._char(follow)
         if later == "":
             return char != "+"
-        if char in _CLOSERS:
-            return later in _CLOSERS or later in _COMMAS
         ends_line = char == "\n" and later in _CLOSERS
         return ends_line or self._is(QUOTED_KEY, follow) or self._is(_BARE_KEY, follow)
 

@@ -86,8 +86,6 @@ _FINDER: Final = 0.3
 _MOST_FINDERS: Final = 3
 _LEADERS: Final = 5
 _CONTENDERS: Final = 70
-_CHAMPIONS: Final = 200
-_BUDGET: Final = 2_500
 # For each term in cards: the matching terms of the request, and the value of a match.
 Worth = dict[str, list[tuple[str, float]]]
 
@@ -222,23 +220,11 @@ class LexicalIndex:
 
     def _contenders(self, worth: Worth, request: Request, most: int) -> list[int]:
         """Returns the cards worth scoring: those with the most significant terms."""
-        if len(self._cards) <= most:
-            cards = enumerate(self._cards)
-            return [slot for slot, card in cards if not worth.keys().isdisjoint(card.weights)]
-        gains = {
-            held: sum(gain * request.terms[term] for term, gain in pairs)
-            for held, pairs in worth.items()
-        }
         rough: dict[int, float] = {}
-        budget = _BUDGET
-        for held in sorted(gains, key=gains.__getitem__, reverse=True):
-            holders = self._holders[held].items()
-            champions = nlargest(_CHAMPIONS, holders, key=lambda item: (item[1], -item[0]))
-            for slot, weight in champions:
-                rough[slot] = rough.get(slot, 0.0) + weight * gains[held]
-            budget -= len(champions)
-            if budget < 0:
-                break
+        for held, pairs in worth.items():
+            value = sum(gain * request.terms[term] for term, gain in pairs)
+            for slot, weight in self._holders[held].items():
+                rough[slot] = rough.get(slot, 0.0) + weight * value
         return nlargest(most, rough, key=rough.__getitem__)
 
     def _rarity(self, term: str) -> float:

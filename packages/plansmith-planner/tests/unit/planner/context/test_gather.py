@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.flow.smiths import Script
 
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import problem
 from plansmith.plan.run_options import Profile
 from plansmith.ports import ContextBlock, Message
-from plansmith.testing import FakeClock, FakeTool, FakeTools, ScriptedModel
+from plansmith.testing import FakeClock, FakeTool, FakeTools
 from plansmith_planner.context.background import HEADING, Search
 from plansmith_planner.context.fence import RULE
 from plansmith_planner.context.gather import (
@@ -30,7 +31,6 @@ from plansmith_planner.context.token_budget import LEFT_OUT, rough_count
 from plansmith_planner.model_calls import render
 from plansmith_planner.models.tokens import count_tokens
 
-Script = Callable[..., ScriptedModel]
 FENCE = re.compile(r'^<(data-[0-9a-f]{8}) title="([^"]*)"(?: source="([^"]*)")?>$')
 
 
