@@ -13,11 +13,11 @@ from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Delta, ModelDone, Prompt, ReplyBrief, TextDelta
 from plansmith.text import HAN
+from plansmith_planner.language.numbers import MONTHS, SCALES
 from plansmith_planner.models.wrappers import Wrapper, closing
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _WITH_UNIT: Final = re.compile(rf"({_NUMBER.pattern}) ?([万亿]?)")
-_UNITS: Final = {"": 1, "万": 10**4, "亿": 10**8}
 _GROUPED: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 # A Chinese comma ends a figure, unless the figure itself is written in wide digits.
 _WIDE_COMMA: Final = re.compile(r"(?<![０-９])，|，(?![０-９])")
@@ -32,11 +32,7 @@ _CAPITAL: Final = re.compile(
     r"September|October|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|"
     r"Sunday|I)s?\b)[A-Z][a-z]{2,}\b"
 )
-_MONTHS: Final = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september",
-    "october", "november", "december",
-)  # fmt: skip
-_MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\\.?"
+_MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in MONTHS)})\\.?"
 # The ways to write a day, or a month of a year; a day's year may be missing.
 _DATES: Final = tuple(
     re.compile(pattern)
@@ -61,7 +57,7 @@ def _parts(number: str) -> list[str]:
 def _worked_in(number: str, unit: str) -> set[str]:
     """Returns the ways to write a number with its unit of ten thousand or more worked in."""
     try:
-        value = Decimal(number.replace(",", "")) * _UNITS[unit]
+        value = Decimal(number.replace(",", "")) * SCALES.get(unit, 1)
     except InvalidOperation:
         return set()
     return _spellings(f"{value.normalize():f}") if unit else set()
@@ -133,7 +129,7 @@ def _iso(found: re.Match[str]) -> str:
     parts = found.groupdict()
     year, month, day = parts.get("year"), parts["month"], parts.get("day")
     if not month.isdecimal():
-        starts = [name[:3] for name in _MONTHS]
+        starts = [name[:3] for name in MONTHS]
         month = str(starts.index(month[:3]) + 1)
     named = [year] if year else []
     named += [f"{int(each):02}" for each in (month, day) if each]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
+from plansmith_planner.language.numbers import MONTHS
 from plansmith_planner.language.words import (
     is_cjk,
     spelling,
@@ -37,9 +38,6 @@ _CLAUSE: Final = re.compile(
     re.IGNORECASE,
 )
 _VALUE_TEXT: Final = re.compile(r"[\"“]([^\"”\n]{3,200})[\"”]|(?<=\s)'([^'\n]{3,200})'(?=[\s.,?!])")
-_MONTHS: Final = (
-    "january|february|march|april|may|june|july|august|september|october|november|december"
-)
 _ASKING: Final = (
     r"(?i)\b(?:find|look up|information (?:about|on)|latest|recent|tell me about"
     r"|wh(?:o|at) (?:is|are|was))\b|最新|是什么|什么是"
@@ -51,7 +49,8 @@ _VALUES: Final = tuple(
         (r"https?://|www\.", "url link web website page"),
         (r"\b[\w-]{1,64}\.(?:com|org|net|io|gov|edu)\b", "domain website url"),
         (
-            rf"(?i)\b\d{{4}}[-/.]\d\d?[-/.]\d|\b(?:{_MONTHS}) \d|\b\d\d?(?:st|nd|rd|th)\b|\d月\d",
+            r"(?i)\b\d{4}[-/.]\d\d?[-/.]\d|\b\d\d?(?:st|nd|rd|th)\b|\d月\d"
+            rf"|\b(?:{'|'.join(MONTHS)}) \d",
             "date day",
         ),
         (r"(?i)\b\d\d?(?::\d\d)? ?(?:am|pm)\b|\b\d\d?:\d\d\b", "time"),
