@@ -16,18 +16,15 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import SURROGATES
 from plansmith_planner.parse.scalars import clean, finite, number
-from plansmith_planner.parse.tolerant import (
+from plansmith_planner.parse.signs import (
     ANOTHER_FIELD,
     GAP,
     GROUPED,
     OPENING_QUOTES,
     QUOTED_KEY,
     REGEX_LITERAL,
-    Escaped,
-    Repaired,
-    Tolerant,
-    TooDeep,
 )
+from plansmith_planner.parse.tolerant import Escaped, Repaired, Tolerant, TooDeep
 
 Fits = Callable[[Json], float]
 _LANDMARK = re.compile(

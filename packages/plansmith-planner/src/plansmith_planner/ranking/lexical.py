@@ -49,8 +49,10 @@ _VALUES: Final = tuple(
         (r"https?://|www\.", "url link web website page"),
         (r"\b[\w-]{1,64}\.(?:com|org|net|io|gov|edu)\b", "domain website url"),
         (
-            r"(?i)\b\d{4}[-/.]\d\d?[-/.]\d|\b\d\d?(?:st|nd|rd|th)\b|\d月\d"
-            rf"|\b(?:{'|'.join(MONTHS)}) \d",
+            (
+                r"(?i)\b\d{4}[-/.]\d\d?[-/.]\d|\b\d\d?(?:st|nd|rd|th)\b|\d月\d"
+                rf"|\b(?:{'|'.join(MONTHS)}) \d"
+            ),
             "date day",
         ),
         (r"(?i)\b\d\d?(?::\d\d)? ?(?:am|pm)\b|\b\d\d?:\d\d\b", "time"),
