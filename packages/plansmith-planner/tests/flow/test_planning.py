@@ -85,6 +85,11 @@ def errors(planned: Planned) -> list[str]:
     return [each.code for each in planned.problems if each.severity == "error"]
 
 
+async def test_the_language_of_the_profile_is_kept(scripted: Script) -> None:
+    planned = await run(scripted(GOOD), profile=Profile(language="zh_CN"))
+    assert planned.locale == "zh-CN"
+
+
 async def test_a_request_becomes_a_checked_plan_with_an_estimate(scripted: Script) -> None:
     told: list[str] = []
     planned = await run(scripted(Answer(GOOD, usage=Usage(900, 100))), tell=told.append)
