@@ -9,16 +9,11 @@ from plansmith.plan.graph import downstream, needs
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity
 from plansmith.plan.refs import escape_text
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.steps import AnyStep, MapStep, ReplyStep
 from plansmith_planner.settings import Fallback
 
 _MOST_TEXT: Final = 2000
-_NOTHING: Final = {"zh": "（计划不可用）", "en": "(no plan is available)"}
-_THREE: Final = {
-    "zh": ("分析请求", "执行任务", "验证结果"),
-    "en": ("Analyze request", "Execute task", "Verify results"),
-}
 
 
 def fallback(
@@ -46,18 +41,20 @@ def fallback(
 def _reply(text: str, locale: str) -> list[dict[str, Any]]:
     """Returns a reply step with the model's text, which is probably the answer."""
     answer = text.strip()[:_MOST_TEXT].encode("utf-8", "replace").decode()
-    instruction = escape_text(answer) or _NOTHING["zh" if locale.startswith("zh") else "en"]
+    instruction = escape_text(answer) or in_language(Sentence("(no plan is available)"), locale)
     return [{"id": "reply", "kind": "reply", "instruction": instruction}]
 
 
 def _three(request: str, locale: str, agent: str | None) -> list[dict[str, Any]]:
     """Returns steps to analyse, execute and verify: for an agent if there is one, else replies."""
     steps: list[dict[str, Any]] = []
-    for name, title in zip(
-        ("analyze", "execute", "verify"),
-        _THREE["zh" if locale.startswith("zh") else "en"],
-        strict=True,
-    ):
+    titles = {
+        "analyze": Sentence("Analyze request"),
+        "execute": Sentence("Execute task"),
+        "verify": Sentence("Verify results"),
+    }
+    for name, english in titles.items():
+        title = in_language(english, locale)
         text = f"{title}: {escape_text(request)}"
         action = {"agent": agent, "task": text} if agent else {"instruction": text}
         after = [steps[-1]["id"]] if steps else []
@@ -76,9 +73,13 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     max_steps = min([max_steps, *_ruled(errors)])
     inner = {step.each.id: step.id for step in plan.steps if isinstance(step, MapStep)}
     bad = {inner.get(each.step, each.step) for each in errors if each.step is not None}
-    using = {step.id: frozenset(_sources(step)) for step in plan.steps}
-    known = {name: used & using.keys() for name, used in using.items()}
-    gone = bad | downstream(known, [name for name in bad if name in known])
+    # What a step refers to, in its rules too.
+    using = {
+        step.id: frozenset(each.ref.step for each in step.references if each.ref)
+        & plan.by_id.keys()
+        for step in plan.steps
+    }
+    gone = bad | downstream(using, [name for name in bad if name in using])
     behind = downstream(needs(plan), [name for name in gone if name in using])
     kept = [
         step
@@ -89,11 +90,6 @@ def salvage(plan: Plan, problems: Sequence[Problem], *, max_steps: int) -> Plan 
     names = {step.id for step in steps}
     loose = [step.replace(after=tuple(n for n in step.after if n in names)) for step in steps]
     return plan.replace(steps=tuple(loose)) if steps else None
-
-
-def _sources(step: AnyStep) -> Iterator[str]:
-    """Yields the steps that a step refers to, in its rules too."""
-    return (found.ref.step for found in step.references if found.ref is not None)
 
 
 def _ruled(errors: Sequence[Problem]) -> Iterator[int]:

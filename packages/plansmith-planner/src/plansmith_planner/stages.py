@@ -39,11 +39,6 @@ class PlannerDeps:
     rehearse: Rehearse = no_rehearsal
 
 
-def stage_line(stage: str, about: str) -> str:
-    """Returns a line of progress: a stage of planning and what it does."""
-    return Sentence("{stage}: {about}", stage=Sentence(f"stage.{stage}"), about=about)
-
-
 class StageLine(str):
     """A line of progress in the reader's language, with its stage for programs.
 
@@ -57,7 +52,8 @@ class StageLine(str):
 
     def __new__(cls, stage: str, about: str, locale: str, *, begins: bool) -> Self:
         """Makes the line of a stage."""
-        made = super().__new__(cls, in_language(stage_line(stage, about), locale))
+        line = Sentence("{stage}: {about}", stage=Sentence(f"stage.{stage}"), about=about)
+        made = super().__new__(cls, in_language(line, locale))
         made.stage, made.about, made.begins = stage, in_language(about, locale), begins
         return made
 

@@ -69,12 +69,8 @@ def ranked(request: str, templates: Sequence[Template]) -> list[tuple[Template, 
     """Returns the templates that are similar enough, the most similar first."""
     asked = read_request(request)
     texts = [f"{each.request} . {each.plan.goal}" for each in templates]
-    index = LexicalIndex(
-        [
-            read_card(tool_source(each.name, text, {}))
-            for each, text in zip(templates, texts, strict=True)
-        ]
-    )
+    named = zip(templates, texts, strict=True)
+    index = LexicalIndex([read_card(tool_source(each.name, text, {})) for each, text in named])
     worth = index.worth(asked)
     scored: list[tuple[float, int]] = []
     for slot, template in enumerate(templates):
@@ -87,8 +83,8 @@ def ranked(request: str, templates: Sequence[Template]) -> list[tuple[Template, 
 def _similarity(request: str, asked: Request, shared: Sequence[str], template: Template) -> float:
     """Returns how much both texts have in common; values of parameters do not count."""
     values = _terms(map(value_text, found_inputs(request, template).values()))
-    request_terms = {term: weight for term, weight in asked.terms.items() if term in asked.surface}
-    request_terms = {term: weight for term, weight in request_terms.items() if term not in values}
+    said = asked.surface.keys() - values
+    request_terms = {term: weight for term, weight in asked.terms.items() if term in said}
     earlier = read_request(template.request or template.plan.goal)
     before = [value for form in template.properties.values() for value in _saved_values(form)]
     template_terms = (earlier.terms.keys() & earlier.surface.keys()) - _terms(before)

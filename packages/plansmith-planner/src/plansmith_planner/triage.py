@@ -13,7 +13,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Decision
 from plansmith.plan.refs import escape_text
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.timing import Timing
 from plansmith.ports import ChatModel, ContextBlock, Message, Prompt, TriageBrief, Usage
 from plansmith.text import visible
@@ -127,7 +127,7 @@ def _fixed(
     name, query = (target, request) if target else _addressed(request)
     agent = next((each for each in agents if name and each.name.lower() == name.lower()), None)
     if not query.strip():
-        question = "你想做什么？" if locale.startswith("zh") else "What would you like to be done?"
+        question = in_language(Sentence("What would you like to be done?"), locale)
         return Triage(Decision.ASK, Sentence("the request is empty"), request, question)
     if agent is not None and agent.enabled and agent.passthrough:
         reason = Sentence("{agent} takes requests as they are", agent=agent.name)

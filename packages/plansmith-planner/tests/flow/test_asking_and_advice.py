@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -14,8 +14,9 @@ from typing import Any, cast
 import pytest
 from tests.plan_edits import change_step, remove_step
 from tests.edited import change_step, remove_step
+from tests.flow.smiths import LIMITS, Script, bodies, plan, smith, statuses, step
 
-from plansmith import AgentSpec, Effect, Plan, RunStatus
+from plansmith import AgentSpec, Effect, RunStatus
 from plansmith.app import Plansmith
 from plansmith.engine.budget import BudgetLimits
 from plansmith.errors import InputNeeded, Refused, ToolFailed
@@ -30,40 +31,12 @@ from plansmith.plan.events import (
 )
 from plansmith.plan.limits import Limits
 from plansmith.plan.run_options import Origin
+from plansmith.plan.origin import Origin
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.store.sqlite import SqliteStore
-from plansmith.testing import Answer, FakeClock, FakeTool, FakeTools, MemoryStore, ScriptedModel
+from plansmith.testing import Answer, FakeClock, FakeTool, MemoryStore
 from plansmith.tools.functions import tool
 from plansmith_planner.settings import PlannerSettings
-
-Script = Callable[..., ScriptedModel]
-NO_TRIAGE = PlannerSettings(triage=False)
-LIMITS = Limits(first_wait_s=0)
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
-
-
-def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
-    return {"id": name, "tool": tool} | fields
-
-
-def smith(*tools: Any, **options: Any) -> tuple[Plansmith, FakeTools]:
-    fakes = [each for each in tools if isinstance(each, FakeTool)]
-    others = [each for each in tools if not isinstance(each, FakeTool)]
-    source = FakeTools(FakeTool("look", [lambda a: {"seen": dict(a)}]), *fakes)
-    given: dict[str, Any] = {"limits": LIMITS, "settings": NO_TRIAGE} | options
-    return Plansmith(tools=[source, *others], **given), source
-
-
-def statuses(run: Any) -> dict[str, str]:
-    return {name: each.status.value for name, each in run.steps.items()}
-
-
-async def bodies(app: Plansmith, run: Any, kind: type[Any]) -> list[Any]:
-    return [event.body async for event in app.events(run.id) if isinstance(event.body, kind)]
-
 
 # Advice
 

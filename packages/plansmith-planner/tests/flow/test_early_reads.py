@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.smiths import NO_TRIAGE
 
 from plansmith import Effect, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.errors import ToolFailed
@@ -27,7 +28,6 @@ from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeTool, FakeTools
 from plansmith_planner.settings import PlannerSettings
 
-NO_TRIAGE = PlannerSettings(triage=False)
 READ = {"id": "a", "tool": "look", "inputs": {"q": "x"}}
 MAIL = {"id": "m", "tool": "mail", "inputs": {"to": "bob"}, "after": ["a"]}
 

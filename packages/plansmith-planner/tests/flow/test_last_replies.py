@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
+
+from tests.flow.smiths import NO_TRIAGE, Script, step
 
 from plansmith import Plansmith, RunStatus
 from plansmith.errors import ToolFailed
@@ -11,16 +12,9 @@ from plansmith.plan import events as e
 from plansmith.plan.limits import Limits
 from plansmith.replay.player import replay
 from plansmith.runs.replan import Rounds
-from plansmith.testing import FakeTool, FakeTools, ScriptedModel
-from plansmith_planner.settings import PlannerSettings
+from plansmith.testing import FakeTool, FakeTools
 
-Script = Callable[..., ScriptedModel]
-NO_TRIAGE = PlannerSettings(triage=False)
 TWO_ROUNDS = {"max_iterations": 2}
-
-
-def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
-    return {"id": name, "tool": tool} | fields
 
 
 def reply(name: str, text: str) -> dict[str, Any]:

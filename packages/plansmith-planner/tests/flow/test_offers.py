@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+from tests.flow.smiths import Script
 
 from plansmith import Plansmith, tool
-from plansmith.testing import ScriptedModel
 from plansmith.testing.clock import FakeClock
 from plansmith_planner.settings import PlannerSettings
-
-Script = Callable[..., ScriptedModel]
 
 
 @tool(effect="read")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.flow.smiths import Script
 
 from plansmith import AgentSpec, Effect, Plan, ToolSpec
 from plansmith.clock import SystemClock
@@ -23,7 +24,6 @@ from plansmith_planner.pipeline import make_plan
 from plansmith_planner.settings import Fallback, PlannerSettings
 from plansmith_planner.stages import PlannerDeps
 
-Script = Callable[..., ScriptedModel]
 CITY = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
@@ -83,6 +83,11 @@ async def run(
 
 def errors(planned: Planned) -> list[str]:
     return [each.code for each in planned.problems if each.severity == "error"]
+
+
+async def test_the_language_of_the_profile_is_kept(scripted: Script) -> None:
+    planned = await run(scripted(GOOD), profile=Profile(language="zh_CN"))
+    assert planned.locale == "zh-CN"
 
 
 async def test_a_request_becomes_a_checked_plan_with_an_estimate(scripted: Script) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.flow.smiths import Script
 
 from plansmith import Effect, Plan, Plansmith, ToolSpec
 from plansmith.check import rehearsal
@@ -18,7 +19,6 @@ from plansmith.secrets import SecretBox
 from plansmith.testing import ScriptedModel
 from plansmith_planner.settings import PlannerSettings
 
-Script = Callable[..., ScriptedModel]
 QUERY = {"type": "object", "properties": {"column": {}}, "additionalProperties": False}
 FLAW = "there is no column price; sales.csv has date and amount"
 

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, step
 
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.errors import ModelRefused, Refused, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.events import PlanningFailed
 from plansmith.plan.limits import BudgetLimits, Limits
+from plansmith.plan.limits import BudgetLimits
+from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run_options import RunOptions
 from plansmith.ports import Usage
 from plansmith.replay.player import replay
 from plansmith.report.build import load_report
 from plansmith.report.html import to_html
 from plansmith.report.markdown import to_markdown
-from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
-from plansmith_planner.settings import PlannerSettings
+from plansmith.testing import Answer, FakeTool, FakeTools
 
-Script = Callable[..., ScriptedModel]
-NO_TRIAGE = PlannerSettings(triage=False)
-LIMITS = Limits(first_wait_s=0)
 BOOK = FakeTool("book", ["booked"], effect=Effect.FINAL)
 
 
 def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
     return Plan.model_validate({"goal": "a trip", "steps": list(steps)} | fields)
-
-
-def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
-    return {"id": name, "tool": tool} | fields
 
 
 def smith(*tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.smiths import NO_TRIAGE, Script, bodies, step
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Misconfigured, ModelFailed, ToolFailed
@@ -18,15 +19,8 @@ from plansmith.ports import Delta, Prompt, TextDelta
 from plansmith.replay.player import replay
 from plansmith.secrets import SecretBox
 from plansmith.testing import FakeTool, FakeTools, ScriptedModel
-from plansmith_planner.settings import PlannerSettings
 
-Script = Callable[..., ScriptedModel]
-NO_TRIAGE = PlannerSettings(triage=False)
 CANARY = "CANARY no seats on the 9:00 train"
-
-
-def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
-    return {"id": name, "tool": tool} | fields
 
 
 def plan(*steps: dict[str, Any]) -> dict[str, Any]:
@@ -37,10 +31,6 @@ def smith(*tools: FakeTool, limits: dict[str, Any] | None = None, **options: Any
     source = FakeTools(FakeTool("look", [lambda a: {"seen": CANARY, "given": dict(a)}]), *tools)
     given = Limits.model_validate({"first_wait_s": 0} | (limits or {}))
     return Plansmith(tools=[source], limits=given, settings=NO_TRIAGE, **options)
-
-
-async def bodies(app: Plansmith, run: Any, kind: type[Any]) -> list[Any]:
-    return [event.body async for event in app.events(run.id) if isinstance(event.body, kind)]
 
 
 def told(model: ScriptedModel, call: int) -> str:

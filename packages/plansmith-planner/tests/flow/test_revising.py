@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,43 +10,20 @@ from typing import Any
 import pytest
 from tests.plan_edits import add_step, change_step, disable_step, move_step, remove_step
 from tests.edited import add_step, change_step, remove_step
+from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, smith, statuses, step
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.app import Plansmith
 from plansmith.engine.budget import Budget, BudgetLimits, Reservation
 from plansmith.errors import PlanInvalid, Refused, ToolFailed
 from plansmith.plan.events import ReviewAsked, StepReused
-from plansmith.plan.limits import Limits
 from plansmith.ports import Usage
 from plansmith.review.calls import PlanCalls
 from plansmith.review.coverage import coverage
 from plansmith.store.sqlite import SqliteStore
-from plansmith.testing import Answer, FakeTool, FakeTools, ScriptedModel
+from plansmith.testing import Answer, FakeTool, FakeTools
 from plansmith.tools.functions import tool
 from plansmith_planner.settings import Fallback, PlannerSettings
-
-Script = Callable[..., ScriptedModel]
-NO_TRIAGE = PlannerSettings(triage=False)
-LIMITS = Limits(first_wait_s=0)
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
-
-
-def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
-    return {"id": name, "tool": tool} | fields
-
-
-def smith(*tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:
-    source = FakeTools(FakeTool("look", [lambda a: {"seen": dict(a)}]), *tools)
-    given: dict[str, Any] = {"limits": LIMITS, "settings": NO_TRIAGE} | options
-    return Plansmith(tools=[source], **given), source
-
-
-def statuses(run: Any) -> dict[str, str]:
-    return {name: each.status.value for name, each in run.steps.items()}
-
 
 # Edits
 

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.flow.smiths import plan
+
 from plansmith import Effect, Plan, Plansmith, Run, RunStatus, ToolSpec
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
@@ -48,10 +50,6 @@ class Shop:
             raise ToolFailed("no")
         state = "open" if self.calls["poll"] < 3 else "shipped"
         return {"count": self.count, "state": state, "given": dict(arguments)}
-
-
-def plan(*steps: dict[str, Json]) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)})
 
 
 class House:

@@ -12,8 +12,9 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.flow.smiths import plan
 
-from plansmith import Plan, RunStatus, tool
+from plansmith import RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.errors import InputNeeded, Misconfigured, PlanInvalid, ToolFailed
 from plansmith.plan.limits import Limits
@@ -29,10 +30,6 @@ ENVIRONMENT = {"SHOP_KEY": CANARY}
 
 def box() -> SecretBox:
     return SecretBox(BOX, environment=ENVIRONMENT)
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)})
 
 
 def forms() -> list[str]:

@@ -6,10 +6,10 @@ Each test says which system its fact is from. Faces that speak their very interf
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.flow.smiths import Script
 
 from plansmith import AgentSpec, Plan, ToolSpec, check_plan
 from plansmith.check.check_plan import Way, way_on
@@ -23,7 +23,6 @@ from plansmith_planner.ranking.pick import shortlist
 from plansmith_planner.settings import PlannerSettings
 from plansmith_planner.stages import PlannerDeps
 
-Script = Callable[..., ScriptedModel]
 REQUIRED = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 TOOLS = [
     ToolSpec(name="search", description="Search the web", input_schema=REQUIRED, search=True),

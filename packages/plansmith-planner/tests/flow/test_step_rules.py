@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.flow.smiths import plan, statuses
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import OutcomeUnknown, ToolBusy, ToolFailed
@@ -23,10 +24,6 @@ NO_WAIT = Limits(first_wait_s=0, data="show")
 LOW = {"below": ["{{stock.count}}", 10]}
 STOCK = {"id": "stock", "tool": "stock"}
 SHIPPED = {"equals": ["{{poll.state}}", "shipped"]}
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)})
 
 
 def world(*tools: FakeTool, count: int = 7, clock: FakeClock | None = None) -> FakeTools:
@@ -62,10 +59,6 @@ async def ran(tools: FakeTools, *steps: dict[str, Any], **options: Any) -> Run:
     told = await replay(run.id, app)
     assert told.identical, told.to_json()
     return run
-
-
-def statuses(run: Run) -> dict[str, str]:
-    return {name: each.status.value for name, each in run.steps.items()}
 
 
 @pytest.mark.parametrize(("count", "ordered"), [(7, ["order"]), (70, [])])

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.flow.smiths import plan
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
 from plansmith.errors import Refused, ToolFailed
@@ -17,10 +18,6 @@ from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith_planner.settings import PlannerSettings
 
 NO_WAIT = Limits(first_wait_s=0, data="show")
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)})
 
 
 def world(**more: Any) -> FakeTools:

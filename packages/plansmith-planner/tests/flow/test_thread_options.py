@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.flow.smiths import NO_TRIAGE
 
 from plansmith import Plansmith, RunStatus, tool
 from plansmith.errors import Misconfigured
 from plansmith.plan.run_options import Origin
 from plansmith.testing import MemoryStore, ScriptedModel
-from plansmith_planner.settings import PlannerSettings
 
 PLAN = {"goal": "g", "steps": [{"id": "look", "tool": "look", "inputs": {"at": "x"}}]}
-NO_TRIAGE = PlannerSettings(triage=False)
 looked: list[str] = []
 
 

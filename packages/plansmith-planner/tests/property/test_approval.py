@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.flow.smiths import NO_TRIAGE
 
 from plansmith import Effect, Plan, RunStatus, ToolSpec
 from plansmith.app import Plansmith
@@ -19,9 +20,7 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.testing import MemoryStore, ScriptedModel
-from plansmith_planner.settings import PlannerSettings
 
-NO_TRIAGE = PlannerSettings(triage=False)
 WHO = ["alice", "bob", "mallory"]
 TOOLS = {"find": Effect.READ, "check": Effect.READ, "pay": Effect.FINAL, "save": Effect.WRITE}
 Made = tuple[str, bytes]

@@ -72,9 +72,8 @@ async def test_a_request_is_not_undone_once_it_has_changed_something() -> None:
 async def test_a_message_that_was_undone_does_nothing_when_it_is_sent_again() -> None:
     desk = Desk()
     thread = await made(desk, journey).thread("t")
-    _, number = await thread._threads.store.add(
-        "t", MessageAdded(text="Find a flight", key="k"), by=ANN
-    )
+    said = MessageAdded(text="Find a flight", key="k")
+    number = (await thread._threads.store.add("t", said, by=ANN)).last
     await thread.undo(number, by="ann")
     again = await thread.say("Find a flight", by="ann", key="k")
     assert (again.number, again.run) == (number, None)

@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -29,11 +29,7 @@ class Chunk(NamedTuple):
     heading: str = ""
 
 
-class _Line(NamedTuple):
-    """A line, or a piece of one that is longer than a chunk."""
-
-    number: int
-    text: str
+_Line = tuple[int, str]  # its number, and its text or a piece of one that is longer than a chunk
 
 
 def chunks(
@@ -69,7 +65,7 @@ def _sections(text: str, size: int, *, headings: bool) -> Iterator[tuple[str, Se
             path = [*((level, name) for level, name in path if level < depth), (depth, heading[2])]
             lines = []
         pieces = (line[at : at + size] for at in range(0, len(line), size)) if line else ("",)
-        lines += [_Line(number, piece) for piece in pieces]
+        lines += [(number, piece) for piece in pieces]
     yield _title(path), lines
 
 
@@ -81,10 +77,11 @@ def _chunk_end(lines: Sequence[_Line], start: int, size: int) -> int:
     """Returns where a chunk ends: at its size, or before that at an empty line."""
     length, empty = 0, 0
     for at in range(start, len(lines)):
-        length += len(lines[at].text) + 1
+        text = lines[at][1]
+        length += len(text) + 1
         if length > size and at > start:
             return empty or at
-        if not lines[at].text.strip() and length > size // 2:
+        if not text.strip() and length > size // 2:
             empty = at + 1
     return len(lines)
 
@@ -92,18 +89,18 @@ def _chunk_end(lines: Sequence[_Line], start: int, size: int) -> int:
 def _next_start(lines: Sequence[_Line], start: int, end: int, overlap: int) -> int:
     """Returns where the next chunk starts: some lines back, but after the start of this one."""
     length, at = 0, end
-    while at - 1 > start and length + len(lines[at - 1].text) < overlap:
+    while at - 1 > start and length + len(lines[at - 1][1]) < overlap:
         at -= 1
-        length += len(lines[at].text) + 1
+        length += len(lines[at][1]) + 1
     return at
 
 
 def _chunk(lines: Sequence[_Line], heading: str) -> Iterator[Chunk]:
-    filled = [line for line in lines if line.text.strip()]
+    filled = [number for number, text in lines if text.strip()]
     if filled:
-        inside = [line for line in lines if filled[0].number <= line.number <= filled[-1].number]
-        text = "\n".join(line.text for line in inside)
-        yield Chunk(text, filled[0].number, filled[-1].number, heading)
+        first, last = filled[0], filled[-1]
+        text = "\n".join(text for number, text in lines if first <= number <= last)
+        yield Chunk(text, first, last, heading)
 
 
 _BLOCKS: Final = 12
@@ -122,22 +119,10 @@ class _Document:
     note: str = ""
 
 
-class _Piece(NamedTuple):
-    """A chunk with the name of its file."""
-
-    name: str
-    chunk: Chunk
-
-    @property
-    def searched(self) -> str:
-        """The text that a query is compared with."""
-        return f"{self.name} {self.chunk.heading}\n{self.chunk.text}"
-
-    def block(self) -> ContextBlock:
-        """Returns the chunk as context, with its source."""
-        under = f": {self.chunk.heading}" if self.chunk.heading else ""
-        lines = f"{self.name}:{self.chunk.first}-{self.chunk.last}"
-        return ContextBlock(f"document{under}", self.chunk.text, lines)
+def _block(name: str, chunk: Chunk) -> ContextBlock:
+    """Returns a chunk as context, with its source."""
+    under = f": {chunk.heading}" if chunk.heading else ""
+    return ContextBlock(f"document{under}", chunk.text, f"{name}:{chunk.first}-{chunk.last}")
 
 
 class DocumentSource:
@@ -198,7 +183,7 @@ class DocumentSource:
         if sum(len(each.text) for each in documents.values()) > tokens * 16:
             return []
         blocks = [
-            _Piece(name, Chunk(each.text.strip("\n"), 1, each.chunks[-1].last)).block()
+            _block(name, Chunk(each.text.strip("\n"), 1, each.chunks[-1].last))
             for name, each in documents.items()
         ]
         return blocks if self._cost(blocks) <= tokens else []
@@ -209,21 +194,19 @@ class DocumentSource:
     def _best_chunks(
         self, documents: dict[str, _Document], query: str, tokens: int
     ) -> list[ContextBlock]:
-        pieces = [_Piece(name, each) for name, doc in documents.items() for each in doc.chunks]
-        scores = self._ranker.scores(query, tuple(piece.searched for piece in pieces))
+        pieces = [(name, each) for name, doc in documents.items() for each in doc.chunks]
+        searched = tuple(f"{name} {each.heading}\n{each.text}" for name, each in pieces)
+        scores = self._ranker.scores(query, searched)
         order = sorted(range(len(pieces)), key=lambda at: (-scores[at], at))[:_BLOCKS]
         taken: list[ContextBlock] = []
         for at in order:
-            block = pieces[at].block()
+            block = _block(*pieces[at])
             if scores[at] <= 0 or scores[at] < _WORTH * scores[order[0]]:
                 break
             if self._cost([*taken, block]) <= tokens:
                 taken.append(block)
             elif not taken:
-                return self._clip(block, tokens)
+                left = tokens - self._cost([replace(block, text="")])
+                text = clipped(block.text, tokens=max(left, 0), count=self._count)
+                return [replace(block, text=text)] if text else []
         return taken
-
-    def _clip(self, block: ContextBlock, tokens: int) -> list[ContextBlock]:
-        left = tokens - self._cost([ContextBlock(block.title, "", block.source)])
-        text = clipped(block.text, tokens=max(left, 0), count=self._count)
-        return [ContextBlock(block.title, text, block.source)] if text else []

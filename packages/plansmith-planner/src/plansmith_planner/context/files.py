@@ -48,17 +48,15 @@ class Found(NamedTuple):
 def find_files(
     paths: Sequence[Path], limits: FileLimits, note: Callable[[str], None]
 ) -> list[Found]:
-    """Yields the files under some paths in a fixed order; notes those that are left out."""
+    """Returns the files under some paths in a fixed order; notes those that are left out."""
     there = [path for path in paths if path.exists()]
     if paths and not there:
         names = ", ".join(map(str, paths))
-        raise Misconfigured(
-            Sentence("there are no such documents: {names}", names=names),
-            hint=Sentence("give existing paths"),
-        )
+        missing = Sentence("there are no such documents: {names}", names=names)
+        raise Misconfigured(missing, hint=Sentence("give existing paths"))
     for path in paths:
         if path not in there:
-            note(Sentence("document left out, there is no such file: {path}", path=path))
+            _leave_out(note, path, Sentence("there is no such file"))
     found: list[Found] = []
     total = 0
     for path, name in _walk(there, note):
@@ -67,24 +65,18 @@ def find_files(
             most = Sentence(
                 "{files} files or {bytes} bytes", files=limits.files, bytes=limits.bytes_all
             )
-            note(
-                Sentence(
-                    "documents left out, more than {most}: {name} and what follows",
-                    most=most,
-                    name=name,
-                )
+            text = Sentence(
+                "documents left out, more than {most}: {name} and what follows",
+                most=most,
+                name=name,
             )
+            note(text)
             break
         if not is_text_name(path):
-            note(Sentence("document left out, not a kind of text: {name}", name=name))
+            _leave_out(note, name, Sentence("not a kind of text"))
         elif state.st_size > limits.bytes_each:
-            note(
-                Sentence(
-                    "document left out, larger than {most} bytes: {name}",
-                    most=limits.bytes_each,
-                    name=name,
-                )
-            )
+            most = Sentence("larger than {most} bytes", most=limits.bytes_each)
+            _leave_out(note, name, most)
         else:
             total += state.st_size
             found.append(Found(path, name, (state.st_size, state.st_mtime_ns)))
@@ -105,49 +97,41 @@ def _walk(paths: Sequence[Path], note: Callable[[str], None]) -> Iterator[tuple[
 def _files_below(root: Path, note: Callable[[str], None]) -> Iterator[tuple[Path, str]]:
     """Yields the files of a folder; skips hidden ones and links that lead out of it."""
 
+    def named(path: Path) -> str:
+        return (Path(root.name) / path.relative_to(root)).as_posix()
+
     def refuse(error: OSError) -> None:
-        note(
-            Sentence(
-                "folder left out, it cannot be read: {name}", name=_name(root, Path(error.filename))
-            )
-        )
+        name = named(Path(error.filename))
+        note(Sentence("folder left out, it cannot be read: {name}", name=name))
 
     for folder, folders, files in os.walk(root, onerror=refuse):
         links = sorted(each for each in folders if (Path(folder) / each).is_symlink())
         for each in links:
-            note(
-                Sentence(
-                    "folder left out, it is a link: {name}", name=_name(root, Path(folder) / each)
-                )
-            )
+            link = named(Path(folder) / each)
+            note(Sentence("folder left out, it is a link: {name}", name=link))
         folders[:] = sorted(
             each for each in folders if each[0] != "." and each not in {*links, *NEVER_READ}
         )
         for each in sorted(files):
             path = Path(folder) / each
-            if each.startswith("."):
-                continue
-            if (reason := _refusal(root, path.resolve())) is not None:
-                note(
-                    Sentence(
-                        "document left out, {reason}: {name}", reason=reason, name=_name(root, path)
-                    )
-                )
-            else:
-                yield path.resolve(), _name(root, path)
+            reason = "" if each.startswith(".") else _refusal(root, path.resolve())
+            if reason:
+                _leave_out(note, named(path), reason)
+            elif not each.startswith("."):
+                yield path.resolve(), named(path)
 
 
-def _refusal(root: Path, target: Path) -> str | None:
+def _refusal(root: Path, target: Path) -> str:
     """Returns why a file is not read, after its links are resolved."""
     if not target.is_relative_to(root):
         return Sentence("it is a link out of the folder")
     if any(part.startswith(".") for part in target.relative_to(root).parts):
         return Sentence("it is a link to something hidden")
-    return None if target.is_file() else Sentence("it is not a file")
+    return "" if target.is_file() else Sentence("it is not a file")
 
 
-def _name(root: Path, path: Path) -> str:
-    return (Path(root.name) / path.relative_to(root)).as_posix()
+def _leave_out(note: Callable[[str], None], name: object, reason: str) -> None:
+    note(Sentence("document left out, {reason}: {name}", reason=reason, name=name))
 
 
 def is_text_name(path: PurePath) -> bool:
@@ -159,16 +143,13 @@ def read_document(found: Found, limits: FileLimits) -> tuple[str, str]:
     """Returns the text of a file, and a note if something is wrong with it."""
     try:
         if is_held(found.path.stat()):
-            return "", Sentence(
-                "document left out, it is a database in use: {name}", name=found.name
-            )
+            used = Sentence("document left out, it is a database in use: {name}", name=found.name)
+            return "", used
         data = first_bytes(found.path, limits.bytes_each)
     except OSError as error:
-        return "", Sentence(
-            "document left out, it cannot be read: {name}: {why}",
-            name=found.name,
-            why=error.strerror,
-        )
+        name, why = found.name, error.strerror
+        unread = Sentence("document left out, it cannot be read: {name}: {why}", name=name, why=why)
+        return "", unread
     text, note = _decoded(data, found.name)
     if found.path.suffix.lower() in _PAGES:
         text = page_text(text)

@@ -12,27 +12,24 @@ from zoneinfo import ZoneInfo
 from plansmith.errors import Misconfigured
 from plansmith.plan.earlier import EarlierResult
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import Problem
 from plansmith.plan.run_options import Profile
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, ContextBlock, ContextSource, Message, Usage
 from plansmith_planner.context.background import HEADING, Search, investigate
-from plansmith_planner.context.fence import fence, indented
+from plansmith_planner.context.fence import fence
 from plansmith_planner.context.history import TITLE, Summariser, recall
 from plansmith_planner.context.profile import about, constraints
 from plansmith_planner.context.timeouts import Failed, with_timeout
 from plansmith_planner.context.token_budget import Count, Part, fit, rendered, rough_count
-from plansmith_planner.language.locales import locale_of
 
 TIME: Final = "current time"
 EARLIER: Final = "results of earlier messages"
 FOLDER: Final = "folder"  # what is in the working folder, one line a file
 FOLDER_NEAR: Final = "more of the folder"  # files the request may mean, if not all are told
 _PREVIOUS: Final = "previous plan"
-_PROBLEMS: Final = "problems of the previous plan"
 _CHANGES: Final = "changes the person asks for"
 # Blocks from which no values may come: the time, and comments on an earlier plan.
-_NO_FACTS: Final = frozenset({TIME, _PREVIOUS, _PROBLEMS, _CHANGES})
+_NO_FACTS: Final = frozenset({TIME, _PREVIOUS, _CHANGES})
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LEAST_SHARE: Final = 24  # tokens; a smaller share is useless
 _MUST, _SHOULD, _MAY = 0, 1, 2
@@ -40,7 +37,7 @@ _MUST, _SHOULD, _MAY = 0, 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known before any source is asked; the last four are set for a revision.
+    """What is known before any source is asked; the last three are set for a revision.
 
     `earlier` are results of earlier runs that the plan may use.
     """
@@ -51,7 +48,6 @@ class Known:
     earlier: Sequence[EarlierResult] = ()
     previous: Plan | None = None
     feedback: str = ""
-    problems: Sequence[Problem] = ()
     findings: Sequence[ContextBlock] = ()
 
 
@@ -69,12 +65,11 @@ _DEFAULT_LIMITS: Final = Limits()
 
 
 class Context(NamedTuple):
-    """The context of a prompt, its language, and notes on what was cut or failed."""
+    """The context of a prompt, and notes on what was cut or failed."""
 
     blocks: tuple[ContextBlock, ...]
     text: str
     notes: tuple[str, ...]
-    locale: str
     usage: Usage = Usage()
 
     @property
@@ -123,9 +118,8 @@ async def gather_context(
     notes = (*(note for each in gathered for note in each.notes), *fitted.notes)
     for note in notes:
         tell(note)
-    language = known.profile.language if known.profile else ""
     usage = next((each.usage for each in gathered if each.usage != Usage()), Usage())
-    return Context(fitted.blocks, fitted.text, notes, locale_of(request, language), usage)
+    return Context(fitted.blocks, fitted.text, notes, usage)
 
 
 def _stable(known: Known) -> list[Part]:
@@ -141,12 +135,10 @@ def _stable(known: Known) -> list[Part]:
 def _changing(known: Known, clock: Clock) -> list[Part]:
     """Returns the parts that change with each request; the time comes last."""
     plan = plan_text(known.previous) if known.previous else ""
-    problems = "\n".join(f"- {indented(str(each))}" for each in known.problems)
     return [
         # No plan is made again from the words of tools without a person.
         *_parts(EARLIER, earlier_text(known.earlier, words=known.previous is None), _SHOULD),
         *_parts(_PREVIOUS, plan, _MUST),
-        *_parts(_PROBLEMS, problems, _MUST),
         *_parts(_CHANGES, known.feedback, _MUST),
         *(Part((block,), _SHOULD) for block in known.findings),
         *_parts(TIME, time_text(clock, known.timezone), _SHOULD),

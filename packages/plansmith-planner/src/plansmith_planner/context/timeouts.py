@@ -17,10 +17,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why there is no result, on one line; `late` after a timeout."""
+    """Why there is no result, on one line."""
 
     reason: str
-    late: bool = False
 
 
 async def with_timeout(work: Coroutine[Any, Any, T], *, seconds: float, clock: Clock) -> T | Failed:
@@ -33,7 +32,7 @@ async def with_timeout(work: Coroutine[Any, Any, T], *, seconds: float, clock: C
     finally:
         await _end(task, alarm)
     if late:
-        return Failed(f"no answer within {seconds:g} s", late=True)
+        return Failed(f"no answer within {seconds:g} s")
     if task.cancelled():
         return Failed("it was cancelled")
     error = task.exception()

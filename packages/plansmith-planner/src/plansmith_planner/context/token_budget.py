@@ -49,19 +49,18 @@ def fit(parts: Sequence[Part], *, tokens: int, count: Count, missing: Sequence[s
             return Fitted(blocks, text, ())
     slack = 0
     while slack < tokens:
-        sharing = _Sharing(parts, tokens - slack, count)
-        text = rendered(sharing.blocks, [*sharing.cut, *missing])
+        sharing = _Sharing(tokens - slack, count)
+        kept = sharing.blocks(parts)
+        text = rendered(kept, [*sharing.cut, *missing])
         over = count(text) - tokens
         if over <= 0:
-            return Fitted(sharing.blocks, text, tuple(sharing.notes))
+            return Fitted(kept, text, tuple(sharing.notes))
         # The joined text may have more tokens than its parts: try again with fewer.
         slack = max(2 * slack, slack + over)
-    notes = (
-        Sentence(
-            "the whole context was left out: {tokens} tokens are not enough for it", tokens=tokens
-        ),
+    note = Sentence(
+        "the whole context was left out: {tokens} tokens are not enough for it", tokens=tokens
     )
-    return Fitted((), "", notes if blocks else ())
+    return Fitted((), "", (note,) if blocks else ())
 
 
 def rendered(blocks: Sequence[ContextBlock], missing: Sequence[str] = ()) -> str:
@@ -98,67 +97,52 @@ def clipped(text: str, *, tokens: int, count: Count, keep_end: bool = False) -> 
 
 @dataclass
 class _Sharing:
-    """One attempt to divide a number of tokens."""
+    """One attempt to divide a number of tokens; `cut` names what got none."""
 
-    parts: Sequence[Part]
     tokens: int
     count: Count
-    blocks: tuple[ContextBlock, ...] = ()
     notes: list[str] = field(default_factory=list[str])
     cut: list[str] = field(default_factory=list[str])
 
-    def __post_init__(self) -> None:
+    def blocks(self, parts: Sequence[Part]) -> tuple[ContextBlock, ...]:
+        """Returns what fits of parts: by rank, then in equal shares."""
         left = self.tokens - self.count(rendered((), [LEFT_OUT] * (_MOST_NAMED + 1)))
-        taken: dict[int, tuple[ContextBlock, ...]] = {}
-        for rank in sorted({part.rank for part in self.parts}):
-            group = [at for at, part in enumerate(self.parts) if part.rank == rank]
-            needs = [self._need(self.parts[at]) for at in group]
+        taken: dict[int, list[ContextBlock]] = {}
+        for rank in sorted({part.rank for part in parts}):
+            group = [at for at, part in enumerate(parts) if part.rank == rank]
+            needs = [sum(map(self._cost, parts[at].blocks)) for at in group]
             for at, share in zip(group, equal_shares(needs, left), strict=True):
-                taken[at] = tuple(self._take(self.parts[at], share))
+                taken[at] = [*self._take(parts[at], share)]
             left -= sum(self._cost(block) for at in group for block in taken[at])
-        self.blocks = tuple(block for at in sorted(taken) for block in taken[at])
-
-    def _need(self, part: Part) -> int:
-        return sum(self._cost(block) for block in part.blocks)
+        return tuple(block for at in sorted(taken) for block in taken[at])
 
     def _cost(self, block: ContextBlock) -> int:
         if len(block.text) > self.tokens * _LONGEST_TOKEN:
             return max(self.tokens, 1)
         return self.count("\n\n" + fence(block.title, block.text, block.source))
 
-    def _take(self, part: Part, share: int) -> Iterator[ContextBlock]:
-        left = share
+    def _take(self, part: Part, left: int) -> Iterator[ContextBlock]:
         for block in part.blocks:
-            cost = self._cost(block)
-            if cost <= left and len(block.text) <= self.tokens * _LONGEST_TOKEN:
-                left -= cost
+            if self._cost(block) <= left and len(block.text) <= self.tokens * _LONGEST_TOKEN:
+                left -= self._cost(block)
                 yield block
                 continue
-            piece = self._clip(block, left, keep_end=part.newest_last)
+            room, text = left - self._cost(replace(block, text="")), ""
+            if room >= _SMALLEST:
+                keep_end = part.newest_last
+                text = clipped(block.text, tokens=room, count=self.count, keep_end=keep_end)
             # Later blocks are less important and must not use the rest.
             left = 0
-            if piece is not None:
-                yield piece
-
-    def _clip(self, block: ContextBlock, left: int, *, keep_end: bool) -> ContextBlock | None:
-        name = f"{block.title} ({block.source})" if block.source else block.title
-        marks = self._cost(replace(block, text=""))
-        text = ""
-        if left - marks >= _SMALLEST:
-            text = clipped(block.text, tokens=left - marks, count=self.count, keep_end=keep_end)
-        if not text:
-            self.cut.append(name)
-            self.notes.append(Sentence("left out for lack of room: {name}", name=label(name)))
-            return None
-        self.notes.append(
-            Sentence(
-                "clipped to {shown} of {size} characters: {name}",
-                shown=len(text),
-                size=len(block.text),
-                name=label(name),
-            )
-        )
-        return replace(block, text=text)
+            name = f"{block.title} ({block.source})" if block.source else block.title
+            told = {"shown": len(text), "size": len(block.text), "name": label(name)}
+            if text:
+                self.notes.append(
+                    Sentence("clipped to {shown} of {size} characters: {name}", **told)
+                )
+                yield replace(block, text=text)
+            else:
+                self.cut.append(name)
+                self.notes.append(Sentence("left out for lack of room: {name}", name=label(name)))
 
 
 def equal_shares(needs: Sequence[int], left: int) -> list[int]:

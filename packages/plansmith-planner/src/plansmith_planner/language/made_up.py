@@ -79,11 +79,10 @@ def _values(
             continue
         name_words = set(words(name))
         for place, each in enumerate(value) if isinstance(value, list) else ((None, value),):
-            path = (name,) if place is None else (name, place)
             if isinstance(each, bool) or not isinstance(each, str | int | float):
                 continue
             if _names_something(each, name_words):
-                yield path, each
+                yield (name,) if place is None else (name, place), each
 
 
 def _names_something(value: str | float, name_words: set[str]) -> bool:

@@ -82,6 +82,12 @@ def is_rejection(text: str) -> bool:
     return bool(_REJECTION.fullmatch(words) or _REJECTION_ZH.fullmatch(words))
 
 
+def option_number(text: str) -> int:
+    """Returns the number by which a message names an option; 0 if it is something else."""
+    found = re.fullmatch(r"(?:option |number |no\.? ?|#|第)?(\d{1,2})(?:个|项|\))?", text)
+    return int(found[1]) if found else 0
+
+
 def is_why(text: str) -> bool:
     """Tells whether a message asks why something is as it is."""
     return bool(_WHY.match(text.strip(EDGE)[:_BEGINNING].casefold()))

@@ -1,4 +1,4 @@
-"""Numbers in digits, in English words and in Chinese characters."""
+"""Numbers in digits, in English words and in Chinese characters; the names of months."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ SCALES: Final = {
     "万": 10**4,
     "亿": 10**8,
 }
+MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june", "july", "august"),
+    *("september", "october", "november", "december"),
+)
 _HAN: Final = {sign: number for number, sign in enumerate("零一二三四五六七八九")} | {
     "〇": 0,
     "两": 2,

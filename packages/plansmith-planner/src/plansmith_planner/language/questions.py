@@ -149,15 +149,11 @@ def _units(text: str, language: Language) -> InstantCall | None:
     warm = names[1] in ("°C", "°F")
     shown = (match["value"] or "1").strip()
     first, last = (escape_text(each) for each in (names if warm else given))
-    inputs: dict[str, Json] = {
-        "value": re.sub(r"[\s,]", "", shown.replace("−", "-")),
-        "from": names[0],
-        "to": names[1],
-        "digits": 5 if warm else _SHOWN,
-    }
-    says = (
-        f"{escape_text(shown)} {first} = {_found('text')} {last}{'。' if language == 'zh' else '.'}"
-    )
+    value = re.sub(r"[\s,]", "", shown.replace("−", "-"))
+    digits = 5 if warm else _SHOWN
+    inputs: dict[str, Json] = {"value": value, "from": names[0], "to": names[1], "digits": digits}
+    dot = "。" if language == "zh" else "."
+    says = f"{escape_text(shown)} {first} = {_found('text')} {last}{dot}"
     return InstantCall("units", "calculator.convert", inputs, says)
 
 
@@ -166,27 +162,24 @@ Given = Mapping[str, str]
 
 def _now(given: Given, language: Language) -> InstantCall:
     place = given.get("place", "").strip()
-    shown = escape_text(place)
+    shown, zone = escape_text(place), _found("zone")
+    where = f"in {shown}" if place else f"({zone})"
+    says = f"It is {_found('clock')} on {_found('spoken.en')} {where}."
     if language == "zh":
-        zone = "" if place else f"（{_found('zone')}）"
-        says = f"{shown}现在是 {_found('spoken.zh')} {_found('clock')}{zone}。"
-    else:
-        where = f"in {shown}" if place else f"({_found('zone')})"
-        says = f"It is {_found('clock')} on {_found('spoken.en')} {where}."
+        says = f"{shown}现在是 {_found('spoken.zh')} {_found('clock')}"
+        says += "。" if place else f"（{zone}）。"
     return InstantCall("time", "time.now", {"zone": place} if place else {}, says)
 
 
 def _today(_: Given, language: Language) -> InstantCall:
-    says = (
-        f"今天是{_found('spoken.zh')}。" if language == "zh" else f"Today is {_found('spoken.en')}."
-    )
-    return InstantCall("date", "time.now", {}, says)
+    says = f"Today is {_found('spoken.en')}."
+    return _date("time.now", {}, f"今天是{_found('spoken.zh')}。" if language == "zh" else says)
 
 
 def _week(_: Given, language: Language) -> InstantCall:
     week = _found("week")
     says = f"今天在 {week} 周（ISO 8601）。" if language == "zh" else f"It is ISO week {week}."
-    return InstantCall("date", "time.now", {}, says)
+    return _date("time.now", {}, says)
 
 
 def _weekday(given: Given, language: Language) -> InstantCall:
@@ -197,39 +190,39 @@ def _weekday(given: Given, language: Language) -> InstantCall:
     says = f"{_capital(said)} is {told}."
     if language == "zh":
         says = f"{'那天' if re.search('月|-', day) else said}是{_found('spoken.zh')}。"
-    return InstantCall("date", "time.describe", {"time": day}, says)
+    return _date("time.describe", {"time": day}, says)
 
 
 def _until(given: Given, language: Language) -> InstantCall:
     day = given["date"]
-    says = f"{_found('text')}."
-    if language == "zh":
-        says = f"距离{escape_text(day)}{_found('away.zh')}（{_found('date')}）。"
-    return InstantCall("date", "time.until", {"date": day}, says)
+    chinese = f"距离{escape_text(day)}{_found('away.zh')}（{_found('date')}）。"
+    says = chinese if language == "zh" else f"{_found('text')}."
+    return _date("time.until", {"date": day}, says)
 
 
 def _year_end(_: Given, language: Language) -> InstantCall:
     days = _found("days")
     says = f"今年还剩 {days} 天。" if language == "zh" else f"Days left in this year: {days}."
-    return InstantCall("date", "time.until", {"date": "31 December"}, says)
+    return _date("time.until", {"date": "31 December"}, says)
 
 
 def _between(given: Given, language: Language) -> InstantCall:
     first, last = given["first"], given.get("last", "today")
-    said, days = (escape_text(first), escape_text(last)), _found("days")
-    says = f"Days from {said[0]} to {said[1]}: {days}."
-    if language == "zh":
-        says = f"从{said[0]}到{said[1]}相差 {days} 天。"
-    return InstantCall("date", "time.difference", {"from": first, "to": last}, says)
+    start, end, days = escape_text(first), escape_text(last), _found("days")
+    chinese = f"从{start}到{end}相差 {days} 天。"
+    says = chinese if language == "zh" else f"Days from {start} to {end}: {days}."
+    return _date("time.difference", {"from": first, "to": last}, says)
 
 
+def _date(tool: str, inputs: dict[str, Json], says: str) -> InstantCall:
+    return InstantCall("date", tool, inputs, says)
+
+
+# The names of spans of time, where they are not the argument's own.
 _SPANS: Final = {
-    "business day": "weekdays",
-    "working day": "weekdays",
-    "工作日": "weekdays",
+    **dict.fromkeys(("business day", "working day", "工作日"), "weekdays"),
+    **dict.fromkeys(("周", "星期"), "weeks"),
     "天": "days",
-    "周": "weeks",
-    "星期": "weeks",
     "月": "months",
     "年": "years",
     "小时": "hours",
@@ -244,14 +237,14 @@ def _moved(given: Given, language: Language) -> InstantCall:
     unit = _SPANS.get(name, f"{name}s")
     clock, back = unit in ("hours", "minutes"), "back" in given
     start = given.get("date", "now" if clock else "today")
-    at = f" {_found('clock')}" if clock else ""
     if language == "zh":
         measure = "个" if said in ("月", "星期", "工作日", "小时") else ""
+        at = f" {_found('clock')}" if clock else ""
         says = f"{count} {measure}{said}{'前' if back else '后'}是{_found('spoken.zh')}{at}。"
     else:
         shown = escape_text(f"{count} {said} {'before' if back else 'from'} {start}")
-        time = f"{_found('clock')} on " if clock else ""
-        says = f"{shown} is {time}{_found('spoken.en')}."
+        at = f"{_found('clock')} on " if clock else ""
+        says = f"{shown} is {at}{_found('spoken.en')}."
     inputs: dict[str, Json] = {"time": start, unit: -int(count) if back else int(count)}
     return InstantCall("time" if clock else "date", "time.add", inputs, says)
 
@@ -338,7 +331,6 @@ def _time(text: str, language: Language) -> InstantCall | None:
         return None
     make: Callable[[Given, Language], InstantCall]
     for pattern, make in _FORMS:
-        match = pattern.fullmatch(text)
-        if match is not None:
+        if match := pattern.fullmatch(text):
             return make({name: said for name, said in match.groupdict().items() if said}, language)
     return None

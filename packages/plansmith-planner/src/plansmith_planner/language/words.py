@@ -90,13 +90,8 @@ def split(text: str) -> list[str]:
 def spelling(text: str) -> list[str]:
     """Returns the words and single Chinese characters of a text, to compare names."""
     plain = _CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).lower()
-    found: list[str] = []
-    for run in _RUNS.findall(plain):
-        if is_cjk(run):
-            found.extend(run)
-        else:
-            found.append(run)
-    return found
+    runs: list[str] = _RUNS.findall(plain)
+    return [word for run in runs for word in (run if is_cjk(run) else [run])]
 
 
 def terms(text: str) -> Iterator[tuple[str, str]]:

@@ -6,18 +6,18 @@ import re
 import unicodedata
 from collections.abc import AsyncIterator
 from decimal import Decimal, InvalidOperation
-from typing import Final, NamedTuple
+from typing import Final
 
 from plansmith.errors import ModelFailed
 from plansmith.plan.refs import value_text
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Delta, ModelDone, Prompt, ReplyBrief, TextDelta
 from plansmith.text import HAN
+from plansmith_planner.language.numbers import MONTHS, SCALES
 from plansmith_planner.models.wrappers import Wrapper, closing
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _WITH_UNIT: Final = re.compile(rf"({_NUMBER.pattern}) ?([万亿]?)")
-_UNITS: Final = {"": 1, "万": 10**4, "亿": 10**8}
 _GROUPED: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 # A Chinese comma ends a figure, unless the figure itself is written in wide digits.
 _WIDE_COMMA: Final = re.compile(r"(?<![０-９])，|，(?![０-９])")
@@ -32,11 +32,7 @@ _CAPITAL: Final = re.compile(
     r"September|October|November|December|Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|"
     r"Sunday|I)s?\b)[A-Z][a-z]{2,}\b"
 )
-_MONTHS: Final = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september",
-    "october", "november", "december",
-)  # fmt: skip
-_MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in _MONTHS)})\\.?"
+_MONTH: Final = f"(?P<month>{'|'.join(f'{name[:3]}(?:{name[3:]})?' for name in MONTHS)})\\.?"
 # The ways to write a day, or a month of a year; a day's year may be missing.
 _DATES: Final = tuple(
     re.compile(pattern)
@@ -52,57 +48,43 @@ _DATES: Final = tuple(
 )
 
 
-class _Figure(NamedTuple):
-    """A number as it is written, with the unit of ten thousand or more behind it."""
-
-    text: str
-    unit: str
-
-    @property
-    def ways(self) -> set[str]:
-        """The ways to write it: alone, with its unit worked in, and the parts of a bare list."""
-        return self._worked_in | {way for part in self._parts for way in _spellings(part)}
-
-    @property
-    def _parts(self) -> list[str]:
-        """The number; of `10,20,30`, which is no grouped number, also each one."""
-        is_list = "," in self.text and not _GROUPED.fullmatch(self.text)
-        return [self.text, *self.text.split(",")] if is_list else [self.text]
-
-    @property
-    def _worked_in(self) -> set[str]:
-        try:
-            value = Decimal(self.text.replace(",", "")) * _UNITS[self.unit]
-        except InvalidOperation:
-            return set()
-        return _spellings(f"{value.normalize():f}") if self.unit else set()
-
-    def is_in(self, known: set[str], source: str) -> bool:
-        """Whether a source tells it: `1.2万` is also 12,000, or 1.2 below a heading with 万."""
-        if self.unit:
-            alone = self.unit in source and _spellings(self.text) & known
-            return bool(self._worked_in & known or alone)
-        whole, *parts = self._parts
-        return bool(_spellings(whole) & known) or (
-            bool(parts) and all(_spellings(part) & known for part in parts)
-        )
+def _parts(number: str) -> list[str]:
+    """Returns a number; of `10,20,30`, which is no grouped number, also each one."""
+    is_list = "," in number and not _GROUPED.fullmatch(number)
+    return [number, *number.split(",")] if is_list else [number]
 
 
-def _figures(text: str) -> list[_Figure]:
-    return [_Figure(number, unit) for number, unit in _WITH_UNIT.findall(text)]
+def _worked_in(number: str, unit: str) -> set[str]:
+    """Returns the ways to write a number with its unit of ten thousand or more worked in."""
+    try:
+        value = Decimal(number.replace(",", "")) * SCALES.get(unit, 1)
+    except InvalidOperation:
+        return set()
+    return _spellings(f"{value.normalize():f}") if unit else set()
+
+
+def _is_told(number: str, unit: str, known: set[str], source: str) -> bool:
+    """Whether a source tells a number: `1.2万` is also 12,000, or 1.2 below a heading with 万."""
+    if unit:
+        alone = unit in source and _spellings(number) & known
+        return bool(_worked_in(number, unit) & known or alone)
+    whole, *parts = (bool(_spellings(part) & known) for part in _parts(number))
+    return whole or (bool(parts) and all(parts))
 
 
 def unfounded(text: str, source: str) -> list[str]:
     """Returns the numbers, dates, quoted names and files of a text that are not in `source`."""
     claims = _CITED.sub("", _MARKER.sub("", text))
     plain = _normalized(source)
-    known = {way for each in _figures(plain) for way in each.ways}
-    known |= {way for day in _NUMBER.findall(_with_dates(plain)) for way in _date_parts(day)}
-    numbers = [
-        each.text
-        for each in _figures(_with_dates(_normalized(claims)))
-        if not each.is_in(known, plain)
-    ]
+    known: set[str] = set()
+    for number, unit in _WITH_UNIT.findall(plain):
+        known |= _worked_in(number, unit).union(*map(_spellings, _parts(number)))
+    for day in _NUMBER.findall(_with_dates(plain)):
+        # A day with a year, and without it; the year and the month alone.
+        whole = re.fullmatch(r"\d{4}-\d\d(?:-\d\d)?", day)
+        known |= {day, day[5:], day[:7], day[:4]} if whole else {day}
+    figures = _WITH_UNIT.findall(_with_dates(_normalized(claims)))
+    numbers = [number for number, unit in figures if not _is_told(number, unit, known, plain)]
     names = [*_QUOTED.findall(claims), *_FILE.findall(claims)]
     return [*numbers, *(name for name in names if _normalized(name).strip() not in plain)]
 
@@ -145,17 +127,13 @@ def _with_dates(text: str) -> str:
 
 def _iso(found: re.Match[str]) -> str:
     parts = found.groupdict()
-    year, day = parts.get("year"), parts.get("day")
+    year, month, day = parts.get("year"), parts["month"], parts.get("day")
+    if not month.isdecimal():
+        starts = [name[:3] for name in MONTHS]
+        month = str(starts.index(month[:3]) + 1)
     named = [year] if year else []
-    named += [f"{_month_number(parts['month']):02}"]
-    named += [f"{int(day):02}"] if day else []
+    named += [f"{int(each):02}" for each in (month, day) if each]
     return f" {'-'.join(named)} "
-
-
-def _month_number(month: str) -> int:
-    if month.isdecimal():
-        return int(month)
-    return next(place for place, name in enumerate(_MONTHS, 1) if name.startswith(month[:3]))
 
 
 def _spellings(number: str) -> set[str]:
@@ -168,13 +146,6 @@ def _spellings(number: str) -> set[str]:
         except ValueError:
             continue
     return ways
-
-
-def _date_parts(day: str) -> set[str]:
-    """Returns a day with a year, and without it; the year and the month alone."""
-    if not re.fullmatch(r"\d{4}-\d\d(?:-\d\d)?", day):
-        return {day}
-    return {day, day[5:], day[:7], day[:4]}
 
 
 def _normalized(text: str) -> str:

@@ -168,7 +168,8 @@ class ProviderModel:
 
     async def _answer(self, model: Any, prompt: Prompt, mode: Mode) -> AsyncGenerator[Delta]:
         library = _library()
-        pieces = _Pieces({_wire_name(tool.name): tool.name for tool in prompt.tools})
+        names = {_wire_name(tool.name): tool.name for tool in prompt.tools}
+        calls: dict[int, str] = {}
         limit = {} if prompt.max_tokens is None else {"max_tokens": prompt.max_tokens}
         settings, has_text = self._settings | limit, False
         try:
@@ -183,7 +184,8 @@ class ProviderModel:
                 aclosing(aiter(stream)) as events,
             ):
                 async for event in events:
-                    for delta in pieces.read(event):
+                    delta = _piece(event, names, calls)
+                    if delta is not None:
                         has_text = True
                         yield delta
                 done = self._done(stream)
@@ -236,36 +238,25 @@ class _ModeRefused(ModelFailed):
     """The server does not support this output mode."""
 
 
-class _Pieces:
-    """Converts pydantic-ai's events to our pieces."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self._names = names
-        self._calls: dict[int, str] = {}
-
-    def read(self, event: Any) -> list[Delta]:
-        """Returns the pieces of one event."""
-        if event.event_kind == "part_start":
-            return self._start(event.index, event.part)
-        if event.event_kind == "part_delta":
-            return self._delta(event.index, event.delta)
-        return []
-
-    def _start(self, index: int, part: Any) -> list[Delta]:
+def _piece(event: Any, names: Mapping[str, str], calls: dict[int, str]) -> Delta | None:
+    """Converts an event of pydantic-ai; `calls` keeps the tools that are called, by their place."""
+    if event.event_kind == "part_start":
+        part = event.part
         if part.part_kind == "tool-call":
-            self._calls[index] = self._names.get(part.tool_name, part.tool_name)
-            return [ArgumentsDelta(self._calls[index], _text(part.args))]
-        if part.part_kind == "text":
-            return [TextDelta(part.content)] if part.content else []
-        return [TextDelta("")]
-
-    def _delta(self, index: int, delta: Any) -> list[Delta]:
+            calls[event.index] = names.get(part.tool_name, part.tool_name)
+            return ArgumentsDelta(calls[event.index], _text(part.args))
+        text = part.content if part.part_kind == "text" else None
+    elif event.event_kind == "part_delta":
+        delta = event.delta
         if delta.part_delta_kind == "tool_call":
-            text = _text(delta.args_delta)
-            return [ArgumentsDelta(self._calls.get(index, ""), text)] if text else []
-        if delta.part_delta_kind == "text":
-            return [TextDelta(delta.content_delta)] if delta.content_delta else []
-        return [TextDelta("")]
+            arguments = _text(delta.args_delta)
+            return ArgumentsDelta(calls.get(event.index, ""), arguments) if arguments else None
+        text = delta.content_delta if delta.part_delta_kind == "text" else None
+    else:
+        return None
+    if text is None:
+        return TextDelta("")  # it thinks
+    return TextDelta(text) if text else None
 
 
 def _library() -> Any:

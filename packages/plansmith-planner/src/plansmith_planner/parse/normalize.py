@@ -78,11 +78,10 @@ class Shape:
         for name, each in value.items():
             known = _PLAN_ALIASES.get(name, name)
             if known not in Plan.model_fields or known == "steps" or known in fields:
-                self._noted.leave_out(
-                    name,
-                    each,
-                    Sentence("the field '{name}' is not part of a plan and is left out", name=name),
+                message = Sentence(
+                    "the field '{name}' is not part of a plan and is left out", name=name
                 )
+                self._noted.leave_out(name, each, message)
             elif each is not None:
                 fields[known] = each
         fields.pop("schema_version", None)
@@ -103,8 +102,12 @@ class Shape:
         kind = kind_of(fields)
         if kind is not None and kind not in KINDS:
             fields |= self._kind_from_fields(fields, kind)
-        if isinstance(fields.get("each"), dict):
-            fields["each"] = self._inner(fields["each"], place)
+        each = fields.get("each")
+        if isinstance(each, dict):
+            inner = self._known_fields(each, place)
+            if "id" in inner:
+                inner["id"] = self._id(inner["id"], place)
+            fields["each"] = inner
         return fields
 
     def settle(self, steps: list[dict[str, Json]]) -> list[Json]:
@@ -142,32 +145,20 @@ class Shape:
         self._noted.say(message, step=str(fields["id"]), path=("kind",))
         return {"kind": implied}
 
-    def _inner(self, value: Json, place: int) -> Json:
-        if not isinstance(value, dict):
-            return value
-        fields = self._known_fields(value, place)
-        if "id" in fields:
-            fields["id"] = self._id(fields["id"], place)
-        return fields
-
     def _id(self, given: Json, place: int) -> str:
         if given is None or isinstance(given, (dict, list, bool)):
             name = self._free(f"s{place}")
-            self._noted.say(
-                Sentence("step {place} has no id; it is called '{name}'", place=place, name=name),
-                step=name,
-                path=("id",),
+            message = Sentence(
+                "step {place} has no id; it is called '{name}'", place=place, name=name
             )
+            self._noted.say(message, step=name, path=("id",))
             return name
         text = str(given)
         slug = _NOT_SLUG.sub("_", text).strip("_-")[:64] or f"s{place}"
         if slug != text:
             slug = self._free(slug)
-            self._noted.say(
-                Sentence("the id '{given}' is written '{name}'", given=text, name=slug),
-                step=slug,
-                path=("id",),
-            )
+            message = Sentence("the id '{given}' is written '{name}'", given=text, name=slug)
+            self._noted.say(message, step=slug, path=("id",))
         self._renamed.setdefault(text, slug)
         self._taken.add(slug)
         return slug
@@ -200,11 +191,8 @@ class Shape:
         meant = rule_as_meant(rule, value, ids | self._renamed.keys())
         if meant != value:
             text = json.dumps(meant, ensure_ascii=False)
-            self._noted.say(
-                Sentence("'{rule}' is read as {text}", rule=rule, text=text),
-                step=step,
-                path=(rule,),
-            )
+            message = Sentence("'{rule}' is read as {text}", rule=rule, text=text)
+            self._noted.say(message, step=step, path=(rule,))
         return meant
 
     def _references(self, value: Json, ids: set[str], step: str, path: Path) -> Json:

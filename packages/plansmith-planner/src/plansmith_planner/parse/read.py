@@ -16,25 +16,22 @@ from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import SURROGATES
 from plansmith_planner.parse.scalars import clean, finite, number
-from plansmith_planner.parse.tolerant import (
+from plansmith_planner.parse.signs import (
+    ANOTHER_FIELD,
     GAP,
     GROUPED,
     OPENING_QUOTES,
     QUOTED_KEY,
     REGEX_LITERAL,
-    Escaped,
-    Repaired,
-    Tolerant,
-    TooDeep,
 )
+from plansmith_planner.parse.tolerant import Escaped, Repaired, Tolerant, TooDeep
 
 Fits = Callable[[Json], float]
 _LANDMARK = re.compile(
     r"(?P<fence>```+|~~~+)|(?P<think></?(?:think|thinking|reasoning|thought)>)|(?P<open>[{\[｛［])",
     re.IGNORECASE,
 )
-_INFO = re.compile(r"[ \t]*([\w+.-]*)")
-_CODE = frozenset({"python", "py", "bash", "sh", "shell", "sql", "html", "css", "xml", "text"})
+_LANGUAGE = re.compile(r"[ \t]*[\w+.-]*")
 _BARE_START = re.compile(r"\s*(?![\s\d\"'“‘`{\[\]}-]|true|false|null|True|False|None|//|/\*)")
 _ESCAPED_ONCE = re.compile(r"\\([\"'\\/])")
 _SENTENCE = re.compile(r"[.!?。！？…]\Z|\A[^\w\"'“‘/+.-]+\Z")
@@ -111,7 +108,6 @@ class _Candidate:
     flaws: int = 0
     closed: bool = True
     fenced: bool = False
-    code: bool = False
     thought: bool = False
 
     @property
@@ -119,8 +115,8 @@ class _Candidate:
         """How good it is, most important criterion first; ties go to the earlier one."""
         substance = _substance(self.value)
         doubtful = self.flaws > _FLAWS_TO_DOUBT + (self.end - self.start) // 20
-        fenced = self.fenced and not self.code
-        return (not self.thought, substance > 0 and not doubtful, fenced, substance, not self.flaws)
+        sound = substance > 0 and not doubtful
+        return (not self.thought, sound, self.fenced, substance, not self.flaws)
 
 
 class _Scanner:
@@ -133,7 +129,6 @@ class _Scanner:
         self._retries = 0
         self._patience = 64 * len(text) + 65536
         self._fence = ""
-        self._code = False
         self._thinking = False
 
     def candidates(self) -> list[_Candidate]:
@@ -164,16 +159,14 @@ class _Scanner:
             self._fence = ""
             return mark.end()
         self._fence = mark[0][:3]
-        info = _INFO.match(self.text, mark.end())
-        language = info[1] if info else ""
-        self._code = language.lower() in _CODE
-        return mark.end() + len(language)
+        info = _LANGUAGE.match(self.text, mark.end())
+        return info.end() if info else mark.end()
 
     def _at(self, start: int) -> Iterator[_Candidate]:
         found = self._strict(start) or self._tolerant(start)
         if found is None:
             return
-        marks = bool(self._fence), self._code, self._thinking
+        marks = bool(self._fence), self._thinking
         one = _Candidate(found.value, start, found.end, found.flaws, found.closed, *marks)
         # A stray bracket in prose is read as a value up to the end.
         if not one.closed and not one.fenced and self._retries < _MAX_RETRIES:
@@ -192,9 +185,7 @@ class _Scanner:
         except (ValueError, RecursionError):
             self._patience -= len(self.text)
             return None
-        comma = self.text.find(",", end, end + 80)
-        goes_on = comma >= 0 and not self.text[end:comma].strip()
-        if self.text[start] == "{" and goes_on and QUOTED_KEY.match(self.text, comma + 1):
+        if self.text[start] == "{" and ANOTHER_FIELD.match(self.text, end):
             return None
         return Repaired(_scrubbed(value, self.text[start:end]), end)
 

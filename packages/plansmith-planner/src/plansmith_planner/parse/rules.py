@@ -78,16 +78,14 @@ def _repeat(value: dict[str, Json], ids: Collection[str]) -> Json:
         found["until"] = {"not": _condition(found.pop("while"), ids)}
     elif "until" in found:
         found["until"] = _condition(found["until"], ids)
-    return found | _seconds(found)
+    return found
 
 
 def _retry(value: Json) -> Json:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return {"at_most": value}
-    if not isinstance(value, dict):
-        return value
-    found = _renamed(value, {"at_most": _RETRIES, "every": _PAUSE})
-    return found | _seconds(found)
+    if isinstance(value, dict):
+        return _renamed(value, {"at_most": _RETRIES, "every": _PAUSE})
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return {"at_most": value} if whole else value
 
 
 def _on_error(value: Json) -> Json:
@@ -97,22 +95,18 @@ def _on_error(value: Json) -> Json:
 
 
 def _renamed(value: dict[str, Json], others: Mapping[str, Collection[str]]) -> dict[str, Json]:
-    """Returns an object with other names of its keys; two names of one key stay as they are."""
+    """Returns an object with its keys and times as meant; two names of one key stay as they are."""
     found = dict(value)
     for name, aliases in others.items():
         given = [each for each in aliases if each in found]
         if len(given) == 1 and name not in found:
             found[name] = found.pop(given[0])
-    return found
-
-
-def _seconds(value: Mapping[str, Json]) -> dict[str, Json]:
-    every = value.get("every")
+    every = found.get("every")
     read = _SECONDS.fullmatch(every.strip().lower()) if isinstance(every, str) else None
-    if read is None:
-        return {}
-    seconds = float(read[1]) * _UNITS[read[2][0]]
-    return {"every": int(seconds) if seconds.is_integer() else seconds}
+    if read is not None:
+        seconds = float(read[1]) * _UNITS[read[2][0]]
+        found["every"] = int(seconds) if seconds.is_integer() else seconds
+    return found
 
 
 def _condition(value: Json, ids: Collection[str]) -> Json:

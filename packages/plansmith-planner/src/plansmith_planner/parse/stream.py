@@ -11,7 +11,7 @@ from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.scalars import closers_of
-from plansmith_planner.parse.tolerant import OPENING_QUOTES
+from plansmith_planner.parse.signs import OPENING_QUOTES
 
 STEP_KEYS: Final = frozenset({"steps", "plan", "tasks", "execution_plan", "calls"})
 _LANDMARK = re.compile(

@@ -9,60 +9,12 @@ from enum import Enum, auto
 from typing import Final
 
 from plansmith.plan.data import Json
+from plansmith_planner.parse import signs
 from plansmith_planner.parse.scalars import bare_value, clean, closers_of, number, unescape
 
-OPENING_QUOTES: Final = frozenset("\"“”„＂'‘’`´＇")
-_OPENERS: Final = {"{": "{", "[": "[", "(": "(", "｛": "{", "［": "["}
-_CLOSERS: Final = {"}": "{", "]": "[", ")": "(", "｝": "{", "］": "["}
-_COMMAS: Final = frozenset(",，;；、")
-_COLONS: Final = frozenset(":：=")
-_PAIRS: Final = {"{": "}", "[": "]", "(": ")"}
-_COLON = re.compile("(?:[:：]|=>?|->)")
-_SPACE = r"[\s\x00-\x20\u200b-\u200f\u2060\ufeff]"
-GAP: Final = re.compile(
-    rf"(?:{_SPACE}+|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|#(?![0-9a-fA-F]{{3,8}}\b)[^\n]*)*"
-)
-_ELLIPSIS = re.compile(r"\.\.\.+|…+")
-REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
-_CALL = re.compile(rf"(?:new\s+)?[A-Za-z_$][\w$.]{{0,80}}\s*\((?={_SPACE}*[{{\[(])")
-_SIMPLE_CALL = re.compile(
-    r"""(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\(\s*+("[^"\\\n]*"|'[^'\\\n]*'|[-+.\w]*)\s*\)"""
-    r"(?=\s*(?:[,;}\])\n]|/[/*]|\Z))"
-)
-_STRING_PREFIX = re.compile(r"[fFrRbBuU]{1,2}(?=([\"'])[^\"'\n]*\1\s*[,}\])\n])")
-_QUOTED = re.compile(
-    r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[“”][^“”\n]{0,200}[“”\"]|[‘’`][^‘’`\n]{0,200}[‘’`']"
-)
-QUOTED_KEY: Final = re.compile(rf"{_SPACE}*\\?(?:{_QUOTED.pattern}){_SPACE}*{_COLON.pattern}")
-_BARE_KEY = re.compile(
-    rf"{_SPACE}*[\w$][\w$.-]{{0,80}}(?: [\w$.-]{{1,40}}){{0,2}}[\"']?{_SPACE}*(?:[:：](?!//)|=>?)"
-)
-_WORD_KEY = re.compile(rf"{_SPACE}*[\w$][\w$.-]{{0,80}}{_SPACE}*[:：](?!//)")
-# A word or several after a quote, up to the end of the field or, if spaced, to the next string.
-_BARE_VALUE = re.compile(
-    r"\s*(?!\.\.\.)[^\s\"'“”‘’`:：=,，;{}\[\]()+\\]"
-    r"(?:[^\"“”:：=,，;{}\[\]\n]|:(?=//)|(?<=\d):(?=\d\d)){0,200}?"
-    rf"(?=\s*(?:\n|[}}\]]|\Z|[,，;]\s*(?:[\"'“‘}}\]]|\Z|[\w$.-]+\s*{_COLON.pattern}))"
-    r"|(?<=\s)[\"'“‘])"
-)
-GROUPED: Final = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?(?!,\d|[.\w])")
-_OPEN_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-_WORD_STOP = re.compile(r"[,，;\n\"“”{}\[\]｛｝［］():：`]|//|/\*|(?<=\s)#")
-_KEY_STOP = re.compile(r"[:：=,，\n\"'“”{}\[\]｛｝［］`]|->")
-# The first quote after a bare word, if it directly follows the word.
-_HANGING_QUOTE = re.compile(r"(?:[^\"\\\n]++|\\.)++(?<![\s,{\[:])\"")
-_LITERAL = r"(?:[tT]rue|[fF]alse|null|None|-?\d[\d.eE+-]*)"
-_SEVERAL_LITERALS = re.compile(rf"(?:{_LITERAL}\s+)+{_LITERAL}")
-_KEY_AND_LITERAL = re.compile(rf"([^\W\d][\w$.-]*)\s+(?={_LITERAL}\s*(?:[,，;}}\]\n]|\Z))")
-_JSON_WORD = re.compile(r"true|false|null|-?\d[\d.eE+-]*")
-# The text between the end of one field and the key of the next.
-_STRUCTURE = re.compile(r"(?:\s*+[}\]])*+(?:\s*+[,，]|[^\S\n]*+\n)\s*+(?:[{\[]\s*+)*+")
-_KEY_AND_COLON = re.compile(r"[^\"'“”:：,，{}\[\]\n]{1,80}[:：]\s*(?:[\[{(]\s*)*\Z")
 _WINDOW: Final = 200
 _LONGEST_LOST: Final = 400
 _MAX_LEVELS: Final = 5000
-# A missing value in a complete text is blank; one cut off by the end is unknown: null.
-_BLANK: Final = ""
 
 
 class TooDeep(Exception):
@@ -124,7 +76,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _String:
-    """A string that is being read: where it starts, its role, and how many quotes it holds."""
+    """A string that is being read; `inner` counts the quotes that it holds."""
 
     start: int
     quote: str
@@ -212,31 +164,23 @@ class Tolerant:
                 self._opened[self._stack.pop().kind] -= 1
             return
         self.pos += 1
-        if len(self._stack) == 1 and kind == "{" and self._another_field():
+        if len(self._stack) == 1 and kind == "{" and self._is(signs.ANOTHER_FIELD, self.pos):
             self.flaws += 1
         else:
             self._close()
 
-    def _another_field(self) -> bool:
-        """Whether a comma and a quoted key follow."""
-        follow = self._after_gap(self.pos)
-        return self._char(follow) == "," and self._is(QUOTED_KEY, follow + 1)
-
-    # Objects
+    # Objects and arrays
 
     def _key(self, frame: _Frame) -> None:
         char = self.text[self.pos]
-        if char in _CLOSERS:
-            self._closer(_CLOSERS[char])
-        elif char in _COMMAS:
+        if char in signs.CLOSERS:
+            self._closer(signs.CLOSERS[char])
+        elif char in signs.COMMAS:
             self.flaws += frame.comma
             frame.comma = True
             self.pos += 1
-        elif char in _COLONS:
-            self.pos += 1
-            self.flaws += 1
-        elif char in _OPENERS:
-            self._opener_for_key(frame, _OPENERS[char])
+        elif char in signs.OPENERS:
+            self._opener_for_key(frame, signs.OPENERS[char])
         elif not self._ellipsis():
             self._read_key(frame)
 
@@ -248,16 +192,16 @@ class Tolerant:
             return
         self.pos += 1
         more = frame.fields.get(frame.last)
-        if kind == "[" and isinstance(more, list):
+        if isinstance(more, list):
             frame.key = frame.last
             self._push("[")
             self._stack[-1].items = more
 
     def _read_key(self, frame: _Frame) -> None:
-        quoted = self.text[self.pos] in OPENING_QUOTES
+        quoted = self.text[self.pos] in signs.OPENING_QUOTES
         word = self._string(Role.KEY).rstrip("\n") if quoted else self._bare_key()
         self._skip()
-        colon = _COLON.match(self.text, self.pos, self.end)
+        colon = signs.COLON.match(self.text, self.pos, self.end)
         if colon:
             self.flaws += colon[0] != ":"
             self.pos = colon.end()
@@ -265,11 +209,11 @@ class Tolerant:
             return
         self.flaws += 1
         char = self._char(self.pos)
-        if char == "" or char in _COMMAS or char in _CLOSERS:
+        if char == "" or char in signs.COMMAS or char in signs.CLOSERS:
             self._keyless(frame, word, quoted=quoted)
-        elif not (quoted and frame.comma) and self._is(QUOTED_KEY, self.pos):
+        elif not (quoted and frame.comma) and self._is(signs.QUOTED_KEY, self.pos):
             pass  # a word before a quoted key is noise
-        elif quoted or frame.comma or not frame.named:
+        else:
             frame.key, frame.named = word, True
 
     def _keyless(self, frame: _Frame, word: str, *, quoted: bool) -> None:
@@ -277,32 +221,27 @@ class Tolerant:
         cut = self.pos >= self.end
         if not frame.comma or (cut and (word == "" or (frame.named and not quoted))):
             return
-        frame.fields.setdefault(word, None if cut else _BLANK)
+        frame.fields.setdefault(word, None if cut else "")
         frame.items.append(word if quoted else bare_value(word))
         frame.comma = False
 
     def _field(self) -> None:
         char = self.text[self.pos]
-        if char in _COMMAS or char in _CLOSERS:
+        if char in signs.COMMAS or char in signs.CLOSERS:
             self.flaws += 1
-            self._put(_BLANK)
-        elif char in _COLONS:
-            self.flaws += 1
-            self.pos += 1
+            self._put("")  # one that is cut off by the end is unknown: null
         else:
             self._value(Role.VALUE)
 
-    # Arrays
-
     def _item(self, frame: _Frame) -> None:
         char = self.text[self.pos]
-        if char in _CLOSERS:
-            self._closer(_CLOSERS[char])
-        elif char in _COMMAS:
+        if char in signs.CLOSERS:
+            self._closer(signs.CLOSERS[char])
+        elif char in signs.COMMAS:
             self.flaws += frame.comma or char != ","
             frame.comma = True
             self.pos += 1
-        elif char in _COLONS:
+        elif char in signs.COLONS:
             self._implicit_object(frame)
         elif not self._ellipsis():
             self.flaws += not frame.comma
@@ -326,20 +265,16 @@ class Tolerant:
 
     def _value(self, role: Role) -> None:
         char = self.text[self.pos]
-        if char in _OPENERS:
+        if char in signs.OPENERS:
             self.flaws += char not in "{["
             self.pos += 1
-            self._push(_OPENERS[char])
-        elif char in OPENING_QUOTES:
+            self._push(signs.OPENERS[char])
+        elif char in signs.OPENING_QUOTES:
             self._quoted(role)
-        elif char == "/" and (found := REGEX_LITERAL.match(self.text, self.pos, self.end)):
-            self.pos = found.end()
-            self.flaws += 1
-            self._put(found[0])
-        elif prefix := _STRING_PREFIX.match(self.text, self.pos, self.end):
+        elif prefix := signs.STRING_PREFIX.match(self.text, self.pos, self.end):
             self.pos = prefix.end()
             self._quoted(role)
-        elif call := _CALL.match(self.text, self.pos, self.end):
+        elif call := signs.CALL.match(self.text, self.pos, self.end):
             self.flaws += 1
             self.pos = call.end()
             self._push("(")
@@ -357,7 +292,7 @@ class Tolerant:
             self.flaws += 1
             self.pos += 1
             self._skip()
-            if self._char(self.pos) not in OPENING_QUOTES:
+            if self._char(self.pos) not in signs.OPENING_QUOTES:
                 break
             parts.append(self._string(role))
         if any(parts) or not self._cut or role is not Role.ITEM:
@@ -368,7 +303,7 @@ class Tolerant:
             raise Escaped
 
     def _ellipsis(self) -> bool:
-        found = _ELLIPSIS.match(self.text, self.pos, self.end)
+        found = signs.ELLIPSIS.match(self.text, self.pos, self.end)
         if found:
             self.pos = found.end()
             self.flaws += 1
@@ -379,11 +314,11 @@ class Tolerant:
     def _bare_key(self) -> str:
         self._refuse_escaped()
         text, start = self.text, self.pos
-        literal = _KEY_AND_LITERAL.match(text, start, self.end)
+        literal = signs.KEY_AND_LITERAL.match(text, start, self.end)
         if literal:
             self.pos = literal.end()
             return literal[1]
-        found = _KEY_STOP.search(text, start, self.end)
+        found = signs.KEY_STOP.search(text, start, self.end)
         stop = found.start() if found else self.end
         hanging = start < stop < self.end and text[stop] in "\"'“”" and not text[stop - 1].isspace()
         self.pos = stop + 1 if hanging else max(stop, start + 1)
@@ -393,20 +328,20 @@ class Tolerant:
         """Reads unquoted text: a call with a plain argument, a number, literals, or words."""
         text, start = self.text, self.pos
         self.flaws += 1
-        call = _SIMPLE_CALL.match(text, start, self.end)
-        grouped = GROUPED.match(text, start, self.end) if role is Role.VALUE else None
+        call = signs.SIMPLE_CALL.match(text, start, self.end)
+        grouped = signs.GROUPED.match(text, start, self.end) if role is Role.VALUE else None
         if call:
             self.pos, word = call.end(), call[1]
             self._put(word[1:-1] if word[:1] in ('"', "'") else bare_value(word or "null"))
-        elif grouped and not self._is(_BARE_KEY, grouped[0].index(",") + start + 1):
+        elif grouped and not self._is(signs.BARE_KEY, grouped[0].index(",") + start + 1):
             self.pos = grouped.end()
             self._put(number(grouped[0].replace(",", "")))
         else:
-            self.pos = self._lost_opening(role) or self._word_end(role)
+            self.pos = self._lost_opening(role) or self._word_end()
             word = text[start : self.pos].strip()
             if self.pos == start:
                 self.pos += 1
-            elif role is Role.ITEM and _SEVERAL_LITERALS.fullmatch(word):
+            elif role is Role.ITEM and signs.SEVERAL_LITERALS.fullmatch(word):
                 for each in word.split():
                     self._put(bare_value(each))
             else:
@@ -414,56 +349,46 @@ class Tolerant:
 
     def _words(self, start: int, word: str, role: Role) -> None:
         first = word.partition(" ")[0]
-        if first != word and role is Role.VALUE and _JSON_WORD.fullmatch(first):
-            keyed = self._is(_WORD_KEY, start + len(first))  # a comma is missing
+        if first != word and role is Role.VALUE and signs.JSON_WORD.fullmatch(first):
+            keyed = self._is(signs.WORD_KEY, start + len(first))  # a comma is missing
             word, self.pos = (first, start + len(first)) if keyed else (word, self.pos)
         spaced = self.text[self.pos - 1].isspace()
         hanging = self._char(self.pos) in ('"', "“", "”") and not spaced
         value = unescape(word) if "\\" in word else bare_value(word)
-        if hanging and (value is None or isinstance(value, bool)):
-            value = word
         self.pos += hanging
-        self.flaws += isinstance(value, str) - bool(_JSON_WORD.fullmatch(word))
+        self.flaws += isinstance(value, str) - bool(signs.JSON_WORD.fullmatch(word))
         self._put(clean(value) if isinstance(value, str) else value)
 
     def _lost_opening(self, role: Role) -> int:
         """Returns where a string without an opening quote ends, else 0."""
         text, start = self.text, self.pos
-        found = _HANGING_QUOTE.match(text, start, min(self.end, start + _LONGEST_LOST))
+        found = signs.HANGING_QUOTE.match(text, start, min(self.end, start + _LONGEST_LOST))
         if found is None or role is Role.ROOT or (role is Role.ITEM and "," in found[0]):
             return 0
-        if any(found[0].count(close) > found[0].count(opener) for opener, close in _PAIRS.items()):
-            return 0
-        commas = (each.end() for each in re.finditer(",", found[0]))
-        if any(QUOTED_KEY.match(text, start + comma) for comma in commas):
-            return 0
         follow = self._after_gap(found.end())
-        goes_on = self._char(follow) == "" or self._char(follow) in _CLOSERS
+        goes_on = self._char(follow) == "" or self._char(follow) in signs.CLOSERS
         if self._char(follow) == ",":
-            goes_on = role is Role.ITEM or self._is(QUOTED_KEY, follow + 1)
+            goes_on = role is Role.ITEM or self._is(signs.QUOTED_KEY, follow + 1)
         return found.end() - 1 if goes_on else 0
 
-    def _word_end(self, role: Role) -> int:
+    def _word_end(self) -> int:
         position = self.pos
-        while found := _WORD_STOP.search(self.text, position, self.end):
-            position = self._passed(found, role)
+        while found := signs.WORD_STOP.search(self.text, position, self.end):
+            position = self._passed(found)
             if not position or (found[0] == ")" and self._opened["("]):
                 return found.start()
         return self.end
 
-    def _passed(self, found: re.Match[str], role: Role) -> int:
+    def _passed(self, found: re.Match[str]) -> int:
         """Returns where a word continues after a character that might end it, else 0."""
         text, at, sign = self.text, found.start(), found[0]
-        if sign in _PAIRS and at > self.pos and (sign == "(" or text[at - 1].isalpha()):
-            close = text.find(_PAIRS[sign], at, min(self.end, at + _WINDOW))
+        if sign in signs.PAIRS and at > self.pos and (sign == "(" or text[at - 1].isalpha()):
+            close = text.find(signs.PAIRS[sign], at, min(self.end, at + _WINDOW))
             if close > 0 and not re.search(r'[\n"]', text[at:close]):
                 return close + 1
         if sign in ":：()" or (sign == "//" and text[at - 1] == ":"):
             return found.end()
-        if sign == "，" and role is Role.VALUE:
-            keyed = self._is(QUOTED_KEY, at + 1) or self._is(_BARE_KEY, at + 1)
-            return 0 if keyed else found.end()
-        return found.end() if sign == "`" and not text.startswith("```", at) else 0
+        return 0
 
     # Strings
 
@@ -490,8 +415,8 @@ class Tolerant:
 
     def _scan(self, string: _String) -> str:
         text, position = self.text, string.start
-        signs = rf"[^{re.escape(closers_of(string.quote))}\\]*"
-        plain = re.compile(rf"{signs}(?:\\[\s\S]{signs})*")
+        inside = rf"[^{re.escape(closers_of(string.quote))}\\]*"
+        plain = re.compile(rf"{inside}(?:\\[\s\S]{inside})*")
         while True:
             found = plain.match(text, position, self.end)
             stop = found.end() if found else self.end
@@ -529,14 +454,15 @@ class Tolerant:
             return Verdict.END
         if string.role is Role.KEY:
             return self._judge_key(string, at, follow)
-        if char in _COMMAS:
-            ends = string.role is not Role.VALUE or self._is_after_value(string, follow + 1)
-        elif char in _CLOSERS:
+        if char in signs.COMMAS:
+            keyed = self._is(signs.QUOTED_KEY, self._after_gap(follow + 1))
+            ends = keyed or string.inner % 2 == 0 or string.role is not Role.VALUE
+        elif char in signs.CLOSERS:
             ends = self._is_before_closer(string, at, follow)
-        elif char in _COLONS:
+        elif char in signs.COLONS:
             ends = string.inner % 2 == 0 and string.role is not Role.ROOT
         elif char == "+":
-            ends = self._char(self._after_gap(follow + 1)) in ("", *OPENING_QUOTES)
+            ends = self._char(self._after_gap(follow + 1)) in ("", *signs.OPENING_QUOTES)
         elif self._opens_next(string, at):
             return Verdict.NEXT
         else:
@@ -545,98 +471,69 @@ class Tolerant:
 
     def _judge_key(self, string: _String, at: int, follow: int) -> Verdict:
         char = self.text[follow]
-        if char in _COLONS or char in _COMMAS or char in _CLOSERS:
+        if char in signs.ENDS:
             return Verdict.END
         if self._lost_key_end(string, at):
             return Verdict.NEXT
-        if char in _OPENERS or char.isdigit():
+        if char in signs.OPENERS or char.isdigit():
             return Verdict.END
-        value = char in OPENING_QUOTES or self._is(_BARE_VALUE, follow)
+        value = char in signs.OPENING_QUOTES or self._is(signs.BARE_VALUE, follow)
         return Verdict.END if value and string.inner % 2 == 0 else Verdict.INNER
 
     def _lost_key_end(self, string: _String, at: int) -> bool:
         """Whether a key lost its closing quote, so that more of its field was read as key."""
-        if _KEY_AND_COLON.match(self.text, string.start, at):
-            found = _QUOTED.match(self.text, at, self.end)
+        if signs.KEY_AND_COLON.match(self.text, string.start, at):
+            found = signs.QUOTED.match(self.text, at, self.end)
             follow = self._char(self._after_gap(found.end())) if found else ""
-            return follow != "" and (follow in _COMMAS or follow in _COLONS or follow in _CLOSERS)
-        fresh = self._char_before(string, at) == "," and self._is(QUOTED_KEY, at)
+            return follow in signs.ENDS
+        fresh = self._char_before(string, at) == "," and self._is(signs.QUOTED_KEY, at)
         return fresh and ":" in self.text[string.start : min(at, string.start + _WINDOW)]
-
-    def _is_after_value(self, string: _String, position: int) -> bool:
-        """Whether the text after a comma can follow a value of an object."""
-        follow = self._after_gap(position)
-        char = self._char(follow)
-        if char in OPENING_QUOTES:
-            return string.inner % 2 == 0 or self._is(QUOTED_KEY, follow)
-        if char == "" or char in _CLOSERS or char in _OPENERS or char in _COMMAS or char in "`~\\":
-            return True
-        return self._is(_ELLIPSIS, follow) or self._is(_BARE_KEY, follow)
 
     def _is_before_closer(self, string: _String, at: int, follow: int) -> bool:
         """Whether a closing bracket after the quote closes a container, not one in the string."""
-        kind = _CLOSERS[self.text[follow]]
+        kind = signs.CLOSERS[self.text[follow]]
         inside = self._open_inside(string, at, kind)
         beyond = self._after_gap(follow + 1)
-        char = self._char(beyond)
         if kind == "(" and not self._opened["("]:
             return False
-        if char == "":
-            return not inside or any(self._opened.values())
-        if char in _CLOSERS or self.text.startswith("```", beyond):
-            return True
-        if char in _COMMAS:
-            later = self._after_gap(beyond + 1)
-            return not (inside and self._char(later).isalpha()) or self._is(_BARE_KEY, later)
-        lowest = sum(self._opened.values()) <= 1
-        opens = char in _OPENERS or char in OPENING_QUOTES or char.isdigit()
-        return not inside and (lowest or opens or "\n" in self.text[follow:beyond])
+        later = self._after_gap(beyond + 1)
+        return not (inside and self._char(later).isalpha()) or self._is(signs.BARE_KEY, later)
 
     def _open_inside(self, string: _String, at: int, kind: str) -> bool:
         """Whether a bracket of this kind was opened in the string and is still open."""
         self._budget -= at - string.start
         opened = self.text.count(kind, string.start, at)
-        return opened > self.text.count(_PAIRS[kind], string.start, at)
+        return opened > self.text.count(signs.PAIRS[kind], string.start, at)
 
     def _is_before_word(self, string: _String, at: int, follow: int) -> bool:
         """Decides on a quote before plain text or another quote."""
         text, char = self.text, self.text[follow]
         lines, spaced = "\n" in text[at:follow], follow > at + 1
         even = string.inner % 2 == 0
-        if char in OPENING_QUOTES:
+        if char in signs.OPENING_QUOTES:
             twice = not spaced and text[at] == char and not string.doubled
-            return not twice and (even or self._is(QUOTED_KEY, follow))
+            return not twice and (even or self._is(signs.QUOTED_KEY, follow))
         if string.role is Role.ITEM:
             shaped = spaced and not text[at - 1].isspace() and string.quote != "'"
-            return char in _OPENERS or char.isdigit() or lines or (shaped and even)
-        if string.role is Role.ROOT:
-            return lines or char == ";"
-        key = _BARE_KEY if lines else _WORD_KEY
-        return (spaced and even and self._is(key, follow)) or (lines and char in _OPENERS)
+            return char in signs.OPENERS or char.isdigit() or lines or (shaped and even)
+        keyed = spaced and even and self._is(signs.WORD_KEY, follow)
+        return keyed or (lines and char in signs.OPENERS)
 
     def _opens_next(self, string: _String, at: int) -> bool:
         """Whether the quote opens the next string, because this one was never closed."""
         before = self._char_before(string, at)
         if string.role is Role.VALUE and before and before != "+":
             fresh = before in ",，" or self._structure(string, at) >= 0
-            return fresh and self._is(QUOTED_KEY, at)
-        found = _QUOTED.match(self.text, at, self.end) if before and before in ",，+" else None
-        if found is None or before == "+":
-            return found is not None and self._char(self._after_gap(at + 1)) not in OPENING_QUOTES
-        beyond = self._char(self._after_gap(found.end()))
-        return beyond == "" or beyond in _COMMAS or beyond in _CLOSERS
+            return fresh and self._is(signs.QUOTED_KEY, at)
+        found = signs.QUOTED.match(self.text, at, self.end) if before and before in ",，+" else None
+        return found is not None and self._char(self._after_gap(at + 1)) not in signs.OPENING_QUOTES
 
     def _structure(self, string: _String, at: int) -> int:
         """Returns where the brackets and commas before a quote start, else -1."""
         window = self.text[max(string.start, at - _WINDOW) : at]
         self._budget -= len(window)
         kept = len(window.rstrip(" \t\r\n,，{}[]"))
-        while kept < len(window) and window[kept] in "}]":
-            opener = "{" if window[kept] == "}" else "["
-            if window.count(opener, 0, kept) <= window.count(window[kept], 0, kept):
-                break
-            kept += 1
-        return at - len(window) + kept if _STRUCTURE.fullmatch(window, kept) else -1
+        return at - len(window) + kept if signs.STRUCTURE.fullmatch(window, kept) else -1
 
     def _unclosed(self, string: _String) -> str:
         """Ends a string without closing quote where its container continues, or at the end."""
@@ -644,36 +541,32 @@ class Tolerant:
         tail = len(text[string.start : self.end].rstrip()) + string.start - 1
         closed = tail >= string.start and self._ends_container(string, tail)
         if string.role is Role.KEY or (closed and string.role is not Role.ROOT):
-            signs = {Role.KEY: r"[:：,}\n]", Role.VALUE: r"[,，}\]\n+]"}
-            stops = re.compile(signs.get(string.role, r"[,，\]}\n+]|/\*"))
+            ends = {Role.KEY: r"[:：,}\n]", Role.VALUE: r"[,，}\]\n+]"}
+            stops = re.compile(ends.get(string.role, r"[,，\]}\n+]|/\*"))
             for found in stops.finditer(text, string.start, self.end):
-                if string.role is not Role.VALUE or self._goes_on(string, found.start()):
+                if string.role is not Role.VALUE or self._goes_on(found.start()):
                     self._budget -= found.start() - string.start
                     self.pos = found.start()
                     return unescape(text[string.start : self.pos].rstrip())
         self.pos, self._cut = self.end, True
-        return unescape(_OPEN_ESCAPE.sub("", text[string.start : self.end]))
+        return unescape(signs.OPEN_ESCAPE.sub("", text[string.start : self.end]))
 
     def _ends_container(self, string: _String, at: int) -> bool:
         """Whether the last character belongs to a container, not to the string."""
         char = self.text[at]
-        if char in _CLOSERS:
-            return not self._open_inside(string, at, _CLOSERS[char])
+        if char in signs.CLOSERS:
+            return not self._open_inside(string, at, signs.CLOSERS[char])
         return char == "," and string.role is not Role.VALUE
 
-    def _goes_on(self, string: _String, at: int) -> bool:
+    def _goes_on(self, at: int) -> bool:
         """Whether the object around an unclosed value continues at a sign."""
         char = self.text[at]
-        if char in _CLOSERS and self._open_inside(string, at, _CLOSERS[char]):
-            return False
         follow = self._after_gap(at + 1)
         later = self._char(follow)
         if later == "":
             return char != "+"
-        if char in _CLOSERS:
-            return later in _CLOSERS or later in _COMMAS
-        ends_line = char == "\n" and later in _CLOSERS
-        return ends_line or self._is(QUOTED_KEY, follow) or self._is(_BARE_KEY, follow)
+        ends_line = char == "\n" and later in signs.CLOSERS
+        return ends_line or self._is(signs.QUOTED_KEY, follow) or self._is(signs.BARE_KEY, follow)
 
     # The text
 
@@ -688,7 +581,7 @@ class Tolerant:
 
     def _after_gap(self, position: int) -> int:
         """Returns the next place that is neither white space nor a comment."""
-        found = GAP.match(self.text, position, self.end)
+        found = signs.GAP.match(self.text, position, self.end)
         end = found.end() if found else position
         self._budget -= end - position
         return end

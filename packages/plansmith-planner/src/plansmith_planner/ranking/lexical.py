@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
+from plansmith_planner.language.numbers import MONTHS
 from plansmith_planner.language.words import (
     is_cjk,
     spelling,
@@ -37,9 +38,6 @@ _CLAUSE: Final = re.compile(
     re.IGNORECASE,
 )
 _VALUE_TEXT: Final = re.compile(r"[\"“]([^\"”\n]{3,200})[\"”]|(?<=\s)'([^'\n]{3,200})'(?=[\s.,?!])")
-_MONTHS: Final = (
-    "january|february|march|april|may|june|july|august|september|october|november|december"
-)
 _ASKING: Final = (
     r"(?i)\b(?:find|look up|information (?:about|on)|latest|recent|tell me about"
     r"|wh(?:o|at) (?:is|are|was))\b|最新|是什么|什么是"
@@ -51,7 +49,10 @@ _VALUES: Final = tuple(
         (r"https?://|www\.", "url link web website page"),
         (r"\b[\w-]{1,64}\.(?:com|org|net|io|gov|edu)\b", "domain website url"),
         (
-            rf"(?i)\b\d{{4}}[-/.]\d\d?[-/.]\d|\b(?:{_MONTHS}) \d|\b\d\d?(?:st|nd|rd|th)\b|\d月\d",
+            (
+                r"(?i)\b\d{4}[-/.]\d\d?[-/.]\d|\b\d\d?(?:st|nd|rd|th)\b|\d月\d"
+                rf"|\b(?:{'|'.join(MONTHS)}) \d"
+            ),
             "date day",
         ),
         (r"(?i)\b\d\d?(?::\d\d)? ?(?:am|pm)\b|\b\d\d?:\d\d\b", "time"),
@@ -86,8 +87,6 @@ _FINDER: Final = 0.3
 _MOST_FINDERS: Final = 3
 _LEADERS: Final = 5
 _CONTENDERS: Final = 70
-_CHAMPIONS: Final = 200
-_BUDGET: Final = 2_500
 # For each term in cards: the matching terms of the request, and the value of a match.
 Worth = dict[str, list[tuple[str, float]]]
 
@@ -222,23 +221,11 @@ class LexicalIndex:
 
     def _contenders(self, worth: Worth, request: Request, most: int) -> list[int]:
         """Returns the cards worth scoring: those with the most significant terms."""
-        if len(self._cards) <= most:
-            cards = enumerate(self._cards)
-            return [slot for slot, card in cards if not worth.keys().isdisjoint(card.weights)]
-        gains = {
-            held: sum(gain * request.terms[term] for term, gain in pairs)
-            for held, pairs in worth.items()
-        }
         rough: dict[int, float] = {}
-        budget = _BUDGET
-        for held in sorted(gains, key=gains.__getitem__, reverse=True):
-            holders = self._holders[held].items()
-            champions = nlargest(_CHAMPIONS, holders, key=lambda item: (item[1], -item[0]))
-            for slot, weight in champions:
-                rough[slot] = rough.get(slot, 0.0) + weight * gains[held]
-            budget -= len(champions)
-            if budget < 0:
-                break
+        for held, pairs in worth.items():
+            value = sum(gain * request.terms[term] for term, gain in pairs)
+            for slot, weight in self._holders[held].items():
+                rough[slot] = rough.get(slot, 0.0) + weight * value
         return nlargest(most, rough, key=rough.__getitem__)
 
     def _rarity(self, term: str) -> float:

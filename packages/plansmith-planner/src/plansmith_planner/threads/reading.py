@@ -23,7 +23,14 @@ from plansmith.ports import ChatModel, Clock, Message, Prompt, Usage
 from plansmith.text import clip, visible
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.timeouts import Failed, with_timeout
-from plansmith_planner.language.messages import asks, asks_for_change, is_rejection, is_why, orders
+from plansmith_planner.language.messages import (
+    asks,
+    asks_for_change,
+    is_rejection,
+    is_why,
+    option_number,
+    orders,
+)
 from plansmith_planner.language.yes_or_no import EDGE, is_yes, says_no, yes_or_no
 from plansmith_planner.model_calls import read_answer, render
 from plansmith_planner.parse.read import read_json
@@ -177,11 +184,9 @@ def _option(asked: QuestionAsked, text: str) -> str | None:
     for option in asked.options:
         if said == option.strip(EDGE).casefold():
             return option
-    number = re.fullmatch(r"(?:option |number |no\.? ?|#|第)?(\d{1,2})(?:个|项|\))?", said)
+    number = option_number(said)
     digits = any(any(map(str.isdigit, option)) for option in asked.options)
-    if number and not digits and 1 <= int(number[1]) <= len(asked.options):
-        return asked.options[int(number[1]) - 1]
-    return None
+    return asked.options[number - 1] if not digits and 0 < number <= len(asked.options) else None
 
 
 def _of_schema(schema: dict[str, Json], text: str) -> Json:

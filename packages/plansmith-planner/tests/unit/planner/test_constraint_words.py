@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.flow.smiths import Script
 
 from plansmith.check.constraints import constraint_problems
 from plansmith.check.names import Catalogue
@@ -20,7 +20,6 @@ from plansmith_planner.language.constraints import asked_constraints, read_const
 from plansmith_planner.pipeline import make_plan
 from plansmith_planner.stages import PlannerDeps
 
-Script = Callable[..., ScriptedModel]
 TOOLS = [
     ToolSpec(name="web_search", description="Search", effect=Effect.READ),
     ToolSpec(name="calculator", description="Calculate", effect=Effect.READ),

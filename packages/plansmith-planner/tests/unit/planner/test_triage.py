@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from tests.flow.smiths import Script
 
 from plansmith import AgentSpec
 from plansmith.errors import ModelBusy, ModelRefused, PlansmithError
 from plansmith.plan.planning import Decision
-from plansmith.testing import Answer, ScriptedModel
+from plansmith.testing import Answer
 from plansmith_planner.triage import triage
 
-Script = Callable[..., ScriptedModel]
 AGENTS = [
     AgentSpec(name="Stock_Watcher", passthrough=True),
     AgentSpec(name="Researcher"),

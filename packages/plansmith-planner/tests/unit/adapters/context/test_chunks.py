@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from itertools import pairwise
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,20 +15,6 @@ def test_a_text_is_cut_at_headings_which_are_remembered() -> None:
 def test_a_comment_in_source_code_is_no_heading() -> None:
     [chunk] = chunks("x = 1\n# Prices\ny = 2", headings=False)
     assert (chunk.heading, chunk.first, chunk.last) == ("", 1, 3)
-
-
-def test_long_sections_are_cut_at_paragraphs_and_overlap() -> None:
-    text = "\n\n".join(f"paragraph {at} " + "x" * 60 for at in range(12))
-    found = chunks(text, size=200, overlap=80)
-    assert len(found) > 3
-    assert all(len(chunk.text) <= 200 for chunk in found)
-    assert all(later.first <= earlier.last for earlier, later in pairwise(found))
-
-
-def test_a_line_without_end_is_cut_too() -> None:
-    found = chunks("x" * 1000, size=300)
-    assert [len(chunk.text) for chunk in found] == [300, 300, 300, 100]
-    assert {(chunk.first, chunk.last) for chunk in found} == {(1, 1)}
 
 
 @given(

@@ -69,13 +69,6 @@ async def test_a_busy_model_is_asked_three_times_with_growing_waits() -> None:
     assert clock.slept == [0.5, 1.0]
 
 
-async def test_the_third_failure_is_the_callers() -> None:
-    busy = ScriptedModel(ModelBusy("1"), ModelBusy("2"), ModelBusy("3"))
-    with pytest.raises(ModelBusy, match="3"):
-        await said(RetryingModel(busy, clock=HastyClock()))
-    busy.finish()
-
-
 @pytest.mark.parametrize("failure", [ModelRefused("no"), ModelFailed("what")])
 async def test_other_failures_are_not_tried_again(failure: ModelFailed) -> None:
     clock = HastyClock()

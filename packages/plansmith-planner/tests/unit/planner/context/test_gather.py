@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.flow.smiths import Script
 
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.plan import Plan
-from plansmith.plan.problem import problem
 from plansmith.plan.run_options import Profile
 from plansmith.ports import ContextBlock, Message
-from plansmith.testing import FakeClock, FakeTool, FakeTools, ScriptedModel
+from plansmith.testing import FakeClock, FakeTool, FakeTools
 from plansmith_planner.context.background import HEADING, Search
 from plansmith_planner.context.fence import RULE
 from plansmith_planner.context.gather import (
@@ -30,7 +30,6 @@ from plansmith_planner.context.token_budget import LEFT_OUT, rough_count
 from plansmith_planner.model_calls import render
 from plansmith_planner.models.tokens import count_tokens
 
-Script = Callable[..., ScriptedModel]
 FENCE = re.compile(r'^<(data-[0-9a-f]{8}) title="([^"]*)"(?: source="([^"]*)")?>$')
 
 
@@ -114,7 +113,6 @@ def everything(say: Callable[[str], str], clock: FakeClock) -> dict[str, Any]:
             history=[Message("user", say("question")), Message("assistant", say("answer"))],
             previous=previous,
             feedback=say("feedback"),
-            problems=[problem("PS101", say("problem"), hint=say("hint"), step=say("step"))],
         ),
         "sources": [Blocks(ContextBlock(say("title"), say("text"), say("source")))],
         "search": Search(FakeTools(SearchTool("web", [{"found": say("found")}]), clock=clock)),
@@ -133,21 +131,18 @@ async def test_the_blocks_stand_in_a_fixed_order_with_what_is_stable_first(
         "conversation so far",
         HEADING,
         "previous plan",
-        "problems of the previous plan",
         "changes the person asks for",
         "current time",
     ]
     assert context.text.startswith(RULE)
     assert [block.title for block in context.blocks] == [each[0] for each in fences(context.text)]
     assert context.notes == ()
-    assert context.locale == "en"
 
 
 async def test_a_bare_request_comes_with_the_time(fake_clock: FakeClock) -> None:
     context = await gather_context("北京天气怎么样", clock=fake_clock)
     assert [block.title for block in context.blocks] == ["current time"]
     assert context.blocks[0].text == "2026-01-01T00:00:00+00:00 (Thursday, UTC)"
-    assert context.locale == "zh-CN"
     assert (await gather_context("x", clock=fake_clock)).text in context.text
 
 
@@ -160,11 +155,6 @@ def test_the_time_is_told_in_the_zone_of_the_person(fake_clock: FakeClock) -> No
 async def test_a_zone_that_is_none_says_what_to_set(fake_clock: FakeClock, zone: str) -> None:
     with pytest.raises(Misconfigured, match="Europe/Oslo"):
         await gather_context("x", clock=fake_clock, known=Known(timezone=zone))
-
-
-async def test_the_language_of_the_profile_is_kept(fake_clock: FakeClock) -> None:
-    known = Known(profile=Profile(language="zh_CN"))
-    assert (await gather_context("hello", clock=fake_clock, known=known)).locale == "zh-CN"
 
 
 async def test_a_source_that_fails_or_is_late_never_loses_the_request(
@@ -311,7 +301,6 @@ def assert_same_structure(plain: Context, spiked: Context) -> None:
             assert len(entries(text)) == len(entries(spiked_text)), title
         for word in set(re.findall(r"some \w+", text)):
             assert word in spiked_text
-    assert spiked.locale == plain.locale
     assert spiked.notes == plain.notes
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.flow.smiths import Script
 
 from plansmith.errors import ModelBusy
 from plansmith.ports import Delta, Message, TextDelta, Usage
@@ -16,7 +17,6 @@ from plansmith_planner.context.history import Summariser, recall
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.models.tokens import count_tokens
 
-Script = Callable[..., ScriptedModel]
 TALK = [
     Message("user" if at % 2 == 0 else "assistant", f"message {at} " + "about bolts " * 20)
     for at in range(30)

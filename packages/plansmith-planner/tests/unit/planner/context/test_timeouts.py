@@ -34,7 +34,7 @@ async def test_who_is_late_is_cancelled(fake_clock: FakeClock) -> None:
     await fake_clock.advance(4.9)
     assert not task.done()
     await fake_clock.advance(0.2)
-    assert await task == Failed("no answer within 5 s", late=True)
+    assert await task == Failed("no answer within 5 s")
 
 
 async def test_who_does_not_heed_being_cancelled_is_left_behind(
@@ -53,7 +53,7 @@ async def test_who_does_not_heed_being_cancelled_is_left_behind(
 
     task = asyncio.create_task(with_timeout(stubborn(), seconds=1, clock=fake_clock))
     await fake_clock.advance(1)
-    assert await task == Failed("no answer within 1 s", late=True)
+    assert await task == Failed("no answer within 1 s")
     gate.set()
     await settle()
 

@@ -11,7 +11,6 @@ from plansmith_planner.context.token_budget import (
     LEFT_OUT,
     Part,
     clipped,
-    equal_shares,
     fit,
     rough_count,
 )
@@ -46,15 +45,6 @@ def test_the_limit_is_kept_and_nothing_goes_without_a_word(
     titles = [block.title for block in blocks]
     places = iter(titles)
     assert all(block.title in places for block in fitted.blocks), "the order is kept"
-
-
-@given(st.lists(st.integers(0, 50), max_size=8), st.integers(-5, 200))
-def test_shares_are_equal_where_needs_are_larger(needs: list[int], room: int) -> None:
-    shares = equal_shares(needs, room)
-    assert all(0 <= share <= need for share, need in zip(shares, needs, strict=True))
-    assert sum(shares) == min(sum(needs), max(room, 0)) or sum(shares) > room - len(needs)
-    cut = [share for share, need in zip(shares, needs, strict=True) if share < need]
-    assert all(share <= min(cut) + 1 for share in shares) if cut else True
 
 
 @given(TEXT, st.integers(0, 400), st.sampled_from(COUNTS), st.booleans())
