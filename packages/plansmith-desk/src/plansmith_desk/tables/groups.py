@@ -11,7 +11,6 @@ from plansmith_desk.tables.catalogue import column_of, meant_columns, no_column
 from plansmith_desk.tables.database import quoted
 from plansmith_desk.tables.query import in_several_cases
 
-_FUNCTIONS: Final = {"sum": "sum", "average": "avg", "count": "count", "min": "min", "max": "max"}
 _NUMBERS: Final = ("integer", "number", "boolean", "null")
 _DATES: Final = ("date", "datetime")
 # Parts of a date by their place in its text, so that no zone is converted.
@@ -56,7 +55,7 @@ def _rows(count: int) -> str:
 
 
 def _key(value: Any) -> tuple[bool, Any]:
-    return isinstance(value, str), value.casefold() if isinstance(value, str) else value
+    return (True, value.casefold()) if isinstance(value, str) else (False, value)
 
 
 def grouped(data: Data, by: str, value: str | None, how: str | None) -> str:
@@ -72,7 +71,7 @@ def grouped(data: Data, by: str, value: str | None, how: str | None) -> str:
     column = column_of(value, data) if value else ""
     if column and how in ("sum", "average"):
         _check_numbers(data, column)
-    made = f"{_FUNCTIONS[how]}({quoted(column) if column else '*'})"
+    made = f"{how.replace('average', 'avg')}({quoted(column) if column else '*'})"
     title = quoted(f"{how}_{column}" if column else "count")
     chosen = ", ".join(f"{each} AS {quoted(name)}" for name, each in groups)
     places = ", ".join(str(place + 1) for place in range(len(groups)))

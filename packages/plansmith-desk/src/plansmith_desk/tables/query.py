@@ -109,19 +109,18 @@ def in_several_cases(data: Data, place: int) -> bool:
 # As SQLite's own NOCASE does: the letters of ASCII alone.
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _MOST_MENDS: Final = 40
-_WORD: Final = re.compile(
-    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\[\]]*\]|[^\W\d]\w*""", re.DOTALL
-)
-_NAME: Final = r"""(?:(?<!")"(?:[^"]|"")*+"|`[^`]*`|\[[^\[\]]*\]|(?<!\w)[^\W\d]\w*+)"""
-_COLUMN: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})?"
+TEXT: Final = r"'(?:[^']|'')*'"
+NAME: Final = r"""(?:(?<!")"(?:[^"]|"")*+"|`[^`]*`|\[[^\[\]]*\]|(?<!\w)[^\W\d]\w*+)"""
+_WORD: Final = re.compile(rf"{TEXT}|{NAME}", re.DOTALL)
+_COLUMN: Final = rf"{NAME}(?:\s*\.\s*{NAME})?"
 # A text is stepped over; a name that is compared with the empty text is kept.
 _EMPTY: Final = re.compile(
-    rf"(trim\s*\(\s*{_COLUMN}\s*\)|{_COLUMN})\s*(?:==?|\bIS(\s+NOT)?)\s*''(?!')|'(?:[^']|'')*'",
+    rf"(trim\s*\(\s*{_COLUMN}\s*\)|{_COLUMN})\s*(?:==?|\bIS(\s+NOT)?)\s*''(?!')|{TEXT}",
     re.IGNORECASE,
 )
 # The path of a file that a query reads from; texts and comparisons are stepped over.
 _SOURCE: Final = re.compile(
-    r"""'(?:[^']|'')*'|"[^"]*"|\bdistinct\s+from\b|\b((?:from|join)\s+)([\w./-]*[./-][\w./-]*\w)""",
+    rf"""{TEXT}|"[^"]*"|\bdistinct\s+from\b|\b((?:from|join)\s+)([\w./-]*[./-][\w./-]*\w)""",
     re.IGNORECASE,
 )
 Load = Callable[[str], Data]
@@ -132,98 +131,76 @@ def prepared(query: str, tables: dict[str, Data], load: Load, job: Job, limits: 
 
     It is only prepared: no row is read. What cannot be mended is refused with the names there are.
     """
-    query = _with_empty_cells(_with_quoted_paths(query))
+    query = _SOURCE.sub(lambda path: f'{path[1]}"{path[2]}"' if path[1] else path[0], query)
+    query = _EMPTY.sub(_or_null, query)
     for _ in range(_MOST_MENDS):
-        try:
-            _explain(query, tables, job, limits)
-        except _Missing as missing:
-            query = _mended(query, missing, tables, load)
-            continue
-        meant = _with_quoted_columns(query, tables)
-        if meant == query:
-            break
-        query = meant
+        what, name = _missing(query, tables, job, limits)
+        before = query
+        if what == "column":
+            query = _with_column(query, name, tables)
+        elif what == "table":
+            tables[name] = load(name)
+            if not name.isidentifier():
+                query = _replaced(query, rf"{re.escape(name)}(?![\w.])", quoted(name))
+        else:
+            query = _with_quoted_columns(query, tables)
+            if query == before:
+                break
     return query
 
 
-def _with_quoted_paths(query: str) -> str:
-    return _SOURCE.sub(lambda found: f'{found[1]}"{found[2]}"' if found[1] else found[0], query)
-
-
-def _with_empty_cells(query: str) -> str:
+def _or_null(found: re.Match[str]) -> str:
     """Lets `x = ''` find the empty cells, which are NULL in every table."""
-
-    def put(found: re.Match[str]) -> str:
-        sign = "<>" if found[2] else "="
-        return f"coalesce({found[1]}, '') {sign} ''" if found[1] else found[0]
-
-    return _EMPTY.sub(put, query)
+    sign = "<>" if found[2] else "="
+    return f"coalesce({found[1]}, '') {sign} ''" if found[1] else found[0]
 
 
-class _Missing(Exception):
-    """A query names a table or a column that is not there."""
-
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(name)
-        self.kind = kind
-        self.name = name
-
-
-def _explain(query: str, tables: Mapping[str, Data], job: Job, limits: RowLimits) -> None:
+def _missing(
+    query: str, tables: Mapping[str, Data], job: Job, limits: RowLimits
+) -> tuple[str, str]:
+    """Returns whether a query lacks a table or a column, and its name."""
     with memory(tables, job, limits, filled=False) as database:
         try:
             database.execute(f"EXPLAIN {query}").close()
         except sqlite3.OperationalError as error:
-            for kind in ("table", "column"):
-                _, found, name = str(error).partition(f"no such {kind}: ")
-                if found:
-                    raise _Missing(kind, name) from None
-            raise
+            found = re.search("no such (table|column): (.*)", str(error), re.DOTALL)
+            if found is None:
+                raise
+            return found[1], found[2]
+    return "", ""
 
 
-def _mended(query: str, missing: _Missing, tables: dict[str, Data], load: Load) -> str:
-    if missing.kind == "table":
-        tables[missing.name] = load(missing.name)
-        if missing.name.isidentifier():
-            return query
-        pattern = rf"{re.escape(missing.name)}(?![\w.])"
-        return _replaced(query, pattern, quoted(missing.name))
-    prefix, _, name = missing.name.rpartition(".")
+def _with_column(query: str, missing: str, tables: Mapping[str, Data]) -> str:
+    """Returns a query with a column's real name instead of one that is not there."""
+    prefix, _, name = missing.rpartition(".")
     meant = meant_columns(name, tables.values())
+    changed = query
     if prefix and name in meant:
         # The column is there, and its table has another name in the query: sales.x of "sales.csv".
-        pattern = rf"{re.escape(prefix)}\s*\.(?=\s*[\"\w])"
-        same = [each for each in tables if prefix.casefold() in _stems(each)]
-        instead = f"{quoted(same[0])}." if len(same) == 1 else ""
-        if instead and (changed := _replaced(query, pattern, instead)) != query:
-            return changed
-    changed = _renamed(query, name, meant[0]) if len(meant) == 1 else query
+        last = {each: each.casefold().rpartition("/")[2] for each in tables}
+        same = [each for each, file in last.items() if prefix.casefold() in (file, _stem(file))]
+        if len(same) == 1:
+            pattern = rf"{re.escape(prefix)}\s*\.(?=\s*[\"\w])"
+            changed = _replaced(query, pattern, f"{quoted(same[0])}.")
+    if changed == query and len(meant) == 1:
+        changed = _WORD.sub(lambda word: quoted(meant[0]) if _is(word[0], name) else word[0], query)
     if changed == query:
-        raise no_column(missing.name, tables)
+        raise no_column(missing, tables)
     return changed
 
 
-def _stems(name: str) -> tuple[str, str]:
-    last = name.casefold().rpartition("/")[2]
-    return last, last.rpartition(".")[0]
+def _stem(file: str) -> str:
+    return file.rpartition(".")[0]
+
+
+def _is(word: str, name: str) -> bool:
+    return not word.startswith("'") and bare(word).casefold() == name.casefold()
 
 
 def _replaced(query: str, pattern: str, instead: str) -> str:
     """Replaces a bare name; one in quotes is left as it is."""
-    found = re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.]){pattern}""", re.IGNORECASE)
+    found = re.compile(rf"""{TEXT}|"(?:[^"]|"")*"|(?<![\w.]){pattern}""", re.IGNORECASE)
     return found.sub(lambda match: match[0] if match[0][0] in "'\"" else instead, query)
-
-
-def _renamed(query: str, name: str, column: str) -> str:
-    """Replaces a word outside of strings by the quoted name of a column."""
-
-    def put(match: re.Match[str]) -> str:
-        word = match[0]
-        if word.startswith("'") or bare(word).casefold() != name.casefold():
-            return word
-        return quoted(column)
-
-    return _WORD.sub(put, query)
 
 
 def _with_quoted_columns(query: str, tables: Mapping[str, Data]) -> str:
@@ -263,12 +240,9 @@ def keep_digits(found: Data, tables: Iterable[Data]) -> None:
                 decimals |= {len(repr(each).partition(".")[2]) for each in cells}
     every = {each: each for column in by_column.values() for each in column.values()}
     digits = decimals.pop() if len(decimals) == 1 else 0
-    names = [name for name, _ in found.columns]
+    known = [by_column.get(name, every) for name in found.names]
     found.rows = [
-        [
-            _as_written(value, by_column.get(name, every), digits)
-            for name, value in zip(names, row, strict=True)
-        ]
+        [_as_written(value, each, digits) for value, each in zip(row, known, strict=True)]
         for row in found.rows
     ]
 

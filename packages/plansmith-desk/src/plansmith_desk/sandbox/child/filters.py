@@ -24,23 +24,6 @@ _SCOPES: Final = 0b11  # abstract sockets and signals
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class _Ruleset(ctypes.Structure):
-    """The argument of `landlock_create_ruleset`."""
-
-    _fields_ = (
-        ("files", ctypes.c_uint64),
-        ("network", ctypes.c_uint64),
-        ("scopes", ctypes.c_uint64),
-    )
-
-
-class _PathRule(ctypes.Structure):
-    """The argument of `landlock_add_rule`: what is allowed below a path."""
-
-    _pack_ = 1
-    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
-
-
 def landlock_version() -> int:
     """Returns the kernel's Landlock version; 0 if it has none."""
     found = _libc.syscall(
@@ -70,9 +53,9 @@ def landlock_gaps(number: int) -> tuple[str, ...]:
 def fence_in(number: int, readable: Sequence[str], writable: Sequence[str]) -> None:
     """Restricts this process and its children to these paths; no TCP if Landlock supports it."""
     files = _ALL_FILES[min(number, 5)]
-    rules = _Ruleset(files, _TCP if number >= 4 else 0, _SCOPES if number >= 6 else 0)
-    size = 24 if number >= 6 else 16 if number >= 4 else 8
-    handle = _called(_CREATE, ctypes.byref(rules), ctypes.c_size_t(size), ctypes.c_uint(0))
+    rules = struct.pack("=QQQ", files, _TCP, _SCOPES)
+    known = rules[: 24 if number >= 6 else 16 if number >= 4 else 8]
+    handle = _called(_CREATE, known, ctypes.c_size_t(len(known)), ctypes.c_uint(0))
     try:
         for allowed, paths in ((_READS, readable), (files, writable)):
             for path in paths:
@@ -86,15 +69,8 @@ def fence_in(number: int, readable: Sequence[str], writable: Sequence[str]) -> N
 def _allow(handle: int, path: str, allowed: int) -> None:
     opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        rights = allowed if Path(path).is_dir() else allowed & _ON_FILES
-        rule = _PathRule(rights, opened)
-        _called(
-            _ADD,
-            ctypes.c_int(handle),
-            ctypes.c_int(_RULE_PATH),
-            ctypes.byref(rule),
-            ctypes.c_uint(0),
-        )
+        rule = struct.pack("=Qi", allowed if Path(path).is_dir() else allowed & _ON_FILES, opened)
+        _called(_ADD, ctypes.c_int(handle), ctypes.c_int(_RULE_PATH), rule, ctypes.c_uint(0))
     finally:
         os.close(opened)
 
@@ -168,12 +144,6 @@ _MACHINES: Final = {
 }
 
 
-class _Program(ctypes.Structure):
-    """The argument of `prctl`: how many instructions, and where they are."""
-
-    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
-
-
 def seccomp_gap() -> str:
     """Returns why system calls cannot be filtered on this machine, or an empty text."""
     if platform.machine() not in _MACHINES:
@@ -186,31 +156,34 @@ def seccomp_gap() -> str:
 
 def refuse_calls() -> None:
     """Makes the kernel refuse listed system calls to this process and its children."""
-    code = b"".join(_filter(_MACHINES[platform.machine()]))
-    program = _Program(len(code) // 8, code)
-    if _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
+    code = ctypes.create_string_buffer(b"".join(_filter(_MACHINES[platform.machine()])))
+    program = struct.pack("@HP", len(code) // 8, ctypes.addressof(code))
+    if _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"the filter of system calls: {os.strerror(number)}")
 
 
 def _filter(machine: _Machine) -> list[bytes]:
-    code = [_load(_ARCH), *_if(_EQUAL, machine.arch, (), else_=[_return(_KILL)])]
-    refuse = [_return(_REFUSE | errno.EPERM)]
-    unknown = [_return(_REFUSE | errno.ENOSYS)]
-    code.append(_load(_NUMBER))
+    code = [
+        _op(_LOAD, _ARCH),
+        *_if(_EQUAL, machine.arch, (), else_=[_op(_RETURN, _KILL)]),
+    ]
+    refuse = [_op(_RETURN, _REFUSE | errno.EPERM)]
+    unknown = [_op(_RETURN, _REFUSE | errno.ENOSYS)]
+    code.append(_op(_LOAD, _NUMBER))
     # A second set of numbers for the same calls, and one whose flags lie where no filter sees:
     # the C library then takes `clone`.
     code += _if(_AT_LEAST, _OTHER_ABI, unknown)
     code += _if(_EQUAL, _CLONE3, unknown)
     for number in machine.refused.values():
         code += _if(_EQUAL, number, refuse)
-    code += _if(_EQUAL, machine.clone, [_load(_FIRST), *_if(_ANY_BIT, _NEW_SPACES, refuse)])
-    code += [_load(_NUMBER)]
-    unix_only = [_load(_FIRST), *_if(_EQUAL, _UNIX, (), else_=refuse)]
+    code += _if(_EQUAL, machine.clone, [_op(_LOAD, _FIRST), *_if(_ANY_BIT, _NEW_SPACES, refuse)])
+    code += [_op(_LOAD, _NUMBER)]
+    unix_only = [_op(_LOAD, _FIRST), *_if(_EQUAL, _UNIX, (), else_=refuse)]
     code += _if(_EQUAL, machine.socket, unix_only)
-    code += [_load(_NUMBER)]
-    code += _if(_EQUAL, machine.ioctl, [_load(_SECOND), *_if(_EQUAL, _PUSH_INPUT, refuse)])
-    return [*code, _return(_ALLOW)]
+    code += [_op(_LOAD, _NUMBER)]
+    code += _if(_EQUAL, machine.ioctl, [_op(_LOAD, _SECOND), *_if(_EQUAL, _PUSH_INPUT, refuse)])
+    return [*code, _op(_RETURN, _ALLOW)]
 
 
 def _if(
@@ -218,12 +191,8 @@ def _if(
 ) -> list[bytes]:
     """Makes a test with instructions for the case that it holds, or that it does not."""
     over = (0, len(then)) if then else (len(else_), 0)
-    return [struct.pack("=HBBI", test, *over, value), *then, *else_]
+    return [_op(test, value, *over), *then, *else_]
 
 
-def _load(place: int) -> bytes:
-    return struct.pack("=HBBI", _LOAD, 0, 0, place)
-
-
-def _return(what: int) -> bytes:
-    return struct.pack("=HBBI", _RETURN, 0, 0, what)
+def _op(code: int, value: int, on_true: int = 0, on_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, on_true, on_false, value)

@@ -121,16 +121,13 @@ def _guarded(job: Job, group: Group) -> dict[str, Any]:
     if not walls.stand and walls.missing and not job.allow_weak:
         return {"refused": list(walls.missing)}
     _write_files(job, walls)
-    began = time.monotonic()
     watch = _Watch(job, walls, group)
     ending = watch.run()
-    seconds = time.monotonic() - began
     most = {"most_files": job.limits["kept_files"], "most_bytes": job.limits["kept_bytes"]}
     files, notes = collect(job.work, job.files, **most)
     left = [] if watch.cleared else ["a process of the code could not be ended"]
     return {
         **ending,
-        "seconds": round(seconds, 3),
         "stdout": watch.said["out"].text(),
         "stderr": watch.said["err"].text(),
         "files": files,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,27 +197,16 @@ def _make_mount_point(root: Path, name: str) -> Path:
     return place
 
 
-class _MountAttributes(ctypes.Structure):
-    """The argument of `mount_setattr`."""
-
-    _fields_ = (
-        ("attr_set", ctypes.c_uint64),
-        ("attr_clr", ctypes.c_uint64),
-        ("propagation", ctypes.c_uint64),
-        ("userns_fd", ctypes.c_uint64),
-    )
-
-
 def _make_read_only(place: Path) -> None:
     """Makes a mount and everything mounted below it read-only."""
-    wanted = _MountAttributes(attr_set=_ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV)
+    wanted = struct.pack("=QQQQ", _ATTR_RDONLY | _ATTR_NOSUID | _ATTR_NODEV, 0, 0, 0)
     done = _libc.syscall(
         ctypes.c_long(_MOUNT_SETATTR),
         ctypes.c_int(_AT_FDCWD),
         os.fsencode(place),
         ctypes.c_uint(_AT_RECURSIVE),
-        ctypes.byref(wanted),
-        ctypes.c_size_t(ctypes.sizeof(wanted)),
+        wanted,
+        ctypes.c_size_t(len(wanted)),
     )
     _checked(done, f"making {place} read-only")
 
