@@ -60,13 +60,6 @@ class Job:
     limits: Mapping[str, Any]
     allow_weak: bool
 
-    @classmethod
-    def read(cls, line: bytes) -> Job:
-        """Parses a job from its JSON line."""
-        fields = json.loads(line)
-        files = {name: base64.b64decode(text) for name, text in fields["files"].items()}
-        return cls(Path(fields["folder"]), files, fields["limits"], fields["allow_weak"])
-
     @property
     def work(self) -> Path:
         """The folder in which the code works, as seen from outside."""
@@ -100,7 +93,9 @@ def main() -> None:
     """Reads one job, runs it and writes the result."""
     # Ctrl-C is for the parent; when it ends, our input closes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    job = Job.read(sys.stdin.buffer.readline())
+    given = json.loads(sys.stdin.buffer.readline())
+    files = {name: base64.b64decode(text) for name, text in given["files"].items()}
+    job = Job(Path(given["folder"]), files, given["limits"], given["allow_weak"])
     print(json.dumps(_run_job(job)))  # noqa: T201 - the result is what this process is for
 
 
