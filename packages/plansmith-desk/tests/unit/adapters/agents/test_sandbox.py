@@ -164,45 +164,45 @@ async def test_code_has_no_rights_to_gain() -> None:
 
 
 @walled
-async def test_a_fork_bomb_is_stopped() -> None:
-    limits = SandboxLimits(wall_s=2.0, processes=12)
-    outcome = await run(
-        "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", limits
-    )
-    assert not outcome.ok
-    assert outcome.stopped
-
-
-@walled
 async def test_one_process_gets_no_more_memory_than_the_limit() -> None:
     outcome = await run(f"x = bytearray({300 * MEGABYTE})")
     assert outcome.stderr.strip().endswith("MemoryError")
 
 
-@walled
-async def test_many_processes_together_get_no_more_memory_than_the_limit() -> None:
-    code = (
-        "import os, time\n"
-        "for _ in range(4):\n"
-        f"    if os.fork() == 0: held = b'x' * {90 * MEGABYTE}; time.sleep(60)\n"
-        "time.sleep(60)\n"
-    )
-    assert (await run(code)).stopped.endswith("bytes of memory together")
+HELD = f"held = b'x' * {90 * MEGABYTE}; time.sleep(60)"
+ENDLESS = {
+    "a fork bomb": (
+        "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+        SandboxLimits(wall_s=2.0, processes=12),
+        "",
+    ),
+    "memory of many processes": (
+        f"import os, time\nfor _ in range(4):\n    if os.fork() == 0: {HELD}\ntime.sleep(60)",
+        SMALL,
+        "bytes of memory together",
+    ),
+    "a loop": (
+        "while True: pass",
+        SandboxLimits(wall_s=60.0, cpu_s=1),
+        "it took more than 1 s of processor time",
+    ),
+    "waiting": (
+        "import time\ntime.sleep(60)",
+        SandboxLimits(wall_s=0.5),
+        "it ran longer than 0.5 s",
+    ),
+}
 
 
 @walled
-async def test_an_endless_loop_ends_at_the_limit_of_processor_time() -> None:
-    limits = SandboxLimits(wall_s=60.0, cpu_s=1)
-    outcome = await run("while True: pass", limits)
-    assert outcome.stopped == "it took more than 1 s of processor time"
-
-
-@walled
-async def test_code_that_only_waits_ends_at_the_limit_of_time() -> None:
-    limits = SandboxLimits(wall_s=0.5)
-    outcome = await run("print('begun')\nimport time\ntime.sleep(60)", limits)
-    assert outcome.stopped == "it ran longer than 0.5 s"
-    assert outcome.exit_code is None
+@pytest.mark.parametrize(("code", "limits", "why"), ENDLESS.values(), ids=ENDLESS)
+async def test_code_that_takes_too_much_is_stopped(
+    code: str, limits: SandboxLimits, why: str
+) -> None:
+    outcome = await run(code, limits)
+    assert (outcome.ok, outcome.exit_code) == (False, None)
+    assert outcome.stopped
+    assert outcome.stopped.endswith(why)
 
 
 @walled
