@@ -77,6 +77,13 @@ def shop(folder: Path) -> str:
     return f"duckdb:///{folder / 'shop.duckdb'}"
 
 
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A SQLite file without tables."""
+    sqlite3.connect(tmp_path / "shop.db").close()
+    return f"sqlite:///{tmp_path / 'shop.db'}"
+
+
 async def ask(url: str, query: str, **limits: Any) -> Any:
     tools = SqlTools({"shop": url}, limits=RowLimits(**limits))
     return await tools.call("sql.query", {"query": query}, Call(key="k"))
@@ -112,21 +119,18 @@ async def test_a_smaller_memory_limit_holds_too_and_is_named(tmp_path: Path) -> 
         await ask(shop(tmp_path), "SELECT list(range) FROM range(100000000)", memory_bytes=64 << 20)
 
 
-async def test_wide_sqlite_rows_do_not_fill_this_process(tmp_path: Path) -> None:
-    sqlite3.connect(tmp_path / "shop.db").close()
-    url = f"sqlite:///{tmp_path / 'shop.db'}"
+async def test_wide_sqlite_rows_do_not_fill_this_process(url: str) -> None:
     with pytest.raises(ToolFailed, match="more than 256 MB of memory"):
         await ask(url, f"{MANY} SELECT {WIDE} FROM r", memory_bytes=256 << 20)
 
 
 @LINUX
 async def test_the_child_of_a_query_has_no_secret_in_its_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_KEY", "canary-77aa")
     monkeypatch.setenv("PGPASSWORD", "canary-88bb")
-    sqlite3.connect(tmp_path / "shop.db").close()
-    task = asyncio.create_task(ask(f"sqlite:///{tmp_path / 'shop.db'}", ENDLESS))
+    task = asyncio.create_task(ask(url, ENDLESS))
     told = _read(await _busy_child(), "environ")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -160,9 +164,7 @@ async def _busy_child() -> int:
 
 
 @LINUX
-async def test_the_death_of_a_child_is_told_and_the_next_query_works(tmp_path: Path) -> None:
-    sqlite3.connect(tmp_path / "shop.db").close()
-    url = f"sqlite:///{tmp_path / 'shop.db'}"
+async def test_the_death_of_a_child_is_told_and_the_next_query_works(url: str) -> None:
     task = asyncio.create_task(ask(url, ENDLESS))
     os.kill(await _busy_child(), signal.SIGABRT)
     with pytest.raises(ToolFailed, match=r"crashed its process \(code -6\)"):
@@ -171,9 +173,7 @@ async def test_the_death_of_a_child_is_told_and_the_next_query_works(tmp_path: P
 
 
 @LINUX
-async def test_a_child_that_ended_while_it_waited_is_replaced(tmp_path: Path) -> None:
-    sqlite3.connect(tmp_path / "shop.db").close()
-    url = f"sqlite:///{tmp_path / 'shop.db'}"
+async def test_a_child_that_ended_while_it_waited_is_replaced(url: str) -> None:
     await ask(url, "SELECT 1 AS one")
     (child,) = _children()
     handle = os.pidfd_open(child)
@@ -203,13 +203,12 @@ async def test_a_write_whose_child_dies_is_unknown_and_not_failed(tmp_path: Path
 
 
 @LINUX
-def test_a_child_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
-    sqlite3.connect(tmp_path / "shop.db").close()
+def test_a_child_ends_with_the_program_that_started_it(url: str) -> None:
     program = textwrap.dedent(f"""
         import asyncio
         from plansmith_desk.sql import SqlTools
         from plansmith.ports import Call
-        tools = SqlTools({{"shop": {f"sqlite:///{tmp_path / 'shop.db'}"!r}}})
+        tools = SqlTools({{"shop": {url!r}}})
         asyncio.run(tools.call("sql.query", {{"query": "SELECT 1"}}, Call(key="k")))
         print("asked", flush=True)
         asyncio.run(tools.call("sql.query", {{"query": {ENDLESS!r}}}, Call(key="k")))
@@ -232,9 +231,7 @@ def test_a_child_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
         os.close(handle)
 
 
-async def test_many_queries_at_once_share_a_few_children(tmp_path: Path) -> None:
-    sqlite3.connect(tmp_path / "shop.db").close()
-    url = f"sqlite:///{tmp_path / 'shop.db'}"
+async def test_many_queries_at_once_share_a_few_children(url: str) -> None:
     found = await asyncio.gather(*(ask(url, f"SELECT {n} AS n") for n in range(12)))
     assert [each["rows"][0]["n"] for each in found] == list(range(12))
     assert len(_children()) <= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ from plansmith_planner.context.documents import Chunk, chunks
 from plansmith_planner.context.lexical import terms
 from plansmith_planner.language.words import FILLER, STOP, is_cjk, stem
 
-MOST_LETTERS: Final = 1_800
+_MOST_LETTERS: Final = 1_800
 _CHUNK: Final = 450
 _OVERLAP: Final = 80
 _SHORT: Final = 1_000  # a document that comes whole
@@ -54,30 +54,20 @@ class Passage(NamedTuple):
         return self.line + self.text.count("\n")
 
 
-class _Scored(NamedTuple):
-    score: float
-    document: int
-    chunk: Chunk
-
-
-def find_passages(
-    question: str, documents: Sequence[Document], *, most: int = MOST_LETTERS
-) -> list[Passage]:
+def find_passages(question: str, documents: Sequence[Document]) -> list[Passage]:
     """Returns all documents if they are short together, else the best passages, best first."""
-    if sum(len(each.text) for each in documents) <= most:
-        asked = _read_question(question)
-        order = _ranked(asked, documents) or list(enumerate([0.0] * len(documents)))
-        told = [at for at, _ in order]
-        told += [at for at in range(len(documents)) if at not in set(told)]
-        return [_whole(documents[at]) for at in told if documents[at].text.strip()]
     asked = _read_question(question)
-    best = dict(_ranked(asked, documents)[:_CANDIDATES])
-    found = _scored(asked, documents, best)
+    ranked = _ranked(asked, documents)
+    if sum(len(each.text) for each in documents) <= _MOST_LETTERS:
+        order = dict.fromkeys([*(at for at, _ in ranked), *range(len(documents))])
+        return [_whole(documents[at]) for at in order if documents[at].text.strip()]
+    found = _scored(asked, documents, dict(ranked[:_CANDIDATES]))
     if not found and len(documents) == 1:
         # Another language or other words: the beginning says what the document is about.
-        start = chunks(documents[0].text, size=most, overlap=0, headings=False)[0]
+        text = documents[0].text
+        start = chunks(text, size=_MOST_LETTERS, overlap=0, headings=False)[0]
         return [Passage(documents[0].path, start.first, start.text)]
-    return _taken(documents, found, most)
+    return _taken(documents, found)
 
 
 def _whole(document: Document) -> Passage:
@@ -125,23 +115,22 @@ def _rarity(having: int, count: int) -> float:
 
 def _prefer_latest(found: dict[int, float], documents: Sequence[Document]) -> None:
     most = max(found.values(), default=0.0)
-    dated = {
-        at: tuple(int(part) for part in date.groups())
+    dated = [
+        (tuple(map(int, date.groups())), -at)
         for at, score in found.items()
         if score >= most / 2 and (date := _DATE.search(documents[at].path))
-    }
-    if dated and most > 0:
-        newest = max(dated, key=lambda at: (dated[at], -at))
-        found[newest] *= _LATEST_BONUS
+    ]
+    if dated:
+        found[-max(dated)[1]] *= _LATEST_BONUS
 
 
 def _scored(
     asked: _Question, documents: Sequence[Document], best: dict[int, float]
-) -> list[_Scored]:
+) -> list[tuple[float, int, Chunk]]:
     """Returns the chunks of the best documents with their scores, best first."""
     pieces = [(at, each) for at in best for each in _chunks(documents[at])]
-    counts = [Counter(_stems(each.text)) for _, each in pieces]
-    above = [set(_stems(f"{documents[at].path} {each.heading}")) for at, each in pieces]
+    counts = [Counter(map(stem, terms(each.text))) for _, each in pieces]
+    above = [set(map(stem, terms(f"{documents[at].path} {each.heading}"))) for at, each in pieces]
     mean = sum(count.total() for count in counts) / max(len(counts), 1) or 1.0
     scores = [0.0] * len(pieces)
     for word in asked.words:
@@ -149,23 +138,19 @@ def _scored(
         rarity = _rarity(sum(fit > 0 for fit in fits), len(fits)) * word.weight
         scores = [score + rarity * fit for score, fit in zip(scores, fits, strict=True)]
     highest, top = max(best.values(), default=1.0), max(scores, default=0.0)
-    found: list[_Scored] = []
+    found: list[tuple[float, int, Chunk]] = []
     for (at, chunk), score in zip(pieces, scores, strict=True):
         if score > 0:
             bonus = _ANSWER_BONUS if any(each.search(chunk.text) for each in asked.answers) else 1.0
             bonus *= _START_BONUS if chunk.first <= 3 else 1.0
             whole = score * bonus + _DOCUMENT_WEIGHT * top * best[at] / highest
-            found.append(_Scored(whole, at, chunk))
-    return sorted(found, key=lambda each: (-each.score, each.document, each.chunk.first))
+            found.append((whole, at, chunk))
+    return sorted(found, key=lambda each: (-each[0], each[1], each[2].first))
 
 
 def _chunks(document: Document) -> list[Chunk]:
     headed = document.path.lower().endswith(_HEADED)
     return chunks(document.text, size=_CHUNK, overlap=_OVERLAP, headings=headed)
-
-
-def _stems(text: str) -> Iterable[str]:
-    return map(stem, terms(text))
 
 
 def _fit(word: _Word, count: Counter[str], above: set[str], mean: float) -> float:
@@ -179,22 +164,24 @@ def _fit(word: _Word, count: Counter[str], above: set[str], mean: float) -> floa
     return fit
 
 
-def _taken(documents: Sequence[Document], found: Sequence[_Scored], most: int) -> list[Passage]:
+def _taken(
+    documents: Sequence[Document], found: Sequence[tuple[float, int, Chunk]]
+) -> list[Passage]:
     """Takes passages while there is room; short documents whole, neighbours as one."""
     taken: list[Passage] = []
     whole: set[int] = set()
-    for each in found:
-        if each.score < _WORTH * found[0].score:
+    for score, at, chunk in found:
+        if score < _WORTH * found[0][0]:
             break
-        document = documents[each.document]
-        room = most - sum(len(passage.text) for passage in taken)
-        if each.document in whole:
+        document = documents[at]
+        room = _MOST_LETTERS - sum(len(passage.text) for passage in taken)
+        if at in whole:
             continue
         if len(document.text) <= min(_SHORT, room):
-            whole.add(each.document)
+            whole.add(at)
             taken.append(_whole(document))
-        elif not _joined(taken, document, each.chunk, room) and len(each.chunk.text) <= room:
-            taken.append(Passage(document.path, each.chunk.first, each.chunk.text))
+        elif not _joined(taken, document, chunk, room) and len(chunk.text) <= room:
+            taken.append(Passage(document.path, chunk.first, chunk.text))
     return taken
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -87,10 +87,9 @@ class WorkFiles:
         """
         journal = await self._runs.journals.load(run_id)
         specs, last = await self._specs(journal.run), dict[str, _Write]()
-        for step, at, spec, inputs, result in await _calls(self._runs.store, journal.events, specs):
-            for each in _writes(step, at, spec, inputs, result):
-                last.pop(each.path, None)  # the last one who wrote it comes last
-                last[each.path] = each
+        async for each in _writes(self._runs.store, journal.events, specs):
+            last.pop(each.path, None)  # the last one who wrote it comes last
+            last[each.path] = each
         try:
             place = Folder(self._folder)
         except Misconfigured:
@@ -114,17 +113,13 @@ class WorkFiles:
             return {}
 
 
-_Called = tuple[str, datetime, ToolSpec, Mapping[str, Json], Mapping[str, Json]]
-
-
-async def _calls(
+async def _writes(
     store: PlanStore, events: Sequence[e.Event], specs: Mapping[str, ToolSpec]
-) -> list[_Called]:
-    """Returns the finished calls of this run that wrote files, with what they were given."""
+) -> AsyncIterator[_Write]:
+    """Yields what the finished calls of this run did to files."""
     plan: Plan | None = None
     templates: dict[str, Plan] = {}
     inputs: dict[str, str] = {}
-    found: list[_Called] = []
     for event in events:
         match event.body:
             case e.PlanProposed(plan=plan, templates=more):
@@ -134,38 +129,33 @@ async def _calls(
             case e.StepDone(step=name, result=digest) if plan is not None and inputs.get(name):
                 unit = named_unit(plan, name, templates)
                 spec = specs.get(unit.callee) if unit is not None else None
-                if spec is None or not writes_files(spec):
-                    continue
-                given, result = await _value(store, inputs[name]), await _value(store, digest)
-                if isinstance(given, dict) and isinstance(result, dict):
-                    found.append((name, event.at, spec, given, result))
+                if spec is not None and writes_files(spec):
+                    given, result = await _value(store, inputs[name]), await _value(store, digest)
+                    for each in _written(name, event.at, spec, given, result):
+                        yield each
             case _:
                 pass
-    return found
 
 
-async def _value(store: PlanStore, digest: str) -> Json:
+async def _value(store: PlanStore, digest: str) -> Any:
     try:
         return await store.get(digest)
     except JournalDamaged:
         return None  # what cannot be read is not shown
 
 
-def _writes(
-    step: str, at: datetime, spec: ToolSpec, inputs: Mapping[str, Any], result: Mapping[str, Any]
-) -> list[_Write]:
-    path, origin, size = result.get("path"), result.get("from"), result.get("bytes")
-    if not isinstance(path, str):
-        return []
-    if spec == moving.DELETE:
-        return [_Write(path, step, at, is_there=False)]
-    content = None
-    if spec == workspace.WRITE and isinstance(text := inputs.get("text"), str):
-        content = text.encode()
-    made = _Write(path, step, at, size if isinstance(size, int) else None, content)
-    if spec == moving.MOVE and isinstance(origin, str):
-        return [_Write(origin, step, at, is_there=False), made]
-    return [made]
+def _written(step: str, at: datetime, spec: ToolSpec, given: Any, result: Any) -> Iterator[_Write]:
+    match result:
+        case {"path": str(path)} if isinstance(given, dict):
+            if spec == moving.MOVE and isinstance(result.get("from"), str):
+                yield _Write(result["from"], step, at, is_there=False)
+            text = given.get("text") if spec == workspace.WRITE else None
+            content = text.encode() if isinstance(text, str) else None
+            size = result.get("bytes")
+            size = size if isinstance(size, int) else None
+            yield _Write(path, step, at, size, content, is_there=spec != moving.DELETE)
+        case _:
+            pass
 
 
 def _now(folder: Folder, written: _Write, *, keep: bool) -> RunFile:

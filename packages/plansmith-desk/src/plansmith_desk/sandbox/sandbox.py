@@ -73,7 +73,6 @@ class Outcome:
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     standing: tuple[str, ...] = ()
-    seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -144,13 +143,11 @@ class Sandbox:
 
 async def _exchange(process: Process, line: bytes) -> tuple[bytes, bytes]:
     """Sends the job and reads the result; keeps the input open while it waits."""
-    assert process.stdin is not None  # noqa: S101 - it was asked for
-    assert process.stdout is not None  # noqa: S101
-    assert process.stderr is not None  # noqa: S101
+    pipes: Any = process
     with suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(line)
-        await process.stdin.drain()
-    output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+        pipes.stdin.write(line)
+        await pipes.stdin.drain()
+    output, errors = await asyncio.gather(pipes.stdout.read(), pipes.stderr.read())
     return output, errors
 
 
@@ -194,18 +191,16 @@ def _parsed(result: bytes, trouble: bytes) -> dict[str, Any]:
 
 def _outcome(result: dict[str, Any], more: list[str]) -> Outcome:
     killed = f"it was killed by signal {result['signal']}" if "signal" in result else ""
+    files = [BoxFile(each["path"], base64.b64decode(each["base64"])) for each in result["files"]]
     return Outcome(
         exit_code=result.get("exit"),
         stopped=result.get("stopped", killed),
         stdout=result["stdout"],
         stderr=result["stderr"],
-        files=tuple(
-            BoxFile(each["path"], base64.b64decode(each["base64"])) for each in result["files"]
-        ),
+        files=tuple(files),
         notes=(*result["notes"], *more),
         missing=tuple(result["missing"]),
         standing=tuple(result["standing"]),
-        seconds=result["seconds"],
     )
 
 
@@ -218,13 +213,6 @@ def _remove(folder: Path) -> str:
     return ""
 
 
-# What each wall does is in the table of sentences: `sandbox.wall_…`.
-_WALLS: Final = (
-    *("namespaces", "landlock", "seccomp"),
-    *("cgroup memory", "cgroup pids", "cgroup cpu"),
-)
-
-
 class WallFinding(NamedTuple):
     """One finding about the sandbox on this machine, and what to do about it."""
 
@@ -233,52 +221,38 @@ class WallFinding(NamedTuple):
     hint: str = ""
 
 
+# What each wall does is in the table of sentences: `sandbox.wall_…`.
+_WALLS: Final = ["namespaces", "landlock", "seccomp", "cgroup_memory", "cgroup_pids", "cgroup_cpu"]
+
+
 async def wall_findings() -> list[WallFinding]:
     """Returns which walls work on this machine and which do not."""
     try:
         outcome = await Sandbox(allow_weak=True).run("")
     except PlansmithError as error:
-        return [
-            WallFinding(
-                "warning", Sentence("no code is run here: {why}", why=error.message), error.hint
-            )
-        ]
-    standing = joined(
-        [
-            Sentence(f"sandbox.wall_{name.replace(' ', '_')}")
-            for name in _WALLS
-            if name in outcome.standing
-        ]
-    )
-    found = (
-        [WallFinding("ok", Sentence("code runs with {walls}", walls=standing))] if standing else []
-    )
-    if "namespaces" not in outcome.standing:
+        told = Sentence("no code is run here: {why}", why=error.message)
+        return [WallFinding("warning", told, error.hint)]
+    found: list[WallFinding] = []
+    standing = {name.replace(" ", "_") for name in outcome.standing}
+    walls = joined([Sentence(f"sandbox.wall_{name}") for name in _WALLS if name in standing])
+    if walls:
+        found.append(WallFinding("ok", Sentence("code runs with {walls}", walls=walls)))
+    if "namespaces" not in standing:
         message = Sentence("code is not run here unless a weak sandbox is accepted (allow_weak)")
-        found.append(
-            WallFinding("warning", message, Sentence("allow user namespaces on this machine"))
-        )
+        hint = Sentence("allow user namespaces on this machine")
+        found.append(WallFinding("warning", message, hint))
     found += [
         WallFinding("warning", Sentence("not confined: {what}", what=each))
         for each in outcome.missing
     ]
-    lacking = [
-        Sentence(f"sandbox.lacks_{name}")
-        for name in ("memory", "pids")
-        if f"cgroup {name}" not in outcome.standing
-    ]
+    lacking = [name for name in ("memory", "pids") if f"cgroup_{name}" not in standing]
     if lacking:
-        hint = Sentence("run Plansmith in a cgroup that is delegated to it (systemd: Delegate=yes)")
-        found.append(
-            WallFinding(
-                "note",
-                Sentence(
-                    "the kernel keeps no limit on {what} for all processes of "
-                    "the code together: each one is limited, and their sum is "
-                    "checked 20 times a second",
-                    what=joined(lacking, "text.and"),
-                ),
-                hint,
-            )
+        message = Sentence(
+            "the kernel keeps no limit on {what} for all processes of "
+            "the code together: each one is limited, and their sum is "
+            "checked 20 times a second",
+            what=joined([Sentence(f"sandbox.lacks_{name}") for name in lacking], "text.and"),
         )
+        hint = Sentence("run Plansmith in a cgroup that is delegated to it (systemd: Delegate=yes)")
+        found.append(WallFinding("note", message, hint))
     return found

@@ -24,6 +24,7 @@ from plansmith_desk.sql.guard import converting_errors, exact_aggregates, guard,
 from plansmith_desk.sql.postgres import PostgresEngine
 from plansmith_desk.sql.rows import Data, Parameters, RowLimits, as_result, shortened
 from plansmith_desk.sql.schema import Column, Table, read_schema
+from plansmith_desk.sql.wording import database_says, too_long
 
 HINT: Final = Sentence(
     "sqlite:///file.db, duckdb:///file.duckdb or postgresql://user@host/database"
@@ -274,16 +275,9 @@ def _converting_errors(duckdb: Any, limits: RowLimits) -> Generator[None]:
     except duckdb.Error as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         if isinstance(error, duckdb.InterruptException):
-            seconds = f"{limits.seconds:g}"
-            raise ToolFailed(
-                Sentence("the statement took longer than {seconds} s", seconds=seconds),
-                hint=Sentence("ask for less: fewer rows, a filter, a LIMIT"),
-            ) from None
+            raise too_long(limits.seconds) from None
         if isinstance(error, duckdb.OutOfMemoryException):
             raise MemoryError from None  # noqa: TRY004 - that is what it is
         if "lock" in first.lower() and isinstance(error, duckdb.IOException):
             raise ToolBusy(Sentence("the database is in use: {why}", why=first)) from None
-        names = (
-            Sentence("check the names of tables and columns") if "does not exist" in first else ""
-        )
-        raise ToolFailed(Sentence("the database says: {why}", why=first), hint=names) from None
+        raise database_says(first) from None

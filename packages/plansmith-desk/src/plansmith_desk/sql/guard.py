@@ -17,6 +17,7 @@ from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job
 from plansmith_desk.sql.rows import Data, Parameters, RowLimits
+from plansmith_desk.sql.wording import ONLY_READS, database_says, too_long
 
 _TICK: Final = 2_000  # instructions between two looks at the time
 _READS: Final = frozenset(
@@ -135,24 +136,13 @@ def converting_errors(limits: RowLimits, *, writing: bool = False) -> Generator[
         ) from None
 
 
-class TookTooLong(ToolFailed):
-    """A statement was ended, since its time was over."""
-
-
 def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
     if "interrupted" in text:
-        hint = Sentence("ask for less: fewer rows, an indexed column, a LIMIT")
-        return TookTooLong(
-            Sentence("the statement took longer than {seconds} s", seconds=f"{limits.seconds:g}"),
-            hint=hint,
-        )
+        return too_long(limits.seconds)
     if any(each in text for each in ("not authorized", "denied", "prohibited", "readonly")):
-        hint = Sentence(
-            "this tool changes tables and rows, and nothing else"
-            if writing
-            else "this tool only reads: give one SELECT over the tables"
-        )
-        return ToolFailed(Sentence("the statement is not allowed: {why}", why=text), hint=hint)
+        hint = Sentence("this tool changes tables and rows, and nothing else")
+        message = Sentence("the statement is not allowed: {why}", why=text)
+        return ToolFailed(message, hint=hint if writing else ONLY_READS)
     if "one statement" in text:
         return ToolFailed(
             Sentence("there is more than one statement"), hint=Sentence("give one at a time")
@@ -162,8 +152,7 @@ def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
     if "too big" in text:
         hint = Sentence("leave its column out, or take its length()")
         return ToolFailed(Sentence("a value is larger than {most} bytes", most=_LONGEST), hint=hint)
-    names = Sentence("check the names of tables and columns") if "no such" in text else ""
-    return ToolFailed(Sentence("the database says: {why}", why=text), hint=names)
+    return database_says(text)
 
 
 _EXACT: Final = Context(prec=400)
@@ -220,16 +209,13 @@ class _Sum:
     def __init__(self) -> None:
         self._decimals = Decimal(0)
         self._others = Fraction(0)
-        self._wholes = 0
         self._count = self._broken = 0
         self._special: list[float] = []
 
     def step(self, value: Any) -> None:
-        """Adds a value; ignores nulls."""
         self._add(value, 1)
 
     def inverse(self, value: Any) -> None:
-        """Subtracts a value that has left the window."""
         self._add(value, -1)
 
     def _add(self, value: Any, sign: int) -> None:
@@ -237,14 +223,11 @@ class _Sum:
             return
         self._count += sign
         number = value if isinstance(value, int | float) else _number(value)
-        if isinstance(number, int):
-            self._wholes += sign * number
-            return
-        self._broken += sign
+        self._broken += sign * isinstance(number, float)
         if not math.isfinite(number):
             self._special = [*self._special, number] if sign > 0 else self._special[1:]
             return
-        found = exact(number)
+        found = exact(number) if isinstance(number, float) else Decimal(number)
         if isinstance(found, Decimal):
             self._decimals = _EXACT.add(self._decimals, found * sign)
         else:
@@ -252,18 +235,16 @@ class _Sum:
 
     @property
     def _total(self) -> Fraction:
-        return Fraction(self._decimals) + self._others + self._wholes
+        return Fraction(self._decimals) + self._others
 
     def value(self) -> int | float | None:
-        """Returns the current sum."""
         if not self._count:
             return None
-        if not self._broken and -_WHOLE <= self._wholes < _WHOLE:
-            return self._wholes
+        if not self._broken and -_WHOLE <= self._decimals < _WHOLE:
+            return int(self._decimals)
         return math.fsum(self._special) if self._special else _nearest(self._total)
 
     def finalize(self) -> int | float | None:
-        """Returns the sum of all."""
         return self.value()
 
 

@@ -13,6 +13,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job, watched
 from plansmith_desk.sql.rows import Data, Parameters, RowLimits, shortened
 from plansmith_desk.sql.schema import Column, ForeignKey, Table
+from plansmith_desk.sql.wording import ONLY_READS, database_says, too_long
 
 # Functions that act outside of the transaction, or run text as SQL. That they are named is an
 # early word to whoever wrote the statement; what keeps them harmless is the role they run as.
@@ -102,8 +103,8 @@ class PostgresEngine:
         _refuse(sql)
         first = _FIRST.match(sql)
         if first is not None and first[1].lower() not in _READING:
-            hint = Sentence("this tool only reads: give one SELECT over the tables")
-            raise ToolFailed(Sentence("{word} is not allowed", word=first[1].upper()), hint=hint)
+            message = Sentence("{word} is not allowed", word=first[1].upper())
+            raise ToolFailed(message, hint=ONLY_READS)
         text = sql.strip().removesuffix(";")
         with self._opened(job, read_only=True) as connection:
             cursor = connection.cursor()
@@ -247,18 +248,13 @@ def _full(space: str, name: str) -> str:
 def _worded(error: Any, psycopg: Any, limits: RowLimits) -> Exception:
     first = (str(error).splitlines() or [type(error).__name__])[0]
     if isinstance(error, psycopg.errors.QueryCanceled):
-        hint = Sentence("ask for less: fewer rows, an indexed column, a LIMIT")
-        return ToolFailed(
-            Sentence("the statement took longer than {seconds} s", seconds=f"{limits.seconds:g}"),
-            hint=hint,
-        )
+        return too_long(limits.seconds)
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        hint = Sentence("this tool only reads: give one SELECT over the tables")
-        return ToolFailed(Sentence("the statement is not allowed: {why}", why=first), hint=hint)
+        message = Sentence("the statement is not allowed: {why}", why=first)
+        return ToolFailed(message, hint=ONLY_READS)
     if error.sqlstate is None and ("allocate memory" in first or "out of memory" in first):
         # Of this process and not of the server, whose errors have a number.
         return MemoryError()
     if isinstance(error, psycopg.OperationalError):
         return ToolBusy(Sentence("the database cannot be reached or is in use: {why}", why=first))
-    names = Sentence("check the names of tables and columns") if "does not exist" in first else ""
-    return ToolFailed(Sentence("the database says: {why}", why=first), hint=names)
+    return database_says(first)

@@ -19,11 +19,11 @@ from plansmith.text import clip
 from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, known, noted
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
-from plansmith_desk.sql.guard import TookTooLong, exact_cell, exact_mean, is_decimal, select
+from plansmith_desk.sql.guard import exact_cell, exact_mean, is_decimal, select
 from plansmith_desk.sql.rows import Data, RowLimits, as_result
+from plansmith_desk.sql.wording import TookTooLong
 from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of
-from plansmith_desk.tables.groups import grouped, top_rows
-from plansmith_desk.tables.query import keep_digits, memory, prepared
+from plansmith_desk.tables.query import grouped, keep_digits, memory, prepared, top_rows
 from plansmith_desk.tables.read import TableLimits, from_values
 from plansmith_desk.tables.rehearse import flaw_of_values
 from plansmith_desk.tables.specs import DESCRIBE, EXPORT, GROUP, SQL, TOP, WRITE

@@ -1,4 +1,4 @@
-"""Asks tables with SQL: a read-only database in memory, and queries mended to fit its names."""
+"""Asks tables with SQL: a read-only database in memory, mended queries, top rows and groups."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
+from plansmith.errors import ToolFailed
 from plansmith.plan.data import WrittenNumber, written_number
+from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job
 from plansmith_desk.sql.guard import converting_errors, exact_aggregates, exact_mean, guard
 from plansmith_desk.sql.rows import Data, RowLimits
-from plansmith_desk.tables.catalogue import loose, meant_columns, no_column
+from plansmith_desk.tables.catalogue import column_of, loose, meant_columns, no_column
 from plansmith_desk.tables.database import quoted
 
 _AFFINITY: Final = {"integer": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
@@ -109,19 +111,18 @@ def in_several_cases(data: Data, place: int) -> bool:
 # As SQLite's own NOCASE does: the letters of ASCII alone.
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _MOST_MENDS: Final = 40
-_WORD: Final = re.compile(
-    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\[\]]*\]|[^\W\d]\w*""", re.DOTALL
-)
-_NAME: Final = r"""(?:(?<!")"(?:[^"]|"")*+"|`[^`]*`|\[[^\[\]]*\]|(?<!\w)[^\W\d]\w*+)"""
-_COLUMN: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})?"
+TEXT: Final = r"'(?:[^']|'')*'"
+NAME: Final = r"""(?:(?<!")"(?:[^"]|"")*+"|`[^`]*`|\[[^\[\]]*\]|(?<!\w)[^\W\d]\w*+)"""
+_WORD: Final = re.compile(rf"{TEXT}|{NAME}", re.DOTALL)
+_COLUMN: Final = rf"{NAME}(?:\s*\.\s*{NAME})?"
 # A text is stepped over; a name that is compared with the empty text is kept.
 _EMPTY: Final = re.compile(
-    rf"(trim\s*\(\s*{_COLUMN}\s*\)|{_COLUMN})\s*(?:==?|\bIS(\s+NOT)?)\s*''(?!')|'(?:[^']|'')*'",
+    rf"(trim\s*\(\s*{_COLUMN}\s*\)|{_COLUMN})\s*(?:==?|\bIS(\s+NOT)?)\s*''(?!')|{TEXT}",
     re.IGNORECASE,
 )
 # The path of a file that a query reads from; texts and comparisons are stepped over.
 _SOURCE: Final = re.compile(
-    r"""'(?:[^']|'')*'|"[^"]*"|\bdistinct\s+from\b|\b((?:from|join)\s+)([\w./-]*[./-][\w./-]*\w)""",
+    rf"""{TEXT}|"[^"]*"|\bdistinct\s+from\b|\b((?:from|join)\s+)([\w./-]*[./-][\w./-]*\w)""",
     re.IGNORECASE,
 )
 Load = Callable[[str], Data]
@@ -132,98 +133,76 @@ def prepared(query: str, tables: dict[str, Data], load: Load, job: Job, limits: 
 
     It is only prepared: no row is read. What cannot be mended is refused with the names there are.
     """
-    query = _with_empty_cells(_with_quoted_paths(query))
+    query = _SOURCE.sub(lambda path: f'{path[1]}"{path[2]}"' if path[1] else path[0], query)
+    query = _EMPTY.sub(_or_null, query)
     for _ in range(_MOST_MENDS):
-        try:
-            _explain(query, tables, job, limits)
-        except _Missing as missing:
-            query = _mended(query, missing, tables, load)
-            continue
-        meant = _with_quoted_columns(query, tables)
-        if meant == query:
-            break
-        query = meant
+        what, name = _missing(query, tables, job, limits)
+        before = query
+        if what == "column":
+            query = _with_column(query, name, tables)
+        elif what == "table":
+            tables[name] = load(name)
+            if not name.isidentifier():
+                query = _replaced(query, rf"{re.escape(name)}(?![\w.])", quoted(name))
+        else:
+            query = _with_quoted_columns(query, tables)
+            if query == before:
+                break
     return query
 
 
-def _with_quoted_paths(query: str) -> str:
-    return _SOURCE.sub(lambda found: f'{found[1]}"{found[2]}"' if found[1] else found[0], query)
-
-
-def _with_empty_cells(query: str) -> str:
+def _or_null(found: re.Match[str]) -> str:
     """Lets `x = ''` find the empty cells, which are NULL in every table."""
-
-    def put(found: re.Match[str]) -> str:
-        sign = "<>" if found[2] else "="
-        return f"coalesce({found[1]}, '') {sign} ''" if found[1] else found[0]
-
-    return _EMPTY.sub(put, query)
+    sign = "<>" if found[2] else "="
+    return f"coalesce({found[1]}, '') {sign} ''" if found[1] else found[0]
 
 
-class _Missing(Exception):
-    """A query names a table or a column that is not there."""
-
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(name)
-        self.kind = kind
-        self.name = name
-
-
-def _explain(query: str, tables: Mapping[str, Data], job: Job, limits: RowLimits) -> None:
+def _missing(
+    query: str, tables: Mapping[str, Data], job: Job, limits: RowLimits
+) -> tuple[str, str]:
+    """Returns whether a query lacks a table or a column, and its name."""
     with memory(tables, job, limits, filled=False) as database:
         try:
             database.execute(f"EXPLAIN {query}").close()
         except sqlite3.OperationalError as error:
-            for kind in ("table", "column"):
-                _, found, name = str(error).partition(f"no such {kind}: ")
-                if found:
-                    raise _Missing(kind, name) from None
-            raise
+            found = re.search("no such (table|column): (.*)", str(error), re.DOTALL)
+            if found is None:
+                raise
+            return found[1], found[2]
+    return "", ""
 
 
-def _mended(query: str, missing: _Missing, tables: dict[str, Data], load: Load) -> str:
-    if missing.kind == "table":
-        tables[missing.name] = load(missing.name)
-        if missing.name.isidentifier():
-            return query
-        pattern = rf"{re.escape(missing.name)}(?![\w.])"
-        return _replaced(query, pattern, quoted(missing.name))
-    prefix, _, name = missing.name.rpartition(".")
+def _with_column(query: str, missing: str, tables: Mapping[str, Data]) -> str:
+    """Returns a query with a column's real name instead of one that is not there."""
+    prefix, _, name = missing.rpartition(".")
     meant = meant_columns(name, tables.values())
+    changed = query
     if prefix and name in meant:
         # The column is there, and its table has another name in the query: sales.x of "sales.csv".
-        pattern = rf"{re.escape(prefix)}\s*\.(?=\s*[\"\w])"
-        same = [each for each in tables if prefix.casefold() in _stems(each)]
-        instead = f"{quoted(same[0])}." if len(same) == 1 else ""
-        if instead and (changed := _replaced(query, pattern, instead)) != query:
-            return changed
-    changed = _renamed(query, name, meant[0]) if len(meant) == 1 else query
+        last = {each: each.casefold().rpartition("/")[2] for each in tables}
+        same = [each for each, file in last.items() if prefix.casefold() in (file, _stem(file))]
+        if len(same) == 1:
+            pattern = rf"{re.escape(prefix)}\s*\.(?=\s*[\"\w])"
+            changed = _replaced(query, pattern, f"{quoted(same[0])}.")
+    if changed == query and len(meant) == 1:
+        changed = _WORD.sub(lambda word: quoted(meant[0]) if _is(word[0], name) else word[0], query)
     if changed == query:
-        raise no_column(missing.name, tables)
+        raise no_column(missing, tables)
     return changed
 
 
-def _stems(name: str) -> tuple[str, str]:
-    last = name.casefold().rpartition("/")[2]
-    return last, last.rpartition(".")[0]
+def _stem(file: str) -> str:
+    return file.rpartition(".")[0]
+
+
+def _is(word: str, name: str) -> bool:
+    return not word.startswith("'") and bare(word).casefold() == name.casefold()
 
 
 def _replaced(query: str, pattern: str, instead: str) -> str:
     """Replaces a bare name; one in quotes is left as it is."""
-    found = re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.]){pattern}""", re.IGNORECASE)
+    found = re.compile(rf"""{TEXT}|"(?:[^"]|"")*"|(?<![\w.]){pattern}""", re.IGNORECASE)
     return found.sub(lambda match: match[0] if match[0][0] in "'\"" else instead, query)
-
-
-def _renamed(query: str, name: str, column: str) -> str:
-    """Replaces a word outside of strings by the quoted name of a column."""
-
-    def put(match: re.Match[str]) -> str:
-        word = match[0]
-        if word.startswith("'") or bare(word).casefold() != name.casefold():
-            return word
-        return quoted(column)
-
-    return _WORD.sub(put, query)
 
 
 def _with_quoted_columns(query: str, tables: Mapping[str, Data]) -> str:
@@ -263,12 +242,9 @@ def keep_digits(found: Data, tables: Iterable[Data]) -> None:
                 decimals |= {len(repr(each).partition(".")[2]) for each in cells}
     every = {each: each for column in by_column.values() for each in column.values()}
     digits = decimals.pop() if len(decimals) == 1 else 0
-    names = [name for name, _ in found.columns]
+    known = [by_column.get(name, every) for name in found.names]
     found.rows = [
-        [
-            _as_written(value, by_column.get(name, every), digits)
-            for name, value in zip(names, row, strict=True)
-        ]
+        [_as_written(value, each, digits) for value, each in zip(row, known, strict=True)]
         for row in found.rows
     ]
 
@@ -279,3 +255,111 @@ def _as_written(value: Any, known: Mapping[float, float], digits: int) -> Any:
     written = f"{value:.{digits}f}"
     padded = written_number(written) if digits and float(written) == value else value
     return known.get(value, padded)
+
+
+_NUMBERS: Final = ("integer", "number", "boolean", "null")
+_DATES: Final = ("date", "datetime")
+# Parts of a date by their place in its text, so that no zone is converted.
+_MONTH: Final = "substr({0}, 1, 7)"
+_YEAR: Final = "substr({0}, 1, 4)"
+_QUARTER: Final = "substr({0}, 1, 4) || '-Q' || ((substr({0}, 6, 2) + 2) / 3)"
+_DAY: Final = "substr({0}, 1, 10)"
+_WEEKDAY: Final = (
+    "CASE strftime('%w', substr({0}, 1, 10)) WHEN '1' THEN 'Monday' WHEN '2' THEN 'Tuesday' "
+    "WHEN '3' THEN 'Wednesday' WHEN '4' THEN 'Thursday' WHEN '5' THEN 'Friday' "
+    "WHEN '6' THEN 'Saturday' WHEN '0' THEN 'Sunday' END"
+)
+# Monday first; every other part of time sorts by its text.
+_ORDERS: Final = {_WEEKDAY: "(strftime('%w', substr({0}, 1, 10)) + 6) % 7"}
+_TIMES: Final = {
+    **dict.fromkeys(("month", "months", "月", "月份", "每月"), _MONTH),
+    **dict.fromkeys(("year", "years", "年", "年份", "每年"), _YEAR),
+    **dict.fromkeys(("quarter", "quarters", "季度"), _QUARTER),
+    **dict.fromkeys(("day", "days", "date", "日", "天", "日期", "每天"), _DAY),
+    **dict.fromkeys(("weekday", "weekdays", "星期", "周几"), _WEEKDAY),
+}
+
+
+def top_rows(data: Data, column: str, count: int, *, lowest: bool) -> Data:
+    """Returns the rows with the greatest or lowest values; notes missing values and ties."""
+    place = data.names.index(column)
+    there = [row for row in data.rows if row[place] is not None]
+    missing = len(data.rows) - len(there)
+    notes = [f"left out: {_rows(missing)} without {column}"] if missing else []
+    if data.columns[place][1] == "text":
+        notes.append(f"{column} holds texts: they are in the order of the alphabet")
+    there.sort(key=lambda row: _key(row[place]), reverse=not lowest)
+    if len(there) > count and there[count][place] == there[count - 1][place]:
+        value = there[count][place]
+        same = sum(row[place] == value for row in there[count:])
+        notes.append(f"left out: {_rows(same)} with the same {column} as the last one, {value}")
+    return Data(data.columns, there[:count], [*notes, *data.notes])
+
+
+def _rows(count: int) -> str:
+    return f"{count} row" if count == 1 else f"{count:,} rows"
+
+
+def _key(value: Any) -> tuple[bool, Any]:
+    return (True, value.casefold()) if isinstance(value, str) else (False, value)
+
+
+def grouped(data: Data, by: str, value: str | None, how: str | None) -> str:
+    """Returns the query of totals per group over the table called rows."""
+    groups, part = _groups(data, by)
+    how = how or ("sum" if value else "count")
+    if value is None and how != "count":
+        numbers = ", ".join(name for name, kind in data.columns if kind in _NUMBERS)
+        raise ToolFailed(
+            Sentence("{how} of which column?", how=how),
+            hint=Sentence("give value: one of {names}", names=numbers or Sentence("none")),
+        )
+    column = column_of(value, data) if value else ""
+    if column and how in ("sum", "average"):
+        _check_numbers(data, column)
+    made = f"{how.replace('average', 'avg')}({quoted(column) if column else '*'})"
+    title = quoted(f"{how}_{column}" if column else "count")
+    chosen = ", ".join(f"{each} AS {quoted(name)}" for name, each in groups)
+    places = ", ".join(str(place + 1) for place in range(len(groups)))
+    order = _ORDERS.get(part, "1").format(quoted(_dates(data)[0])) if part else f"{made} DESC"
+    return (
+        f"SELECT {chosen}, {made} AS {title} FROM rows "  # noqa: S608
+        f"GROUP BY {places} ORDER BY {order}, {places}"
+    )
+
+
+def _groups(data: Data, by: str) -> tuple[list[tuple[str, str]], str]:
+    """Returns names and expressions of the groups, and the part of time if they are such."""
+    if len(meant_columns(by, [data])) == 1:
+        column = column_of(by, data)
+        if in_several_cases(data, data.names.index(column)):
+            data.notes.append(f"some groups of {column} differ in letter case alone")
+        return [(column, quoted(column))], ""
+    part = _TIMES.get(by.strip().casefold(), "")
+    dates = _dates(data)
+    if part and len(dates) == 1:
+        return [(by.strip(), part.format(quoted(dates[0])))], part
+    several = [each.strip() for each in by.replace("，", ",").split(",") if each.strip()]
+    if len(several) > 1:
+        names = [column_of(each, data) for each in several]
+        return [(name, quoted(name)) for name in names], ""
+    raise no_column(by, {data.source or "the table": data})
+
+
+def _dates(data: Data) -> list[str]:
+    return [name for name, kind in data.columns if kind in _DATES]
+
+
+def _check_numbers(data: Data, column: str) -> None:
+    kind = dict(data.columns)[column]
+    if kind in _NUMBERS:
+        return
+    numbers = [name for name, each in data.columns if each in _NUMBERS]
+    hint = (
+        Sentence("columns of numbers: {names}", names=numbers)
+        if numbers
+        else Sentence("count the rows instead")
+    )
+    raise ToolFailed(
+        Sentence("{column} holds {kind}, not numbers", column=column, kind=kind), hint=hint
+    )

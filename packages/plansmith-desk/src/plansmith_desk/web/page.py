@@ -218,11 +218,10 @@ class _Reader(HTMLParser):
         elif tag == "pre":
             self._pre = max(0, self._pre - 1)
         elif tag == "a" and self._link is not None:
-            self._close_link()
+            self._close_link(*self._link)
         self._out.append("\n\n" if _BEFORE.get(tag, "").startswith("\n\n") else "")
 
-    def _close_link(self) -> None:
-        target, start = self._link or ("", 0)
+    def _close_link(self, target: str, start: int) -> None:
         self._link = None
         text = " ".join("".join(self._out[start:]).split())
         if text:

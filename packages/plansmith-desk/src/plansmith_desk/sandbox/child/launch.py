@@ -13,22 +13,16 @@ import os
 import resource
 import selectors
 import signal
+import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from plansmith_desk.sandbox.child import processes
-from plansmith_desk.sandbox.child.collect import collect
-from plansmith_desk.sandbox.child.filters import (
-    fence_in,
-    landlock_gaps,
-    landlock_version,
-    refuse_calls,
-    seccomp_gap,
-)
 from plansmith_desk.sandbox.child.processes import Group
 from plansmith_desk.sandbox.child.walls import (
     BOX,
@@ -40,7 +34,12 @@ from plansmith_desk.sandbox.child.walls import (
     close_in,
     die_with_parent,
     enter,
+    fence_in,
     give_up_rights,
+    landlock_gaps,
+    landlock_version,
+    refuse_calls,
+    seccomp_gap,
 )
 
 _TICK_S: Final = 0.05
@@ -59,13 +58,6 @@ class Job:
     files: Mapping[str, bytes]
     limits: Mapping[str, Any]
     allow_weak: bool
-
-    @classmethod
-    def read(cls, line: bytes) -> Job:
-        """Parses a job from its JSON line."""
-        fields = json.loads(line)
-        files = {name: base64.b64decode(text) for name, text in fields["files"].items()}
-        return cls(Path(fields["folder"]), files, fields["limits"], fields["allow_weak"])
 
     @property
     def work(self) -> Path:
@@ -100,7 +92,9 @@ def main() -> None:
     """Reads one job, runs it and writes the result."""
     # Ctrl-C is for the parent; when it ends, our input closes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    job = Job.read(sys.stdin.buffer.readline())
+    given = json.loads(sys.stdin.buffer.readline())
+    files = {name: base64.b64decode(text) for name, text in given["files"].items()}
+    job = Job(Path(given["folder"]), files, given["limits"], given["allow_weak"])
     print(json.dumps(_run_job(job)))  # noqa: T201 - the result is what this process is for
 
 
@@ -121,16 +115,13 @@ def _guarded(job: Job, group: Group) -> dict[str, Any]:
     if not walls.stand and walls.missing and not job.allow_weak:
         return {"refused": list(walls.missing)}
     _write_files(job, walls)
-    began = time.monotonic()
     watch = _Watch(job, walls, group)
     ending = watch.run()
-    seconds = time.monotonic() - began
     most = {"most_files": job.limits["kept_files"], "most_bytes": job.limits["kept_bytes"]}
     files, notes = collect(job.work, job.files, **most)
     left = [] if watch.cleared else ["a process of the code could not be ended"]
     return {
         **ending,
-        "seconds": round(seconds, 3),
         "stdout": watch.said["out"].text(),
         "stderr": watch.said["err"].text(),
         "files": files,
@@ -351,6 +342,80 @@ def _environment(place: str) -> dict[str, str]:
         "MPLBACKEND": "Agg",
         **{f"{name}_THREADS": "1" for name in threads},
     }
+
+
+_MOST_ENTRIES: Final = 20_000
+_MOST_NOTES: Final = 20
+
+
+def collect(
+    work: Path, given: Mapping[str, bytes], *, most_files: int, most_bytes: int
+) -> tuple[list[dict[str, str]], list[str]]:
+    """Returns new and changed files of a folder that nobody writes to, and notes on the others.
+
+    Contents are in base64; hidden files are skipped.
+    """
+    files: list[dict[str, str]] = []
+    notes: list[str] = []
+    left = most_bytes
+    names = _names(work, notes)
+    for name in islice(names, _MOST_ENTRIES):
+        try:
+            name.encode()
+            content = _content(work / name, left)
+        except UnicodeEncodeError:
+            notes.append(f"{name!a} is not kept: its name is not UTF-8")
+            continue
+        except OSError as error:
+            notes.append(f"{name} is not kept: it cannot be read: {error.strerror}")
+            continue
+        if isinstance(content, str):
+            notes.append(f"{name} is not kept: {content}")
+        elif given.get(name) != content and len(files) >= most_files:
+            notes.append(f"{name} is not kept: {most_files} files are kept at most")
+        elif given.get(name) != content:
+            left -= len(content)
+            files.append({"path": name, "base64": base64.b64encode(content).decode()})
+    more = len(notes) - _MOST_NOTES
+    notes[_MOST_NOTES:] = [f"{more} more files are not kept"] if more > 0 else []
+    if next(names, None) is not None:
+        notes.append(f"only the first {_MOST_ENTRIES} entries were looked at")
+    return files, notes
+
+
+def _names(work: Path, notes: list[str]) -> Iterator[str]:
+    """Yields the names of everything but folders."""
+
+    def shut(error: OSError) -> None:
+        name = ascii(os.path.relpath(error.filename, work))
+        notes.append(f"{name} is not kept: the folder cannot be read: {error.strerror}")
+
+    work.chmod(0o700)
+    for place, folders, others in os.walk(work, onerror=shut):
+        links = [each for each in folders if Path(place, each).is_symlink()]
+        folders[:] = [each for each in folders if not each.startswith(".") and each not in links]
+        for each in folders:
+            Path(place, each).chmod(0o700)
+        for each in sorted([*others, *links]):
+            if not each.startswith("."):
+                yield os.path.relpath(os.path.join(place, each), work)  # noqa: PTH118
+
+
+def _content(path: Path, left: int) -> bytes | str:
+    """Returns the content of a file, or why it is not kept."""
+    if path.is_symlink():
+        return "it is a link"
+    path.chmod(0o600)
+    # Not blocking: a pipe in the place of a file must not hold us.
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            return "it is not a regular file"
+        if about.st_nlink > 1:
+            return "it is a link"
+        if about.st_size > left:
+            return f"its {about.st_size:,} bytes do not fit into {left:,} bytes"
+        return file.read(left)
 
 
 if __name__ == "__main__":

@@ -49,9 +49,7 @@ def make(limits: Mapping[str, int]) -> Group:
     """Makes a cgroup with these limits as far as permitted; it may enforce none."""
     group = Group()
     for parents, version in places():
-        for parent in parents:
-            if _add(group, parent, version, limits):
-                break
+        any(_add(group, parent, version, limits) for parent in parents)
     return group
 
 
@@ -59,34 +57,28 @@ def _add(group: Group, parent: Path, version: int, limits: Mapping[str, int]) ->
     """Makes the cgroup's folder in one hierarchy; returns whether it enforces a limit there."""
     _remove_leftovers(parent)
     folder = parent / f"{_NAME}{os.getpid()}"
-    try:
+    with suppress(OSError):
         folder.mkdir()
-        if not (folder / "cgroup.procs").exists():
-            raise FileNotFoundError
         kept = [name for name in _WANTED if _set_limit(folder, name, version, limits)]
-        handles = [os.open(folder / "cgroup.procs", os.O_WRONLY)] if kept else []
-    except OSError:
-        kept, handles = [], []
-    if not kept or not _can_join(handles):
-        for handle in handles:
-            os.close(handle)
-        with suppress(OSError):
-            folder.rmdir()
-        return False
-    group.handles += handles
-    group.folders.append(folder)
-    group.keeps += [each for each in kept if each not in group.keeps]
-    return True
+        handle = os.open(folder / "cgroup.procs", os.O_WRONLY)
+        if kept and _can_join(handle):
+            group.handles.append(handle)
+            group.folders.append(folder)
+            group.keeps += [each for each in kept if each not in group.keeps]
+            return True
+        os.close(handle)
+    with suppress(OSError):
+        folder.rmdir()
+    return False
 
 
-def _can_join(handles: list[int]) -> bool:
+def _can_join(handle: int) -> bool:
     """Whether a process may be moved there; only an attempt can tell."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            for handle in handles:
-                os.write(handle, b"0")
+            os.write(handle, b"0")
             status = 0
         finally:
             os._exit(status)
@@ -125,26 +117,27 @@ def _lines(name: str) -> list[str]:
 def _set_limit(folder: Path, name: str, version: int, limits: Mapping[str, int]) -> bool:
     """Sets one limit; returns whether the kernel accepted it."""
     memory, pids = str(limits["memory_bytes"]), str(limits["processes"] + _SPARE)
-    files = {
-        ("memory", 1): {"memory.limit_in_bytes": memory},
-        ("memory", 2): {"memory.max": memory},
-        ("pids", 1): {"pids.max": pids},
-        ("pids", 2): {"pids.max": pids},
-        ("cpu", 1): {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(_PERIOD_US)},
-        ("cpu", 2): {"cpu.max": f"{_PERIOD_US} {_PERIOD_US}"},
+    quota = {"cpu.cfs_period_us": str(_PERIOD_US), "cpu.cfs_quota_us": str(_PERIOD_US)}
+    wanted = {
+        "memory": {"memory.limit_in_bytes" if version == 1 else "memory.max": memory},
+        "pids": {"pids.max": pids},
+        "cpu": quota if version == 1 else {"cpu.max": f"{_PERIOD_US} {_PERIOD_US}"},
     }
     try:
-        for file, text in files[name, version].items():
-            with (folder / file).open("r+") as limit:  # never made: only the kernel has them
-                limit.write(text)
+        for file, text in wanted[name].items():
+            _write(folder / file, text)
     except OSError:
         return False
     # Swap counts too, where the kernel supports it.
     for file, text in (("memory.memsw.limit_in_bytes", memory), ("memory.swap.max", "0")):
         with suppress(OSError):
-            if name == "memory" and (folder / file).exists():
-                (folder / file).write_text(text)
+            _write(folder / file, text)
     return True
+
+
+def _write(file: Path, text: str) -> None:
+    with file.open("r+") as limit:  # never made: only the kernel has them
+        limit.write(text)
 
 
 def _killed(folder: Path) -> bool:
@@ -195,9 +188,11 @@ def end_all(pid: int) -> bool:
     for _ in range(_ROUNDS):
         left = below(pid)
         # By group first: that takes all of one at once, and none can start another meanwhile.
-        for group in {_group(each) for each in left} - {os.getpgid(pid), 0}:
+        for each in left:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
+                group = os.getpgid(each)
+                if group not in (os.getpgid(pid), 0):
+                    os.killpg(group, signal.SIGKILL)
         for each in left:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(each, signal.SIGKILL)
@@ -217,23 +212,12 @@ def _reap() -> bool:
     return True
 
 
-def _group(pid: int) -> int:
-    try:
-        return os.getpgid(pid)
-    except ProcessLookupError:
-        return 0
-
-
 def _children(pid: int) -> list[int]:
     found: list[int] = []
-    try:
-        threads = [each.name for each in Path(f"/proc/{pid}/task").iterdir()]
-    except OSError:
-        return found
-    for thread in threads:
-        with suppress(OSError):
-            text = Path(f"/proc/{pid}/task/{thread}/children").read_text()
-            found += map(int, text.split())
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                found += map(int, (thread / "children").read_text().split())
     return found
 
 

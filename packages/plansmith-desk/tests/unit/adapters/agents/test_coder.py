@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +20,7 @@ from plansmith_desk.sandbox.sandbox import Sandbox, SandboxLimits
 LIMITS = SandboxLimits(wall_s=20.0)
 
 
-@pytest.fixture(scope="module")
-def confined() -> str:
-    """Why code cannot be confined on this machine, or nothing."""
-    program = "import asyncio; from plansmith_desk.sandbox.sandbox import Sandbox\n"
-    program += "asyncio.run(Sandbox().run('pass'))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    told = done.stderr.decode().strip()
-    # Only a machine that refuses is a reason to skip; a sandbox that breaks is a failure.
-    assert not told or "cannot be confined here" in told or "on Linux only" in told, told
-    return told.splitlines()[-1] if told else ""
-
-
-@pytest.fixture(autouse=True)
-def walls(confined: str) -> None:
-    if confined:
-        pytest.skip(confined)
+pytestmark = pytest.mark.usefixtures("walls")
 
 
 def runs(code: str, expects: str | None = None) -> Answer:
@@ -94,16 +77,16 @@ async def test_an_error_is_shown_and_a_changed_program_may_mend_it() -> None:
     assert (result["output"], result["notes"]) == ("1\n", [])
 
 
-async def test_the_same_code_after_a_failure_ends_the_task() -> None:
-    agent = made(runs("1 / 0"), runs("1 / 0"))
-    with pytest.raises(ToolFailed, match="the same code again after it failed: ZeroDivisionError"):
-        await work(agent)
-
-
-async def test_code_that_keeps_failing_ends_the_task() -> None:
-    agent = made(*(runs(f"{number} / 0") for number in range(4)))
-    with pytest.raises(ToolFailed, match="failed 4 times, at last with: ZeroDivisionError"):
-        await work(agent)
+@pytest.mark.parametrize(
+    ("programs", "why"),
+    [
+        (["1 / 0"] * 2, "the same code again after it failed: ZeroDivisionError"),
+        (["0 / 0", "1 / 0", "2 / 0", "3 / 0"], "failed 4 times, at last with: ZeroDivisionError"),
+    ],
+)
+async def test_code_that_keeps_failing_ends_the_task(programs: list[str], why: str) -> None:
+    with pytest.raises(ToolFailed, match=why):
+        await work(made(*map(runs, programs)))
 
 
 async def test_the_same_code_after_a_success_is_not_run_again() -> None:

@@ -100,14 +100,6 @@ async def test_what_tools_return_and_what_a_task_is_given_is_fenced_data(notes: 
     assert 'title="result of files.read"' in second[3].text
 
 
-async def test_a_model_without_tool_calls_writes_them_and_is_understood(notes: FileTools) -> None:
-    model = ScriptedModel(
-        'I look.\n<call tool="files.read">\n{"path": "b.md"}\n</call>',
-        Answer('<call tool="finish">{"text": "nothing"}</call>', expects="Nothing of note."),
-    )
-    assert (await work(agent(model, notes)))["text"] == "nothing"
-
-
 async def test_several_calls_in_one_answer_are_all_made(notes: FileTools) -> None:
     two = '{"path": "a.md"} {"path": "b.md"}'
     model = ScriptedModel(
@@ -118,50 +110,39 @@ async def test_several_calls_in_one_answer_are_all_made(notes: FileTools) -> Non
     assert "Nothing of note." in model.prompts[1][-1].text
 
 
-async def test_words_without_a_call_are_asked_for_one_and_then_count_as_the_result() -> None:
-    model = ScriptedModel("I think.", "It is so.")
-    assert (await work(agent(model)))["text"] == "It is so."
-    assert "tool call" in model.prompts[1][-1].text
-
-
-async def test_a_result_that_is_none_is_asked_for_again() -> None:
-    model = ScriptedModel(
-        calls("finish", text=""), Answer("{no json", tool="finish"), finish("yes")
-    )
-    assert (await work(agent(model)))["text"] == "yes"
-
-
-async def test_an_unknown_tool_is_told_and_the_task_goes_on(notes: FileTools) -> None:
-    model = ScriptedModel(
-        calls("files.burn"), Answer({"text": "ok"}, tool="finish", expects="burn")
-    )
-    assert (await work(agent(model, notes)))["text"] == "ok"
-
-
-async def test_failures_and_wrong_arguments_of_a_tool_are_told(notes: FileTools) -> None:
-    model = ScriptedModel(
+ODD = {
+    "calls written as text": [
+        'I look.\n<call tool="files.read">\n{"path": "b.md"}\n</call>',
+        Answer('<call tool="finish">{"text": "end"}</call>', expects="Nothing of note."),
+    ],
+    "words without a call": ["I think.", Answer("end", expects="tool call")],
+    "no result": [calls("finish", text=""), Answer("{no json", tool="finish"), finish("end")],
+    "an unknown tool": [
+        calls("files.burn"),
+        Answer({"text": "end"}, tool="finish", expects="burn"),
+    ],
+    "wrong arguments": [
         calls("files.read", path="none.md"),
         Answer({"nonsense": 1}, tool="files.read", expects="there is no file none.md"),
-        Answer({"text": "ok"}, tool="finish", expects="the arguments do not fit"),
-    )
-    assert (await work(agent(model, notes)))["text"] == "ok"
+        Answer({"text": "end"}, tool="finish", expects="the arguments do not fit"),
+    ],
+}
+
+
+@pytest.mark.parametrize("answers", ODD.values(), ids=ODD)
+async def test_a_model_that_answers_oddly_is_told_and_understood(
+    notes: FileTools, answers: list[Any]
+) -> None:
+    assert (await work(agent(ScriptedModel(*answers), notes)))["text"] == "end"
 
 
 async def test_an_exhausted_turn_limit_is_a_failure(notes: FileTools) -> None:
-    model = ScriptedModel(
-        calls("files.read", path="a.md"),
-        Answer({"path": "b.md"}, tool="files.read", expects="This is your last turn"),
-    )
-    limits = LocalLimits(turns=2)
-    with pytest.raises(ToolFailed, match="reader used up its 2 turns before it was finished"):
-        await work(agent(model, notes, limits=limits))
-    model.finish()
-
-
-async def test_turns_spent_on_nothing_usable_end_too() -> None:
-    model = ScriptedModel(*[calls("no.such.tool")] * 3)
-    with pytest.raises(ToolFailed, match="used up its 3 turns"):
-        await work(agent(model, limits=LocalLimits(turns=3)))
+    last = Answer({"path": "b.md"}, tool="files.read", expects="This is your last turn")
+    for answers in ([calls("files.read", path="a.md"), last], [calls("no.such.tool")] * 2):
+        model = ScriptedModel(*answers)
+        with pytest.raises(ToolFailed, match="reader used up its 2 turns before it was finished"):
+            await work(agent(model, notes, limits=LocalLimits(turns=2)))
+        model.finish()
 
 
 @pytest.mark.parametrize(
@@ -258,27 +239,24 @@ class Ledger:
         return "written"
 
 
-async def test_a_tool_that_changes_something_is_refused_to_an_agent_that_only_reads() -> None:
+@pytest.mark.parametrize(
+    ("spec", "tools", "written"),
+    [
+        (READ, ["write"], []),
+        (WRITE, ["write", "burn"], ["write"]),  # what is final is beyond its card
+        (WRITE, ["write", "write"], ["write"]),  # the same change is made once
+    ],
+)
+async def test_an_agent_changes_no_more_than_its_card_says(
+    spec: AgentSpec, tools: list[str], written: list[str]
+) -> None:
     ledger = Ledger()
-    model = ScriptedModel(calls("write"), finish())
-    await work(agent(model, ledger))
-    assert ledger.written == []
-    assert (
-        "You may not use these, since they change things: burn, write" in model.prompts[0][1].text
-    )
-
-
-async def test_an_agent_whose_card_says_write_may_write_but_not_do_what_is_final() -> None:
-    ledger = Ledger()
-    model = ScriptedModel(calls("write"), calls("burn"), finish())
-    await work(agent(model, ledger, spec=WRITE))
-    assert ledger.written == ["write"]
-
-
-async def test_the_same_change_is_made_once_however_often_it_is_asked_for() -> None:
-    ledger = Ledger()
-    await work(agent(ScriptedModel(calls("write"), calls("write"), finish()), ledger, spec=WRITE))
-    assert ledger.written == ["write"]
+    model = ScriptedModel(*map(calls, tools), finish())
+    await work(agent(model, ledger, spec=spec))
+    assert ledger.written == written
+    aside = "burn, write" if spec is READ else "burn"
+    told = f"You may not use these, since they change things: {aside}"
+    assert told in model.prompts[0][1].text
 
 
 async def test_keys_are_the_same_when_the_task_is_done_again() -> None:

@@ -74,18 +74,34 @@ async def test_what_the_database_says_is_told_and_the_statement_mended(shop: str
     assert sum(each.input_tokens for each in spent) == 30
 
 
-async def test_a_statement_that_comes_back_unchanged_stops_the_tries(shop: str) -> None:
-    model = ScriptedModel(sql(BAD), sql("SELECT town\n  FROM customers;"))
-    with pytest.raises(ToolFailed, match=r"same statement came back.*no such column: town"):
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        (
+            [sql(BAD), sql("SELECT town\n  FROM customers;")],
+            r"same statement came back.*no such column: town",
+        ),
+        (
+            [sql(f"SELECT x{number} FROM orders") for number in range(4)],
+            r"no statement worked in 4 tries: .*no such column: x3",
+        ),
+        ([sql("", "there is no table of wages")], "cannot answer this: there is no table of wages"),
+        ([Answer(ModelRefused("no such key"))], "no such key"),
+    ],
+)
+async def test_the_tries_come_to_an_end_that_says_why(
+    shop: str, answers: list[Answer], why: str
+) -> None:
+    model = ScriptedModel(*answers)
+    with pytest.raises(ToolFailed, match=why):
         await ask(sql_writer(model=model, database=shop))
     model.finish()
 
 
-async def test_the_tries_are_limited(shop: str) -> None:
-    model = ScriptedModel(*(sql(f"SELECT x{number} FROM orders") for number in range(4)))
-    with pytest.raises(ToolFailed, match=r"no statement worked in 4 tries: .*no such column: x3"):
-        await ask(sql_writer(model=model, database=shop))
-    model.finish()
+async def test_a_model_that_is_busy_may_be_asked_again(shop: str) -> None:
+    busy = ScriptedModel(Answer(ModelBusy("rate limit")))
+    with pytest.raises(ToolBusy, match="rate limit"):
+        await ask(sql_writer(model=busy, database=shop))
 
 
 @pytest.mark.parametrize(
@@ -114,12 +130,6 @@ async def test_a_statement_that_writes_is_refused_and_changes_nothing(
 async def test_an_answer_that_is_no_statement_is_asked_for_again(shop: str) -> None:
     model = ScriptedModel("I would count them.", Answer({"sql": GOOD}, expects="not one JSON"))
     assert (await ask(sql_writer(model=model, database=shop)))["tries"] == 2
-
-
-async def test_a_question_the_tables_cannot_answer_is_a_failure_that_says_why(shop: str) -> None:
-    model = ScriptedModel(sql("", "there is no table of wages"))
-    with pytest.raises(ToolFailed, match="cannot answer this: there is no table of wages"):
-        await ask(sql_writer(model=model, database=shop))
 
 
 async def test_rows_that_are_cut_are_told(shop: str) -> None:
@@ -187,15 +197,6 @@ async def test_other_databases_are_asked_the_same_way(other: str) -> None:
         found = await ask(sql_writer(model=model, database=other, run=run))
         assert found["tries"] == 3
         assert len(found["rows"]) == (2 if run else 0)
-
-
-async def test_failures_of_the_model_are_failures_of_the_task(shop: str) -> None:
-    refusing = ScriptedModel(Answer(ModelRefused("no such key")))
-    with pytest.raises(ToolFailed, match="no such key"):
-        await ask(sql_writer(model=refusing, database=shop))
-    busy = ScriptedModel(Answer(ModelBusy("rate limit")))
-    with pytest.raises(ToolBusy, match="rate limit"):
-        await ask(sql_writer(model=busy, database=shop))
 
 
 async def test_a_missing_database_is_told(tmp_path: Path) -> None:

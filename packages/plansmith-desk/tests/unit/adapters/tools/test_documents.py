@@ -461,9 +461,6 @@ async def test_two_files_are_compared_by_their_lines(tmp_path: Path) -> None:
     assert (moved["same"], moved["added"], moved["removed"]) == (False, [], [])
     assert moved["summary"] == "a.txt and c.txt have the same lines, in another order."
     assert (await use(tmp_path, "files.compare", first="a.txt", second="a.txt"))["same"]
-
-
-async def test_files_that_are_no_text_are_compared_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"\0a")
     (tmp_path / "b.png").write_bytes(b"\0b")
     found = await use(tmp_path, "files.compare", first="a.png", second="b.png")

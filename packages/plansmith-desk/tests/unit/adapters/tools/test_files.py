@@ -29,12 +29,19 @@ async def use(root: Path, tool: str, limits: FileToolLimits | None = None, **wor
     return await FileTools(root, limits=limits).call(tool, words, Call(key="k"))
 
 
-async def test_files_and_folders_are_listed_in_order_without_hidden_ones(folder: Path) -> None:
+async def test_files_and_folders_are_listed_in_order_without_hidden_ones_and_links(
+    folder: Path,
+) -> None:
     changed = datetime(2026, 5, 4, tzinfo=UTC)
     for name in ("a.txt", "b.txt", "sub/c.txt"):
         os.utime(folder / name, (changed.timestamp(), changed.timestamp()))
     (folder / ".git").mkdir()
     (folder / "way").symlink_to(folder / "sub")
+    (folder / "out-link").symlink_to(folder.parent / "outside.txt")
+    (folder / "hidden-link").symlink_to(folder / ".secret")
+    (folder / "gone-link").symlink_to(folder / "gone")
+    (folder / "in-link").symlink_to(folder / "sub" / "c.txt")
+    os.mkfifo(folder / "pipe")
     when = {"modified": "2026-05-04T00:00:00+00:00"}
     listed = {
         "files": [{"path": "a.txt", "size": 7} | when, {"path": "b.txt", "size": 4} | when],
@@ -99,6 +106,9 @@ async def test_more_files_than_the_limit_are_counted_and_not_listed(folder: Path
         ("files.list", {"folder": "a.txt"}, "is not a folder"),
         ("files.list", {"folder": "none"}, "there is no none"),
         ("files.write", {}, "no tool called"),
+        ("files.search", {"text": " ", "folder": "."}, "nothing to search"),
+        ("files.search", {"text": "x", "folder": "a.txt"}, "not a folder"),
+        ("files.search", {"text": "x", "folder": ".."}, "leads out"),
     ],
 )
 async def test_what_may_not_or_cannot_be_read_fails_and_says_why(
@@ -114,16 +124,6 @@ async def test_what_may_not_or_cannot_be_read_fails_and_says_why(
     (folder / "big").write_text("x" * 1001, encoding="utf-8")
     with pytest.raises(ToolFailed, match=why):
         await use(folder, tool, FileToolLimits(bytes_each=1000), **words)
-
-
-async def test_links_are_not_listed(folder: Path) -> None:
-    (folder / "out-link").symlink_to(folder.parent / "outside.txt")
-    (folder / "hidden-link").symlink_to(folder / ".secret")
-    (folder / "gone-link").symlink_to(folder / "gone")
-    (folder / "in-link").symlink_to(folder / "sub" / "c.txt")
-    os.mkfifo(folder / "pipe")
-    listed = await use(folder, "files.list", folder=".")
-    assert [each["path"] for each in listed["files"]] == ["a.txt", "b.txt"]
 
 
 async def test_the_root_may_itself_be_a_hidden_folder_or_a_link(tmp_path: Path) -> None:
@@ -165,21 +165,6 @@ async def test_a_search_says_what_it_left_out_and_stays_inside(folder: Path) -> 
     [file] = found["files"]
     assert (file["count"], file["lines"]) == (3, [{"line": 1, "text": "bee bee be"}])
     assert (await use(folder, "files.search", text="outside", folder="."))["files"] == []
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        ({"text": " ", "folder": "."}, "nothing to search"),
-        ({"text": "x", "folder": "a.txt"}, "not a folder"),
-        ({"text": "x", "folder": ".."}, "leads out"),
-    ],
-)
-async def test_a_search_that_cannot_be_says_why(
-    folder: Path, words: dict[str, Any], why: str
-) -> None:
-    with pytest.raises(ToolFailed, match=why):
-        await use(folder, "files.search", **words)
 
 
 @pytest.mark.parametrize(

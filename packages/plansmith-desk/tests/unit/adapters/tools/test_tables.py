@@ -275,13 +275,6 @@ async def test_files_that_are_no_tables_are_refused(
         await use(tmp_path, "describe", table=name)
 
 
-async def test_money_with_thousands_is_summed_as_money(tmp_path: Path) -> None:
-    data = 'what,amount\na,"$1,200.50"\nb,n/a\nc,$0.70\n'
-    (tmp_path / "costs.csv").write_text(data, encoding="utf-8")
-    rows = await sql(tmp_path, "SELECT sum(amount) AS s, avg(amount) AS m FROM costs")
-    assert rows == [{"s": 1201.2, "m": 600.6}]
-
-
 async def test_an_encoding_and_a_missing_header_can_be_said(tmp_path: Path) -> None:
     (tmp_path / "gb.csv").write_bytes("北京,1\n上海,2\n".encode("gb18030"))
     rows = await sql(tmp_path, "SELECT * FROM gb", encoding="gb18030", header=False)
@@ -406,23 +399,27 @@ async def test_sums_of_a_long_column_of_cents_are_exact_in_every_way_to_ask(fold
     ]
 
 
-async def test_running_sums_of_cents_are_exact(folder: Path) -> None:
-    (folder / "days.csv").write_text("d,x\n1,0.1\n2,0.2\n3,0.3\n4,0.4\n", encoding="utf-8")
-    query = (
-        "SELECT sum(x) OVER (ORDER BY d) AS so_far,"
-        " sum(x) OVER (ORDER BY d ROWS 1 PRECEDING) AS two FROM days ORDER BY d"
-    )
-    rows = (await use(folder, "sql", query=query))["rows"]
-    assert [tuple(row.values()) for row in rows] == [(0.1, 0.1), (0.3, 0.3), (0.6, 0.5), (1.0, 0.7)]
-
-
-async def test_arithmetic_on_written_decimals_leaves_no_dust(folder: Path) -> None:
-    (folder / "few.csv").write_text("a,b\n0.1,3\n0.7,1\n", encoding="utf-8")
-    query = "SELECT a * b AS p, a + 0.2 AS q FROM few"
-    assert (await use(folder, "sql", query=query))["rows"] == [
-        {"p": 0.3, "q": 0.3},
-        {"p": 0.7, "q": 0.9},
-    ]
+@pytest.mark.parametrize(
+    ("text", "query", "rows"),
+    [
+        (
+            "d,x\n1,0.1\n2,0.2\n3,0.3\n4,0.4\n",
+            "SELECT sum(x) OVER (ORDER BY d), sum(x) OVER (ORDER BY d ROWS 1 PRECEDING) FROM t",
+            [(0.1, 0.1), (0.3, 0.3), (0.6, 0.5), (1.0, 0.7)],
+        ),
+        ("a,b\n0.1,3\n0.7,1\n", "SELECT a * b, a + 0.2 FROM t", [(0.3, 0.3), (0.7, 0.9)]),
+        (
+            'what,amount\na,"$1,200.50"\nb,n/a\nc,$0.70\n',
+            "SELECT sum(amount), avg(amount) FROM t",
+            [(1201.2, 600.6)],
+        ),
+    ],
+)
+async def test_written_decimals_are_computed_without_dust(
+    tmp_path: Path, text: str, query: str, rows: list[tuple[float, ...]]
+) -> None:
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    assert [tuple(row.values()) for row in await sql(tmp_path, query)] == rows
 
 
 async def test_numbers_that_are_no_decimals_stay_the_numbers_they_are(folder: Path) -> None:

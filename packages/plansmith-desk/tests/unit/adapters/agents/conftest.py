@@ -1,0 +1,26 @@
+"""Whether code can be confined on this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def confined() -> str:
+    """Why code cannot be confined on this machine, or nothing."""
+    program = "import asyncio; from plansmith_desk.sandbox.sandbox import Sandbox\n"
+    program += "asyncio.run(Sandbox().run('pass'))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    told = done.stderr.decode().strip()
+    # Only a machine that refuses is a reason to skip; a sandbox that breaks is a failure.
+    assert not told or "cannot be confined here" in told or "only on Linux" in told, told
+    return told.splitlines()[-1] if told else ""
+
+
+@pytest.fixture
+def walls(confined: str) -> None:
+    if confined:
+        pytest.skip(confined)
