@@ -304,7 +304,6 @@ class Preview(Input, json_schema_extra=_like(**_TIMING, count=3)):
     after: AwareDatetime | None = None
 
     def timing(self) -> Timing:
-        """Returns the timing."""
         fields = self.model_dump(exclude={"count", "after"}, exclude_none=True)
         return Timing.model_validate(fields)
 

@@ -94,9 +94,8 @@ class RunCarrier:
         takes = [read_kind(each.beat.kind).runs for each in await owners.processes() if each.lives]
         if waiting and not any(takes):
             self._told = now
-            self._log.warning(
-                "no_worker", runs=len(waiting), start="plansmith serve worker --store URL"
-            )
+            start = "plansmith serve worker --store URL"
+            self._log.warning("no_worker", runs=len(waiting), start=start)
 
     async def flush(self, seconds: float) -> None:
         """Waits until all runs have been sent, for so many seconds at most."""

@@ -9,12 +9,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
 from plansmith.ports import ArgumentsDelta, ChatModel, Clock, Delta, ModelDone, Prompt, TextDelta
 from plansmith_planner.draft import StepStream
 from plansmith_planner.stages import StageLine
+from plansmith_server.conversation_news import Row, put
 
 _WAITING: Final = 100
 _EVERY_S: Final = 0.1
@@ -27,7 +27,7 @@ class _Draft:
     began: float
     phase: str = ""
     about: str = ""
-    steps: list[Json] = field(default_factory=list[Json])
+    steps: list[Any] = field(default_factory=list[Any])
     tokens: int = 0
 
 
@@ -41,7 +41,7 @@ class Drafts:
         self._clock = clock
         self._otherwise = otherwise
         self._drafts: dict[str, _Draft] = {}
-        self._listeners: set[asyncio.Queue[dict[str, Json]]] = set()
+        self._listeners: set[asyncio.Queue[Row]] = set()
 
     @contextmanager
     def of(self, run: str) -> Generator[None]:
@@ -54,13 +54,13 @@ class Drafts:
             self._drafts.pop(run, None)
 
     @contextmanager
-    def listening(self) -> Generator[asyncio.Queue[dict[str, Json]]]:
+    def listening(self) -> Generator[asyncio.Queue[Row]]:
         """Opens a queue of events, beginning with the current drafts."""
-        queue: asyncio.Queue[dict[str, Json]] = asyncio.Queue(_WAITING)
+        queue: asyncio.Queue[Row] = asyncio.Queue(_WAITING)
         for run, draft in self._drafts.items():
-            _put(queue, self._event(run, draft, text=draft.about, begins=True))
+            put(queue, self._event(run, draft, text=draft.about, begins=True))
             for step in draft.steps:
-                _put(queue, self._event(run, draft, step=step))
+                put(queue, self._event(run, draft, step=step))
         self._listeners.add(queue)
         try:
             yield queue
@@ -69,111 +69,94 @@ class Drafts:
 
     def tell(self, text: str) -> None:
         """Records that a stage of planning begins; the text is `stage: details`."""
-        run = _run.get()
-        if not run:
+        draft = self.current
+        if draft is None:
             self._otherwise(text)
             return
-        if isinstance(text, StageLine) and not text.begins:
-            return  # the model itself tells how far it is
-        draft = self._draft(run)
         if isinstance(text, StageLine):
+            if not text.begins:
+                return  # the model itself tells how far it is
             draft.phase, draft.about = text.stage, text.about
         else:
             draft.phase, _, about = text.partition(":")
             draft.about = about.strip()
         if draft.phase == "draft":
             draft.steps.clear()
-        self._send(self._event(run, draft, text=draft.about, begins=True))
+        self.send(text=draft.about, begins=True)
+
+    @property
+    def current(self) -> _Draft | None:
+        """What is drafted for the run that is being planned here."""
+        run = _run.get()
+        return self._drafts.setdefault(run, _Draft(self._clock.monotonic())) if run else None
+
+    def send(self, **told: Any) -> None:
+        """Sends something about the current draft to the listeners."""
+        draft = self.current
+        if draft is not None:
+            event = self._event(_run.get(), draft, **told)
+            for queue in self._listeners:
+                put(queue, event)
+
+    def _event(self, run: str, draft: _Draft, **more: Any) -> Row:
+        elapsed = round((self._clock.monotonic() - draft.began) * 1000)
+        head = {"run": run, "phase": draft.phase, "tokens": draft.tokens}
+        return {**head, "elapsed_ms": elapsed, **more}
 
     def observed(self, model: ChatModel) -> ChatModel:
         """Wraps a model so that its output is sent to the listeners as it is written."""
-        return _ObservedModel(model, self)
-
-    def add_text(self, text: str, letters: int) -> None:
-        """Sends a piece of the model's output to the listeners."""
-        run = _run.get()
-        if run and text:
-            draft = self._draft(run)
-            draft.tokens = max(draft.tokens, letters // _LETTERS_A_TOKEN)
-            self._send(self._event(run, draft, text=text))
-
-    def add_progress(self, text: str) -> None:
-        """Sends how far a slow model is: how much of the prompt it has read, how fast it writes."""
-        run = _run.get()
-        if not run:
-            return
-        fields: Mapping[str, Any] = text.fields if isinstance(text, Sentence) else {}
-        more: dict[str, Json] = {"progress": text}
-        if "whole" in fields:
-            more["share"] = round(100 * int(fields["done"]) / max(1, int(fields["whole"])))
-        if "pace" in fields:
-            more["pace"] = str(fields["pace"])
-        self._send(self._event(run, self._draft(run), **more))
-
-    def add_step(self, step: AnyStep) -> None:
-        """Sends a step that the model has finished."""
-        run = _run.get()
-        if run:
-            draft = self._draft(run)
-            draft.steps.append(step.to_json())
-            self._send(self._event(run, draft, step=step.to_json()))
-
-    def count(self, tokens: int) -> None:
-        """Records the tokens of an answer, as the provider counts them."""
-        run = _run.get()
-        if run:
-            self._draft(run).tokens = tokens
-
-    @property
-    def now(self) -> float:
-        """The time by the clock."""
-        return self._clock.monotonic()
-
-    def _draft(self, run: str) -> _Draft:
-        return self._drafts.setdefault(run, _Draft(self.now))
-
-    def _event(self, run: str, draft: _Draft, **more: Json) -> dict[str, Json]:
-        elapsed = round((self.now - draft.began) * 1000)
-        head: Mapping[str, Json] = {"run": run, "phase": draft.phase, "tokens": draft.tokens}
-        return {**head, "elapsed_ms": elapsed, **more}
-
-    def _send(self, event: dict[str, Json]) -> None:
-        for queue in self._listeners:
-            _put(queue, event)
+        return _ObservedModel(model, self, self._clock)
 
 
-def _put(queue: asyncio.Queue[dict[str, Json]], event: dict[str, Json]) -> None:
-    """Drops the oldest event of a full queue: the plan itself is in the journal."""
-    if queue.full():
-        queue.get_nowait()
-    queue.put_nowait(event)
-
-
+@dataclass(slots=True)
 class _ObservedModel:
-    def __init__(self, model: ChatModel, drafts: Drafts) -> None:
-        self._model = model
-        self._drafts = drafts
+    model: ChatModel
+    drafts: Drafts
+    clock: Clock
 
     @property
     def name(self) -> str:
-        return self._model.name
+        return self.model.name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        drafts = self._drafts
-        steps = StepStream(drafts.add_step)
-        sent_at, letters, waiting = drafts.now, 0, ""
-        async for delta in self._model.stream(prompt):
+        steps = StepStream(self._add_step)
+        sent_at, letters, waiting = self.clock.monotonic(), 0, ""
+        async for delta in self.model.stream(prompt):
             match delta:
                 case TextDelta("", progress) if progress:
-                    drafts.add_progress(progress)
+                    self._add_progress(progress)
                 case TextDelta(text) | ArgumentsDelta(_, text):
                     letters += len(text)
                     waiting += text
                     steps.feed(text)
-                    if drafts.now - sent_at >= _EVERY_S:
-                        drafts.add_text(waiting, letters)
-                        sent_at, waiting = drafts.now, ""
+                    if self.clock.monotonic() - sent_at >= _EVERY_S:
+                        self._add_text(waiting, letters)
+                        sent_at, waiting = self.clock.monotonic(), ""
                 case ModelDone(usage, _):
-                    drafts.count(usage.input_tokens + usage.output_tokens or letters // 4)
+                    counted = usage.input_tokens + usage.output_tokens
+                    if (draft := self.drafts.current) is not None:
+                        draft.tokens = counted or letters // _LETTERS_A_TOKEN
             yield delta
-        drafts.add_text(waiting, letters)
+        self._add_text(waiting, letters)
+
+    def _add_text(self, text: str, letters: int) -> None:
+        draft = self.drafts.current
+        if draft is not None and text:
+            draft.tokens = max(draft.tokens, letters // _LETTERS_A_TOKEN)
+            self.drafts.send(text=text)
+
+    def _add_step(self, step: AnyStep) -> None:
+        draft = self.drafts.current
+        if draft is not None:
+            draft.steps.append(step.to_json())
+            self.drafts.send(step=step.to_json())
+
+    def _add_progress(self, text: str) -> None:
+        """Sends how far a slow model is: how much of the prompt it has read, how fast it writes."""
+        fields: Mapping[str, Any] = text.fields if isinstance(text, Sentence) else {}
+        more: dict[str, Any] = {}
+        if "whole" in fields:
+            more["share"] = round(100 * int(fields["done"]) / max(1, int(fields["whole"])))
+        if "pace" in fields:
+            more["pace"] = str(fields["pace"])
+        self.drafts.send(progress=text, **more)

@@ -78,7 +78,6 @@ class OpenRuns:
         self._listed: OrderedDict[str, Listed] = OrderedDict()
 
     async def all(self) -> list[Listed]:
-        """Returns the open runs, oldest first."""
         store = self._smith.store
         if self._position < 0:
             self._position = await store.wait_news(-1)

@@ -50,11 +50,7 @@ class Worker:
         self.carrier = state.carrier
         self._most = most
         journals = state.smith.runs.journals
-        self._owners, self._clock, self._patience = (
-            journals.owners,
-            journals.clock,
-            journals.patience,
-        )
+        self._owners, self._patience = journals.owners, journals.patience
         self._advancing: set[str] = set()
         self._offered: dict[str, int] = {}
         self._draining = False

@@ -25,6 +25,8 @@ from plansmith_server.settings import Serve
 from plansmith_server.team.auth import Auth, load_token
 from plansmith_server.team.tokens import Member, TokenFile
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 # Probes have no token: tests/e2e/test_server_api_page.py asks what they learn.
 EVERY = [each for each in (*ROUTES, *PAGES) if not each.is_open]
 UNSAFE = [each for each in EVERY if each.method not in ("GET", "HEAD")]
@@ -66,15 +68,14 @@ async def test_every_route_needs_a_token_the_right_host_and_its_own_site(tmp_pat
                 assert answer.status_code == 403, (route.path, headers)
 
 
-async def test_what_a_page_of_its_own_sends_is_taken(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        own = {"Origin": house.url, "Sec-Fetch-Site": "same-origin"}
-        assert (await house.client.post("/v1/runs", json={}, headers=own)).status_code == 422
-        port = house.url.rpartition(":")[2]
-        named = {"Host": f"localhost:{port}"}
-        assert (await house.client.get("/version", headers=named)).status_code == 200
-        no_port = {"Host": "127.0.0.1"}
-        assert (await house.client.get("/version", headers=no_port)).status_code == 421
+async def test_what_a_page_of_its_own_sends_is_taken(house: House) -> None:
+    own = {"Origin": house.url, "Sec-Fetch-Site": "same-origin"}
+    assert (await house.client.post("/v1/runs", json={}, headers=own)).status_code == 422
+    port = house.url.rpartition(":")[2]
+    named = {"Host": f"localhost:{port}"}
+    assert (await house.client.get("/version", headers=named)).status_code == 200
+    no_port = {"Host": "127.0.0.1"}
+    assert (await house.client.get("/version", headers=no_port)).status_code == 421
 
 
 async def test_the_link_works_once_and_leaves_a_strict_cookie(tmp_path: Path) -> None:
@@ -203,16 +204,15 @@ async def test_an_open_page_goes_on_after_a_restart(tmp_path: Path) -> None:
     assert house.keys.cookie_name.startswith("plansmith_")
 
 
-async def test_every_answer_forbids_scripts_of_others(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        for path in ("/", "/v1/runs", "/healthz", "/v1/runs/x", "/openapi.json"):
-            headers = (await house.client.get(path)).headers
-            assert headers["content-security-policy"].startswith("default-src 'self'"), path
-            assert "unsafe" not in headers["content-security-policy"]
-            assert headers["x-content-type-options"] == "nosniff"
-            assert headers["referrer-policy"] == "no-referrer"
-            assert "access-control-allow-origin" not in headers
-            assert "server" not in headers
+async def test_every_answer_forbids_scripts_of_others(house: House) -> None:
+    for path in ("/", "/v1/runs", "/healthz", "/v1/runs/x", "/openapi.json"):
+        headers = (await house.client.get(path)).headers
+        assert headers["content-security-policy"].startswith("default-src 'self'"), path
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "access-control-allow-origin" not in headers
+        assert "server" not in headers
 
 
 async def test_bodies_are_json_and_of_a_bounded_size(tmp_path: Path) -> None:
@@ -315,10 +315,10 @@ def test_keys_tell_right_from_wrong(tmp_path: Path) -> None:
     assert who(cookie=secret) == ""
     assert keys.cookie_name != other.cookie_name
     link = keys.link_token
-    assert not keys.take_link("")
-    assert keys.take_link(link)
-    assert not keys.take_link(link)
-    assert not keys.take_link("")
+    assert not keys.link_member("", take=True)
+    assert keys.link_member(link, take=True)
+    assert not keys.link_member(link, take=True)
+    assert not keys.link_member("", take=True)
 
 
 def test_an_address_others_can_reach_needs_a_flag_and_a_token(
@@ -354,12 +354,11 @@ async def test_no_file_outside_the_page_is_served(tmp_path: Path) -> None:
             assert b" 500 " not in answer.splitlines()[0]
 
 
-async def test_an_unknown_api_address_is_not_the_page(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        answer = await house.client.get("/v1/nothing")
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-        wrong = await house.client.post("/healthz", json={})
-        assert (wrong.status_code, wrong.json()["code"]) == (405, "no_such_method")
+async def test_an_unknown_api_address_is_not_the_page(house: House) -> None:
+    answer = await house.client.get("/v1/nothing")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    wrong = await house.client.post("/healthz", json={})
+    assert (wrong.status_code, wrong.json()["code"]) == (405, "no_such_method")
 
 
 async def _raw(house: House, path: str) -> bytes:

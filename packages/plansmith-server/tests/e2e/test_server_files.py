@@ -14,6 +14,8 @@ from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.replay.player import replay
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 ROWS = [{"city": "Oslo", "sales": 3}, {"city": "Rome", "sales": 5}]
 SCRIPT = "<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 
@@ -105,14 +107,9 @@ async def test_a_link_in_the_place_of_a_file_leads_nowhere(
             assert (await house.client.get(f"/v1/runs/{run}/files/{path}")).status_code == 404
 
 
-async def test_what_a_tool_of_another_source_calls_a_path_is_no_file_of_the_run(
-    tmp_path: Path,
-) -> None:
-    async with serving(tmp_path) as house:
-        run = await finished(
-            house, tool_step("mail", "mail", inputs={"city": "x", "path": "token"})
-        )
-        assert (await house.get(f"/v1/runs/{run}/files")) == {"items": []}
+async def test_what_another_tool_calls_a_path_is_no_file_of_the_run(house: House) -> None:
+    run = await finished(house, tool_step("mail", "mail", inputs={"city": "x", "path": "token"}))
+    assert (await house.get(f"/v1/runs/{run}/files")) == {"items": []}
 
 
 async def test_a_consent_shows_the_file_before_and_after(

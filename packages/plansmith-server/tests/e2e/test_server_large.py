@@ -8,7 +8,10 @@ import json
 from pathlib import Path
 
 import httpx
+import pytest
 from tests.unit.server.house import House, serving, tool_step
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PACKED = {"Accept-Encoding": "gzip"}
 
@@ -39,17 +42,16 @@ async def test_large_responses_are_compressed_and_small_ones_are_not(tmp_path: P
         assert "content-encoding" not in refused.headers
 
 
-async def test_the_event_stream_is_never_compressed_and_comes_at_once(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        for brief in (False, True):
-            path = f"/v1/events?brief={str(brief).lower()}"
-            async with asyncio.timeout(60), house.client.stream("GET", path, headers=PACKED) as got:
-                assert "content-encoding" not in got.headers
-                lines = got.aiter_lines()
-                data = [await anext(lines) for _ in range(5)][-1]
-            told = json.loads(data.removeprefix("data: "))
-            assert ("runs" in told) is not brief
-            assert told["position"] >= 0
+async def test_the_event_stream_is_never_compressed_and_comes_at_once(house: House) -> None:
+    for brief in (False, True):
+        path = f"/v1/events?brief={str(brief).lower()}"
+        async with asyncio.timeout(60), house.client.stream("GET", path, headers=PACKED) as got:
+            assert "content-encoding" not in got.headers
+            lines = got.aiter_lines()
+            data = [await anext(lines) for _ in range(5)][-1]
+        told = json.loads(data.removeprefix("data: "))
+        assert ("runs" in told) is not brief
+        assert told["position"] >= 0
 
 
 async def test_the_inbox_is_counted_without_being_listed(tmp_path: Path) -> None:

@@ -71,9 +71,7 @@ async def test_a_value_is_changed_while_another_step_runs(tmp_path: Path) -> Non
         assert sorted(made) == [("mail", {"city": "Rome"}), ("slow", {"city": "Oslo"})]
 
 
-async def test_a_value_of_one_call_of_many_is_changed_while_another_step_runs(
-    tmp_path: Path,
-) -> None:
+async def test_a_value_of_one_call_of_many_is_changed(tmp_path: Path) -> None:
     read = tool_step("read", inputs={"city": "Oslo"})
     send = {"kind": "tool", "id": "one", "tool": "mail", "inputs": {"city": "{{read.city}}"}}
     each = {"id": "all", "kind": "map", "over": ["a", "b"], "each": send}

@@ -20,6 +20,8 @@ from plansmith.plan.sentence import Sentence
 from plansmith.ports import Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith_desk.model.files import DEFAULT, KNOWN
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 SALES = "date,region,amount\n2026-01-02,North,120.5\n2026-01-03,South,80\n2026-01-04,North,7\n"
 FILES = "/v1/folder/files"
 
@@ -246,9 +248,7 @@ async def test_the_newest_result_of_a_tool_is_there_to_pick_from(tmp_path: Path)
     assert (found["result"]["city"], found["run"]) == ("Oslo", run["id"])
 
 
-async def test_a_link_opened_twice_works_in_its_browser_and_explains_itself_in_another(
-    tmp_path: Path,
-) -> None:
+async def test_a_link_opened_twice_works_in_its_browser_only(tmp_path: Path) -> None:
     html = {"Accept": "text/html"}
     async with serving(tmp_path) as house:
         link = f"/?token={house.keys.link_token}"

@@ -103,9 +103,7 @@ async def tried(client: Client, route: Route, name: str) -> tuple[int, str]:
     return answer.status_code, answer.text.replace(name, "NAME")
 
 
-async def test_no_route_tells_a_thing_of_another_tenant_from_one_that_never_was(
-    tmp_path: Path,
-) -> None:
+async def test_a_thing_of_another_tenant_is_as_if_it_never_was(tmp_path: Path) -> None:
     acme, zeta = tenant(tmp_path, "acme"), tenant(tmp_path, "zeta")
     async with (
         serving(tmp_path, store="file", settings=DEMO) as house,
@@ -241,9 +239,7 @@ async def test_idempotency_keys_and_run_ids_of_two_tenants_do_not_meet(tmp_path:
         assert [each["by"]["name"] for each in shown["messages"]] == ["zoe (token b)"]
 
 
-async def test_a_removed_tenant_is_closed_at_once_and_its_name_opens_nothing_old(
-    tmp_path: Path,
-) -> None:
+async def test_a_removed_tenant_is_closed_and_its_name_opens_nothing(tmp_path: Path) -> None:
     acme = tenant(tmp_path, "acme")
     async with serving(tmp_path, store="file", settings=DEMO) as house:
         async with user(house, acme, "ann") as ann:

@@ -81,9 +81,8 @@ class Tenants:
         try:
             return (await asyncio.shield(serving.started)).app
         except PlansmithError:
-            raise HttpProblem(
-                503, "not_ready", "this tenant cannot be served now", hint=_HINT
-            ) from None
+            why = "this tenant cannot be served now"
+            raise HttpProblem(503, "not_ready", why, hint=_HINT) from None
 
     def _is_known(self, tenant: Tenant) -> bool:
         """Whether the tenant is still there; another one of its name has another key."""

@@ -103,7 +103,6 @@ class Token(Member):
         return Actor(kind="program", name=self.name, user=self.user)
 
     def is_good(self, now: datetime) -> bool:
-        """Whether it has not expired."""
         return self.expires is None or now < self.expires
 
 
@@ -237,7 +236,6 @@ class TokenFile:
         return after
 
     def revoke(self, name: str) -> Token:
-        """Revokes a token or a log-in."""
         with self._locked():
             known = self.all()
             found = next((each for each in known if each.name == name), None)

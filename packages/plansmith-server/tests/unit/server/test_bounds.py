@@ -77,9 +77,7 @@ async def test_a_request_with_a_large_answer_is_not_made_twice() -> None:
     assert kept.size < 10_000
 
 
-async def test_keys_are_of_a_token_and_not_of_its_name_and_a_viewer_has_none(
-    tmp_path: Path,
-) -> None:
+async def test_keys_are_of_a_token_not_of_its_name_and_a_viewer_has_none(tmp_path: Path) -> None:
     key = {"Idempotency-Key": "k"}
     body = {"plan": plan(tool_step("a", "mail"))}
     async with serving(tmp_path) as house:
