@@ -13,6 +13,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
 from plansmith.store.urls import StoreKind, store_kind
 from plansmith_server.ops.logs import Log
+from plansmith_server.ops.tasks import end
 
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
@@ -104,10 +105,7 @@ class RunCarrier:
 
     async def close(self) -> None:
         """Sends no more; whoever watches the runs sends what was left."""
-        tasks = [*self._sending.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(self._sending.values())
         await self.queue.close()
 
 

@@ -16,6 +16,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import uvicorn
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -28,19 +29,17 @@ from plansmith.protected_files import protect
 from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith_planner.make import make_model
-from plansmith_server.app import gated, make_app
+from plansmith_server.app import App, make_app
 from plansmith_server.background import BackgroundRuns
 from plansmith_server.carrier import make_carrier
 from plansmith_server.connections import Connection, connection_limit
-from plansmith_server.conversation_news import ConversationNews
-from plansmith_server.drafts import Drafts
 from plansmith_server.errors import HttpProblem
-from plansmith_server.event_reader import EventReader
-from plansmith_server.middleware import GateRules, host_names, is_loopback
+from plansmith_server.middleware import GateRules, RequestGate, host_names, is_loopback
 from plansmith_server.model_switch import ModelSwitch
-from plansmith_server.ops.logs import Log
+from plansmith_server.news import ConversationNews, Drafts, EventReader
+from plansmith_server.ops.logs import Log, watched_loop
 from plansmith_server.ops.metrics import Metrics, Spans, tracer
-from plansmith_server.ops.watchdog import watched_loop
+from plansmith_server.ops.tasks import end
 from plansmith_server.ports import Wiring
 from plansmith_server.settings import Serve
 from plansmith_server.state import LiveAgent, OpenRuns, ServerState
@@ -48,9 +47,9 @@ from plansmith_server.team.auth import Auth, load_token, scoped
 from plansmith_server.team.notices import Notices
 from plansmith_server.team.oidc_login import OidcLogin
 from plansmith_server.team.tenant_book import Tenant, TenantBook
-from plansmith_server.team.tenants import TenantApp, Tenants, TenantSwitch
+from plansmith_server.team.tenants import Tenants, TenantSwitch
 from plansmith_server.team.tokens import TokenFile
-from plansmith_server.upkeep import begin_upkeep
+from plansmith_server.upkeep import upkeep
 from plansmith_server.waiting import telling
 from plansmith_server.worker import Left, Worker, working
 
@@ -219,15 +218,18 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
     during += [partial(working, state, serve.executes)] if serve.executes else []
     app = make_app(state, auth=auth, more=routes, during=during, spans=spans)
     rules = GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules)
-    inside = app._replace(app=TenantSwitch(app.app, tenants)) if tenants else app
+    inside = TenantSwitch(app.app, tenants) if tenants else app.app
+    # Event streams are left as they are. No other site can make a browser ask for a response, and
+    # none holds a token, so that its size betrays nothing: see docs/server.md.
+    small = GZipMiddleware(inside, minimum_size=1000, compresslevel=5)
     login = _oidc_login(state, serve, auth, base)
+    gate = RequestGate(small, auth, rules, state.clock.monotonic, app.refused, login)
 
     def end_streams() -> None:
         state.closing.set()
         if tenants is not None:
             tenants.end_streams()
 
-    gate = gated(inside, auth=auth, rules=rules, monotonic=state.clock.monotonic, login=login)
     limit = connection_limit(serve.head_s, most=serve.connections)
     config = uvicorn.Config(
         gate,
@@ -249,13 +251,12 @@ def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants |
     if serve.tenants is None:
         return None
 
-    def make(tenant: Tenant) -> TenantApp:
+    def make(tenant: Tenant) -> App:
         log = own.log.of_tenant(tenant.name)
         state = make_state(own.wiring.of_tenant(tenant), log=log, by=own.by, engine=serve.engine)
         routes, during = protocol_routes(state, base)
         during.append(partial(telling, state, base))
-        app = make_app(state, auth=auth, more=routes, during=during)
-        return TenantApp(app.app, app.lifespan, state.closing)
+        return make_app(state, auth=auth, more=routes, during=during)
 
     return Tenants(TenantBook(serve.tenants), make, log=own.log)
 
@@ -321,13 +322,11 @@ async def run_worker(wiring: Wiring, *, drain_s: float, announce: Callable[[str]
             if not starting.done():
                 return Left(0, 0)
             starting.result()
-            tasks += begin_upkeep(state)
+            tasks += [asyncio.create_task(each) for each in upkeep(state)]
             announce(worker.carrier.queue.name)
             await stopping
             return await worker.drain(drain_s, hurry)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end(tasks)
             await state.close()
             log.info("stopped")

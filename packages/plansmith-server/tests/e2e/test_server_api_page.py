@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from tests.unit.server.house import House, Silent, plan, serving, tool_step
 
 from plansmith.testing import ScriptedModel
 from plansmith_server.openapi import openapi
 from plansmith_server.route_table import ROUTES
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PLAN = plan(tool_step("oslo"), goal="Weather in Oslo")
 DECIDED = {"decision": "plan", "reason": "", "query": "the weather in Oslo", "answer": ""}

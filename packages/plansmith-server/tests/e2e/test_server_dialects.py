@@ -16,8 +16,6 @@ from plansmith.formats.dialect import dialect_names
 from plansmith.ports import Delta, Prompt, TextDelta
 from plansmith.testing import Answer, ScriptedModel
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 SAGE: list[dict[str, Any]] = [
     {"type": "tool", "name": "weather", "arguments": {"city": "Oslo"}},
     {"type": "reply", "text": "Tell it."},
@@ -102,15 +100,14 @@ async def test_an_unknown_dialect_is_refused_with_the_list_of_all(house: House) 
         assert all(name in answer.json()["detail"] for name in dialect_names())
 
 
-async def test_a_plan_is_checked_in_a_dialect_with_and_without_a_run(tmp_path: Path) -> None:
+async def test_a_plan_is_checked_in_a_dialect_with_and_without_a_run(house: House) -> None:
     bad = [{"type": "tool", "name": "wether", "arguments": {"city": 5}}, SAGE[1] | {"tone": "kind"}]
-    async with serving(tmp_path) as house:
-        run = await house.begin({"id": "a", "kind": "ask", "question": "Which?"})
-        for where in ("/v1/plans/check", f"/v1/runs/{run['id']}/plan/check"):
-            view = await house.post(where, {"plan": bad, "dialect": "sage"})
-            assert {"PS101", "PS013"} <= {each["code"] for each in view["problems"]}
-            assert [each["kind"] for each in view["plan"]["steps"]] == ["tool", "reply"]
-        assert [each["id"] for each in (await house.get("/v1/runs"))["items"]] == [run["id"]]
+    run = await house.begin({"id": "a", "kind": "ask", "question": "Which?"})
+    for where in ("/v1/plans/check", f"/v1/runs/{run['id']}/plan/check"):
+        view = await house.post(where, {"plan": bad, "dialect": "sage"})
+        assert {"PS101", "PS013"} <= {each["code"] for each in view["problems"]}
+        assert [each["kind"] for each in view["plan"]["steps"]] == ["tool", "reply"]
+    assert [each["id"] for each in (await house.get("/v1/runs"))["items"]] == [run["id"]]
 
 
 async def test_a_plan_is_edited_in_a_dialect(house: House) -> None:

@@ -9,13 +9,10 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.unit.server.house import House, plan, serving, tool_step
 
 from plansmith.ports import Delta, ModelDone, TextDelta, Usage
 from plansmith.testing import ScriptedModel
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def take(stream: AsyncIterator[dict[str, Any]], count: int) -> list[dict[str, Any]]:
@@ -97,18 +94,17 @@ async def test_one_run_can_be_followed_alone(house: House) -> None:
     assert (await house.client.get("/v1/events?run=nobody")).status_code == 404
 
 
-async def test_twenty_streams_are_all_alive_and_end_with_the_server(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        streams = [house.stream() for _ in range(20)]
-        assert {(await anext(each))["event"] for each in streams} == {"snapshot"}
-        assert house.server_state.metrics.streams == 20
-        await house.begin(tool_step("a", "mail"))
-        for each in streams:
-            assert (await anext(each))["data"]["body"]["type"] == "run_created"
-        house.server_state.closing.set()
-        for each in streams:
-            async for _ in each:
-                pass
+async def test_twenty_streams_are_all_alive_and_end_with_the_server(house: House) -> None:
+    streams = [house.stream() for _ in range(20)]
+    assert {(await anext(each))["event"] for each in streams} == {"snapshot"}
+    assert house.server_state.metrics.streams == 20
+    await house.begin(tool_step("a", "mail"))
+    for each in streams:
+        assert (await anext(each))["data"]["body"]["type"] == "run_created"
+    house.server_state.closing.set()
+    for each in streams:
+        async for _ in each:
+            pass
 
 
 class Halting(ScriptedModel):

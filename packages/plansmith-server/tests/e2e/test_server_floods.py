@@ -22,7 +22,7 @@ import pytest
 from tests.unit.server.house import House, serving, tool_step
 
 from plansmith_server.connections import connection_limit
-from plansmith_server.ops import watchdog
+from plansmith_server.ops import logs
 from plansmith_server.routes import events
 
 FILES = 1024
@@ -168,12 +168,12 @@ def _hold(seconds: float) -> None:
 async def test_a_held_event_loop_is_logged_with_what_held_it(tmp_path: Path) -> None:
     async with serving(tmp_path) as house:
         while "event loop held" not in house.log.getvalue():
-            _hold(2 * watchdog.LIMIT_S)
+            _hold(2 * logs.LIMIT_S)
             await asyncio.sleep(0)
         line = next(each for each in house.log.getvalue().splitlines() if "loop held" in each)
     told = json.loads(line)
-    assert told["held_ms"] >= watchdog.LIMIT_S * 1000
-    assert "_hold(2 * watchdog.LIMIT_S)" in told["stack"]
+    assert told["held_ms"] >= logs.LIMIT_S * 1000
+    assert "_hold(2 * logs.LIMIT_S)" in told["stack"]
 
 
 async def test_a_head_that_does_not_come_in_time_ends_the_connection(tmp_path: Path) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.house import House, plan, serving, tool_step
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+from tests.unit.server.house import House, plan, tool_step
 
 CHINESE = {"Accept-Language": "zh-CN,zh;q=0.9,en;q=0.5"}
 MAIL = tool_step("m", "mail")
@@ -86,12 +83,11 @@ async def test_whatever_a_client_accepts_it_gets_one_of_our_languages(
     assert told["review"]["reasons"][0].startswith("步骤" if chinese else "Step")
 
 
-async def test_what_people_and_tools_wrote_is_never_taken_for_a_sentence(tmp_path: Path) -> None:
+async def test_what_people_and_tools_wrote_is_never_taken_for_a_sentence(house: House) -> None:
     words = '{"text": "end.rejected"}'
-    async with serving(tmp_path) as house:
-        run = await house.finish(tool_step("a", inputs={"city": words}))
-        told = await house.get(f"/v1/runs/{run['id']}", headers=CHINESE)
-        assert told["steps"]["a"]["result"]["city"] == words
+    run = await house.finish(tool_step("a", inputs={"city": words}))
+    told = await house.get(f"/v1/runs/{run['id']}", headers=CHINESE)
+    assert told["steps"]["a"]["result"]["city"] == words
 
 
 async def test_refusals_are_told_in_the_language_of_the_reader(house: House) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from tests.unit.server.house import House, plan, serving, tool_step
 
 from plansmith import Plan
@@ -14,8 +13,6 @@ from plansmith.plan.earlier import EarlierResult, results_of
 from plansmith.plan.run_options import RunOptions
 from plansmith_desk.model.rules import RulesModel
 from plansmith_server.protocols.programs import ProgramAccess
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_plan_by_rules_is_never_called_the_models(tmp_path: Path) -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from tests.unit.server.house import House, plan, tool_step
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_run_tells_its_rules_and_is_taken_back_if_approved(house: House) -> None:

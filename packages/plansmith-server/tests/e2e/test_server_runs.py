@@ -13,8 +13,6 @@ from plansmith import Plan, ToolSpec
 from plansmith.errors import Misconfigured
 from plansmith.testing import Answer, ScriptedModel
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 PLAN = plan(tool_step("oslo"), goal="Weather in Oslo")
 DECIDED = {"decision": "plan", "reason": "", "query": "the weather in Oslo", "answer": ""}
 
@@ -177,42 +175,40 @@ async def test_a_question_about_the_request_is_answered_and_then_planned(tmp_pat
         assert again["code"] == "stale_decision"
 
 
-async def test_a_step_that_asks_takes_only_an_answer_that_fits(tmp_path: Path) -> None:
+async def test_a_step_that_asks_takes_only_an_answer_that_fits(house: House) -> None:
     ask = {"id": "which", "kind": "ask", "question": "Which?", "options": ["Oslo", "Rome"]}
-    async with serving(tmp_path) as house:
-        run = await house.begin(ask, tool_step("a", inputs={"city": "{{which}}"}))
-        await house.approve(run)
-        run = await house.until(run["id"], "asking")
-        path = f"/v1/runs/{run['id']}/answers"
-        name = run["questions"][0]["question"]
-        left = await house.post(path, {"question": name, "you_decide": True}, 409)
-        assert "only you" in left["detail"]
-        await house.post(path, {"question": name, "answer": "Paris"}, 409)
-        await house.post(path, {"question": name, "answer": "Rome"})
-        run = await house.until(run["id"], "done")
-        assert run["steps"]["a"]["inputs"] == {"city": "Rome"}
+    run = await house.begin(ask, tool_step("a", inputs={"city": "{{which}}"}))
+    await house.approve(run)
+    run = await house.until(run["id"], "asking")
+    path = f"/v1/runs/{run['id']}/answers"
+    name = run["questions"][0]["question"]
+    left = await house.post(path, {"question": name, "you_decide": True}, 409)
+    assert "only you" in left["detail"]
+    await house.post(path, {"question": name, "answer": "Paris"}, 409)
+    await house.post(path, {"question": name, "answer": "Rome"})
+    run = await house.until(run["id"], "done")
+    assert run["steps"]["a"]["inputs"] == {"city": "Rome"}
 
 
-async def test_a_run_is_paused_resumed_and_cancelled(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
-        path = f"/v1/runs/{run['id']}"
-        await house.approve(run)
-        await house.tools.began["slow"].wait()
-        run = await house.post(f"{path}/pause", {"reason": "lunch"})
-        assert (run["status"], run["steps"]["a"]["status"]) == ("paused", "running")
-        house.tools.gate.set()
-        while run["steps"]["a"]["status"] == "running":
-            await house.server_state.smith.store.wait(run["id"], after=run["last"])
-            run = await house.get(path)
-        assert run["steps"]["b"]["status"] in ("ready", "waiting")
-        await house.post(f"{path}/pause", status=409)
-        await house.post(f"{path}/resume")
-        await house.until(run["id"], "done")
-        run = await house.begin(tool_step("c", "mail"))
-        await house.post(f"/v1/runs/{run['id']}/cancel")
-        assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "cancelled"
-        await house.post(f"/v1/runs/{run['id']}/cancel", status=409)
+async def test_a_run_is_paused_resumed_and_cancelled(house: House) -> None:
+    run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
+    path = f"/v1/runs/{run['id']}"
+    await house.approve(run)
+    await house.tools.began["slow"].wait()
+    run = await house.post(f"{path}/pause", {"reason": "lunch"})
+    assert (run["status"], run["steps"]["a"]["status"]) == ("paused", "running")
+    house.tools.gate.set()
+    while run["steps"]["a"]["status"] == "running":
+        await house.server_state.smith.store.wait(run["id"], after=run["last"])
+        run = await house.get(path)
+    assert run["steps"]["b"]["status"] in ("ready", "waiting")
+    await house.post(f"{path}/pause", status=409)
+    await house.post(f"{path}/resume")
+    await house.until(run["id"], "done")
+    run = await house.begin(tool_step("c", "mail"))
+    await house.post(f"/v1/runs/{run['id']}/cancel")
+    assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "cancelled"
+    await house.post(f"/v1/runs/{run['id']}/cancel", status=409)
 
 
 async def test_planning_nobody_wants_any_more_is_stopped(tmp_path: Path) -> None:
@@ -225,23 +221,22 @@ async def test_planning_nobody_wants_any_more_is_stopped(tmp_path: Path) -> None
         assert house.server_state.background.busy == 0
 
 
-async def test_a_plan_that_was_changed_while_paused_is_decided_on_again(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
-        path = f"/v1/runs/{run['id']}"
-        await house.approve(run)
-        await house.tools.began["slow"].wait()
-        await house.post(f"{path}/pause")
-        house.tools.gate.set()
-        while (paused := await house.get(path))["steps"]["a"]["status"] == "running":
-            await house.server_state.smith.store.wait(run["id"], after=paused["last"])
-        other = plan(tool_step("a", "slow"), tool_step("b", after=["a"], inputs={"city": "Rome"}))
-        match = {"If-Match": f'"{paused["hash"]}"'}
-        edited = await house.client.put(f"{path}/plan", json={"plan": other}, headers=match)
-        assert edited.status_code == 200
-        run = await house.post(f"{path}/resume")
-        assert run["review"]["asked"]
-        assert [name for name, _ in house.tools.calls] == ["slow"]
+async def test_a_plan_that_was_changed_while_paused_is_decided_on_again(house: House) -> None:
+    run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
+    path = f"/v1/runs/{run['id']}"
+    await house.approve(run)
+    await house.tools.began["slow"].wait()
+    await house.post(f"{path}/pause")
+    house.tools.gate.set()
+    while (paused := await house.get(path))["steps"]["a"]["status"] == "running":
+        await house.server_state.smith.store.wait(run["id"], after=paused["last"])
+    other = plan(tool_step("a", "slow"), tool_step("b", after=["a"], inputs={"city": "Rome"}))
+    match = {"If-Match": f'"{paused["hash"]}"'}
+    edited = await house.client.put(f"{path}/plan", json={"plan": other}, headers=match)
+    assert edited.status_code == 200
+    run = await house.post(f"{path}/resume")
+    assert run["review"]["asked"]
+    assert [name for name, _ in house.tools.calls] == ["slow"]
 
 
 async def test_a_plan_nobody_was_asked_about_can_be_approved(house: House) -> None:
@@ -359,13 +354,12 @@ async def test_a_failed_planning_is_a_failed_run_that_can_be_tried_again(tmp_pat
         assert [step["id"] for step in again["plan"]["steps"]] == ["oslo"]
 
 
-async def test_lists_of_runs_tell_planning_running_and_waiting_apart(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        await house.finish(tool_step("a"))
-        [row] = (await house.get("/v1/runs"))["items"]
-        assert row["waiting_seconds"] > 0
-        assert row["planning_seconds"] >= 0
-        assert row["running_seconds"] >= 0
+async def test_lists_of_runs_tell_planning_running_and_waiting_apart(house: House) -> None:
+    await house.finish(tool_step("a"))
+    [row] = (await house.get("/v1/runs"))["items"]
+    assert row["waiting_seconds"] > 0
+    assert row["planning_seconds"] >= 0
+    assert row["running_seconds"] >= 0
 
 
 async def test_reports_come_in_three_forms(house: House) -> None:
@@ -454,25 +448,24 @@ async def test_templates_are_kept_used_and_removed(house: House) -> None:
     assert (await house.post("/v1/templates", new, 201))["goal"] == "a goal"
 
 
-async def test_the_same_key_is_done_once_and_another_body_is_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        body = {"plan": plan(tool_step("a", "mail"))}
-        key = {"Idempotency-Key": "k1"}
-        both = await asyncio.gather(
-            *(house.client.post("/v1/runs", json=body, headers=key) for _ in range(3))
-        )
-        assert {each.status_code for each in both} == {202}
-        assert len({each.json()["id"] for each in both}) == 1
-        assert len((await house.get("/v1/runs"))["items"]) == 1
-        other = {"plan": plan(tool_step("b", "mail"))}
-        refused = await house.client.post("/v1/runs", json=other, headers=key)
-        assert refused.status_code == 422
-        assert refused.json()["code"] == "key_reused"
-        # What failed may be tried again.
-        failing = {"Idempotency-Key": "k2"}
-        bad = await house.client.post("/v1/runs", json={"plan": plan()}, headers=failing)
-        assert bad.status_code == 422
-        assert (await house.client.post("/v1/runs", json=body, headers=failing)).status_code == 202
+async def test_the_same_key_is_done_once_and_another_body_is_refused(house: House) -> None:
+    body = {"plan": plan(tool_step("a", "mail"))}
+    key = {"Idempotency-Key": "k1"}
+    both = await asyncio.gather(
+        *(house.client.post("/v1/runs", json=body, headers=key) for _ in range(3))
+    )
+    assert {each.status_code for each in both} == {202}
+    assert len({each.json()["id"] for each in both}) == 1
+    assert len((await house.get("/v1/runs"))["items"]) == 1
+    other = {"plan": plan(tool_step("b", "mail"))}
+    refused = await house.client.post("/v1/runs", json=other, headers=key)
+    assert refused.status_code == 422
+    assert refused.json()["code"] == "key_reused"
+    # What failed may be tried again.
+    failing = {"Idempotency-Key": "k2"}
+    bad = await house.client.post("/v1/runs", json={"plan": plan()}, headers=failing)
+    assert bad.status_code == 422
+    assert (await house.client.post("/v1/runs", json=body, headers=failing)).status_code == 202
 
 
 async def test_what_runs_take_and_what_is_set_is_told_without_secrets(tmp_path: Path) -> None:
@@ -518,11 +511,10 @@ BAD_BODIES = [
 ]
 
 
-async def test_bad_bodies_are_told_and_never_break_anything(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        for body, status, code in BAD_BODIES:
-            kind = {"Content-Type": "application/json"}
-            answer = await house.client.post("/v1/runs", content=body, headers=kind)
-            assert (answer.status_code, answer.json()["code"]) == (status, code), body[:50]
-            assert answer.headers["content-type"] == "application/problem+json"
-        assert (await house.get("/v1/runs"))["items"] == []
+async def test_bad_bodies_are_told_and_never_break_anything(house: House) -> None:
+    for body, status, code in BAD_BODIES:
+        kind = {"Content-Type": "application/json"}
+        answer = await house.client.post("/v1/runs", content=body, headers=kind)
+        assert (answer.status_code, answer.json()["code"]) == (status, code), body[:50]
+        assert answer.headers["content-type"] == "application/problem+json"
+    assert (await house.get("/v1/runs"))["items"] == []

@@ -26,8 +26,6 @@ from plansmith_server.openapi import Route
 from plansmith_server.route_table import PAGES, ROUTES
 from plansmith_server.team.tokens import PERSON_SCOPES, SCOPES, TokenFile
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 EVERY = [*ROUTES, *PAGES]
 HTTP = sorted(PERSON_SCOPES)
 ASK = {"id": "which", "kind": "ask", "question": "Which city?"}
@@ -62,20 +60,19 @@ def test_every_route_has_a_scope_and_what_changes_something_more_than_a_look() -
         assert (each.scope in ("look", "audit")) == reads, each.path
 
 
-async def test_a_token_without_the_scope_of_a_route_is_told_which(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        for scope in HTTP:
-            others = [each for each in SCOPES if each not in (scope, "approve", "admin")]
-            async with house.with_token(f"no-{scope}", *others) as client:
-                for route in [each for each in EVERY if each.scope == scope]:
-                    if route.path == "/healthz":
-                        continue  # for anyone
-                    answer = await client.request(route.method, place(route), json={})
-                    told = answer.json()
-                    assert (answer.status_code, told["code"]) == (403, "no_scope"), route.path
-                    assert answer.headers["content-type"] == "application/problem+json"
-                    assert repr(scope) in told["detail"]
-                    assert f"--scope {scope}" in told["hint"]
+async def test_a_token_without_the_scope_of_a_route_is_told_which(house: House) -> None:
+    for scope in HTTP:
+        others = [each for each in SCOPES if each not in (scope, "approve", "admin")]
+        async with house.with_token(f"no-{scope}", *others) as client:
+            for route in [each for each in EVERY if each.scope == scope]:
+                if route.path == "/healthz":
+                    continue  # for anyone
+                answer = await client.request(route.method, place(route), json={})
+                told = answer.json()
+                assert (answer.status_code, told["code"]) == (403, "no_scope"), route.path
+                assert answer.headers["content-type"] == "application/problem+json"
+                assert repr(scope) in told["detail"]
+                assert f"--scope {scope}" in told["hint"]
 
 
 async def test_mcp_and_a2a_have_tokens_of_their_own(tmp_path: Path) -> None:

@@ -15,9 +15,8 @@ from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import PlanStore
-from plansmith_server.event_reader import EventReader
+from plansmith_server.news import EventReader
 
-_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BATCH: Final = 500
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -29,16 +28,13 @@ class Metrics:
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, str, str]] = Counter()
-        self._seconds: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(_BOUNDS) + 1))
-        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         self.streams = 0
         self.events = 0
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests[method, route, str(status)] += 1
-        place = next((at for at, most in enumerate(_BOUNDS) if seconds <= most), len(_BOUNDS))
-        self._seconds[route][place] += 1
-        self._sums[route] += seconds
+        self._seconds[route] += seconds
 
     def text(self, gauges: Mapping[str, Mapping[str, float]]) -> str:
         """Returns all metrics as text; `gauges` are current values by name and label."""
@@ -49,14 +45,11 @@ class Metrics:
         for (method, route, status), count in sorted(self._requests.items()):
             labels = _labels(method=method, route=route, status=status)
             yield f"plansmith_http_requests_total{labels} {count}"
-        yield from _head(_SECONDS, "histogram", "Time until an answer was ready.")
-        for route, counts in sorted(self._seconds.items()):
-            total = 0
-            for bound, count in zip([*map(str, _BOUNDS), "+Inf"], counts, strict=True):
-                total += count
-                yield f"{_SECONDS}_bucket{_labels(route=route, le=bound)} {total}"
-            yield f"{_SECONDS}_sum{_labels(route=route)} {self._sums[route]:.6f}"
-            yield f"{_SECONDS}_count{_labels(route=route)} {total}"
+        yield from _head(_SECONDS, "summary", "Time until an answer was ready.")
+        for name, seconds in sorted(self._seconds.items()):
+            count = sum(each for (_, route, _), each in self._requests.items() if route == name)
+            yield f"{_SECONDS}_sum{_labels(route=name)} {seconds:.6f}"
+            yield f"{_SECONDS}_count{_labels(route=name)} {count}"
         yield from _head("plansmith_stream_events_total", "counter", "Events sent to streams.")
         yield f"plansmith_stream_events_total {self.events}"
         for name, values in gauges.items():

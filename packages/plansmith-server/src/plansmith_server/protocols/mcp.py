@@ -28,13 +28,12 @@ from plansmith_server.conversations import ANSWERED, taken_for
 from plansmith_server.errors import HttpProblem, problem_view
 from plansmith_server.handshake import ABOUT
 from plansmith_server.ops.logs import Log
-from plansmith_server.plan_bodies import exported, received
 from plansmith_server.ports import Wiring
 from plansmith_server.protocols.programs import ProgramAccess, program, program_of
 from plansmith_server.serve import make_state
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import grant_of
-from plansmith_server.views import effects_view, run_view
+from plansmith_server.views import effects_view, exported, received, run_view
 
 _LONGEST_WAIT: Final = 60.0
 # A tenant's; one that nobody uses for half an hour ends.
@@ -66,29 +65,18 @@ Database = Annotated[str, Field(description="for the team data: its name in the 
 def make_mcp(state: ServerState) -> MCPServer[Any]:
     """Makes the server with its tools."""
     tools = _PlansmithTools(state)
+    reads: list[Any] = [tools.plan_show, tools.plan_validate, tools.run_status, tools.run_result]
+    begins: list[Any] = [tools.plan_create, tools.run_start, tools.run_answer]
+    if _PLANNING in plugins.names("mcp"):
+        begins.append(tools.planning)
+    made = [Tool.from_function(_with_errors(each), annotations=_READS) for each in reads]
+    made += [Tool.from_function(_with_errors(each), annotations=_BEGINS) for each in begins]
     return MCPServer(
         "plansmith",
         title="Plansmith",
         instructions=ABOUT,
         version=version("plansmith"),
-        tools=[
-            each.model_copy(update={"fn": _with_errors(getattr(tools, each.name))})
-            for each in _described_tools()
-        ],
-    )
-
-
-@functools.cache
-def _described_tools() -> tuple[Tool, ...]:
-    """Returns the tools without a state behind them; each tenant's server gives them its own."""
-    tools = _PlansmithTools.__new__(_PlansmithTools)
-    reads: list[Any] = [*(tools.plan_show, tools.plan_validate, tools.run_status, tools.run_result)]
-    begins: list[Any] = [tools.plan_create, tools.run_start, tools.run_answer]
-    if _PLANNING in plugins.names("mcp"):
-        begins.append(tools.planning)
-    return (
-        *(Tool.from_function(_with_errors(tool), annotations=_READS) for tool in reads),
-        *(Tool.from_function(_with_errors(tool), annotations=_BEGINS) for tool in begins),
+        tools=made,
     )
 
 

@@ -11,8 +11,8 @@ import http.client
 import json
 import smtplib
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.message import EmailMessage
@@ -25,6 +25,7 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Clock
 from plansmith.secrets import SecretBox
 from plansmith_server.ops.logs import Log
+from plansmith_server.ops.tasks import beside
 from plansmith_server.team.notice_settings import SECRET, NoticeSettings
 from plansmith_server.team.oidc_settings import is_secure
 
@@ -149,16 +150,9 @@ class Notices:
         self.channels = {name: Channel(name, each) for name, each in settings.items()}
         self._secrets, self._clock, self._log = secrets, clock, log
 
-    @asynccontextmanager
-    async def sending(self) -> AsyncGenerator[None]:
+    def sending(self) -> AbstractAsyncContextManager[None]:
         """Sends what is queued, as long as the context is open."""
-        tasks = [asyncio.create_task(self._work(each)) for each in self.channels.values()]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        return beside(*(self._work(each) for each in self.channels.values()))
 
     def tell(self, channel: Channel, notice: Notice) -> None:
         """Queues a notice; drops it if far too many wait already."""

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plansmith.errors import NotFound, PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import SHARE
+from plansmith_server.app import App
 from plansmith_server.errors import HttpProblem
 from plansmith_server.ops.logs import Log
+from plansmith_server.ops.tasks import beside
 from plansmith_server.team.auth import grant_of
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 
@@ -26,20 +28,12 @@ _LOOK_S: Final = 2.0
 _HINT: Final = "the server's log says why"
 
 
-class TenantApp(NamedTuple):
-    """The application of a tenant, what runs while it is served, and how its streams are ended."""
-
-    app: ASGIApp
-    lifespan: Callable[[], AbstractAsyncContextManager[Any]]
-    closing: asyncio.Event
-
-
 @dataclass(slots=True)
 class _Serving:
     """A tenant that is served, in a task of its own."""
 
     tenant: Tenant
-    started: asyncio.Future[TenantApp]
+    started: asyncio.Future[App]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -47,7 +41,7 @@ class _Serving:
 class Tenants:
     """Starts and stops the applications of tenants, also of those that come and go meanwhile."""
 
-    def __init__(self, book: TenantBook, make: Callable[[Tenant], TenantApp], *, log: Log) -> None:
+    def __init__(self, book: TenantBook, make: Callable[[Tenant], App], *, log: Log) -> None:
         self._book = book
         self._make = make
         self._log = log
@@ -57,12 +51,10 @@ class Tenants:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Serves the tenants until the context ends."""
-        watching = asyncio.create_task(self._watch())
         try:
-            yield
+            async with beside(self._watch()):
+                yield
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
             await asyncio.gather(*[self._stop(key) for key in [*self._serving]])
 
     def end_streams(self) -> None:
