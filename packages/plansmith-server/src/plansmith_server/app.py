@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -28,18 +27,10 @@ from plansmith_server.ops.tasks import beside
 from plansmith_server.route_table import PAGES, ROUTES
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Auth, need_scope
+from plansmith_server.team.tenants import App
 from plansmith_server.upkeep import upkeep
 
 Resource = Callable[[], Any]
-
-
-class App(NamedTuple):
-    """The application of one tenant, what runs while it is served, and what ends its streams."""
-
-    app: ASGIApp
-    refused: Callable[[Scope, int], None]
-    lifespan: Callable[[], AbstractAsyncContextManager[None]]
-    closing: asyncio.Event
 
 
 def make_app(
@@ -127,7 +118,6 @@ class _Handling:
         return error.response(wanted_language(request.headers.get("accept-language", "")))
 
     def count_refused(self, scope: Scope, status: int) -> None:
-        """Counts and logs a request that the gate refused."""
         method, path = scope["method"], scope["path"]
         self.state.metrics.count(method, "refused", status, 0.0)
         self.state.log.warning("refused", method=method, path=path, status=status)

@@ -98,7 +98,6 @@ class RequestOptions(ForTeam):
     profile: Profile | None = None
 
     def options(self) -> dict[str, Any]:
-        """Returns the options as those of a `PlanRequest`."""
         names = ("locale", "profile", "max_steps", "replan", "mode")
         budget = self.budget.to_json() if self.budget else None
         plain = {name: getattr(self, name) for name in names}

@@ -29,7 +29,7 @@ from plansmith.protected_files import protect
 from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith_planner.make import make_model
-from plansmith_server.app import App, make_app
+from plansmith_server.app import make_app
 from plansmith_server.background import BackgroundRuns
 from plansmith_server.carrier import make_carrier
 from plansmith_server.connections import Connection, connection_limit
@@ -47,7 +47,7 @@ from plansmith_server.team.auth import Auth, load_token, scoped
 from plansmith_server.team.notices import Notices
 from plansmith_server.team.oidc_login import OidcLogin
 from plansmith_server.team.tenant_book import Tenant, TenantBook
-from plansmith_server.team.tenants import Tenants, TenantSwitch
+from plansmith_server.team.tenants import App, Tenants, TenantSwitch
 from plansmith_server.team.tokens import TokenFile
 from plansmith_server.upkeep import upkeep
 from plansmith_server.waiting import telling
@@ -175,7 +175,6 @@ class Server(uvicorn.Server):
             yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stops; event streams first."""
         self._end_streams()
         await super().shutdown(sockets)
 

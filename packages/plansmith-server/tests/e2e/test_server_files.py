@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,21 +20,27 @@ READ = tool_step("read", "files.read", inputs={"path": "in.md"})
 SCRIPT = "<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 
 
-@pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that plans work in, with a file to read."""
+@asynccontextmanager
+async def folder_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+    """A server with the built-in tools, in the folder `work`."""
     work = tmp_path / "work"
-    work.mkdir()
-    (work / "in.md").write_text("new")
+    work.mkdir(exist_ok=True)
     monkeypatch.chdir(work)
-    return work
+    async with serving(tmp_path, settings_tools=True, settings={}) as house:
+        yield house
 
 
 @pytest_asyncio.fixture
-async def desk(tmp_path: Path, work: Path) -> AsyncIterator[House]:
-    """A server with the built-in tools, in that folder."""
-    async with serving(tmp_path, settings_tools=True, settings={}) as house:
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+    """That server, with a file to read."""
+    async with folder_of(tmp_path, monkeypatch) as house:
+        (tmp_path / "work" / "in.md").write_text("new")
         yield house
+
+
+@pytest.fixture
+def work(desk: House, tmp_path: Path) -> Path:
+    return tmp_path / "work"
 
 
 def write(name: str, path: str, text: str, **more: Any) -> dict[str, Any]:

@@ -40,7 +40,6 @@ class Idempotency:
 
     @property
     def size(self) -> int:
-        """About how many bytes the responses take."""
         return self._sizes.total()
 
     async def once(

@@ -53,7 +53,6 @@ class ProgramAccess:
     who: e.Actor
 
     async def plan(self, request: str, *, dialect: str = "") -> str:
-        """Plans a request in the background."""
         options = PlanRequest(request, dialect=dialect).options()
         journal = await self.state.smith.runs.create(request, options=options, by=self.who)
         self.state.background.go_on(journal.id)

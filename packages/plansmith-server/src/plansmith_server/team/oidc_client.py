@@ -42,7 +42,6 @@ class OidcClient:
         self._keys_at = float("-inf")
 
     async def address(self, *, state: str, nonce: str, verifier: str, redirect: str) -> str:
-        """Returns where a browser logs in."""
         given = {
             "response_type": "code",
             "client_id": self.settings.client_id,

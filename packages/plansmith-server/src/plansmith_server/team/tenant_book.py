@@ -49,7 +49,6 @@ class TenantBook:
         self._folder = data / "tenants"
 
     def all(self) -> list[Tenant]:
-        """Returns every tenant, by name."""
         found = sorted(self._folder.glob(f"*/{_RECORD}"))
         return [self._read(path.parent) for path in found if _NAME.fullmatch(path.parent.name)]
 

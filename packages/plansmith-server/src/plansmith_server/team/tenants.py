@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plansmith.errors import NotFound, PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import SHARE
-from plansmith_server.app import App
 from plansmith_server.errors import HttpProblem
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.tasks import beside
@@ -26,6 +25,15 @@ from plansmith_server.team.tenant_book import Tenant, TenantBook
 
 _LOOK_S: Final = 2.0
 _HINT: Final = "the server's log says why"
+
+
+class App(NamedTuple):
+    """The application of one tenant, what runs while it is served, and what ends its streams."""
+
+    app: ASGIApp
+    refused: Callable[[Scope, int], None]
+    lifespan: Callable[[], AbstractAsyncContextManager[None]]
+    closing: asyncio.Event
 
 
 @dataclass(slots=True)
@@ -50,7 +58,6 @@ class Tenants:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Serves the tenants until the context ends."""
         try:
             async with beside(self._watch()):
                 yield
@@ -58,7 +65,6 @@ class Tenants:
             await asyncio.gather(*[self._stop(key) for key in [*self._serving]])
 
     def end_streams(self) -> None:
-        """Ends the event streams of all tenants."""
         for each in self._serving.values():
             if each.started.done() and each.started.exception() is None:
                 each.started.result().closing.set()
