@@ -222,8 +222,9 @@ class BackgroundRuns:
         task.add_done_callback(self._other_tasks.discard)
         news = asyncio.ensure_future(self._smith.store.wait(run_id, after=after))
         await asyncio.wait([task, news], return_when=asyncio.FIRST_COMPLETED)
+        is_done = task.done()
         await end([news])  # the next read tells of trouble
-        if task.done():
+        if is_done:
             task.result()
         else:
             task.add_done_callback(partial(self._log_failure, run_id))
