@@ -16,8 +16,8 @@ from tests.unit.server.house import House, page_header, serving, tool_step
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured
 from plansmith_cli.main import main
+from plansmith_server.api import Route
 from plansmith_server.middleware import host_names
-from plansmith_server.openapi import Route
 from plansmith_server.ops.logs import Log
 from plansmith_server.route_table import PAGES, ROUTES
 from plansmith_server.serve import bind
