@@ -27,9 +27,7 @@ from plansmith_cli.server_wiring import ServerWiring
 from plansmith_cli.team_smiths import TeamSmiths
 from plansmith_planner.settings import PlannerSettings
 from plansmith_server.background import BackgroundRuns
-from plansmith_server.conversation_news import ConversationNews
-from plansmith_server.drafts import Drafts
-from plansmith_server.event_reader import EventReader
+from plansmith_server.news import ConversationNews, Drafts, EventReader
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.metrics import Metrics
 from plansmith_server.state import OpenRuns, ServerState

@@ -130,6 +130,12 @@ class House:
     async def approve(self, run: Any) -> Any:
         return await self.post(f"/v1/runs/{run['id']}/decision", {"approve": run["hash"]})
 
+    async def finish(self, *steps: dict[str, Any], **more: Any) -> Any:
+        """A run of a ready plan that was approved, once it is done."""
+        run = await self.begin(*steps, **more)
+        await self.approve(run)
+        return await self.until(run["id"], "done")
+
     async def until(self, run_id: str, *statuses: str) -> Any:
         """The run once it has one of the statuses, by its events and not by the clock."""
         after = 0

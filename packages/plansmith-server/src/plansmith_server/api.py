@@ -67,7 +67,6 @@ class Ask:
 
     @property
     def run(self) -> str:
-        """The run id in the path."""
         return self.path("id")
 
     def path(self, name: str) -> str:
@@ -119,7 +118,6 @@ class Route:
 
     @property
     def name(self) -> str:
-        """The operation's name in the OpenAPI document."""
         return f"{self.handler.__module__.rpartition('.')[2]}_{self.handler.__name__}"
 
     @property

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
@@ -23,39 +21,16 @@ from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.sentence import Sentence
 from plansmith_server.api import Ask, Route
 from plansmith_server.errors import HttpProblem, of_error, wanted_language
-from plansmith_server.middleware import GateRules, RequestGate
 from plansmith_server.ops.idempotency import Idempotency
 from plansmith_server.ops.metrics import Spans
+from plansmith_server.ops.tasks import beside
 from plansmith_server.route_table import PAGES, ROUTES
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Auth, need_scope
-from plansmith_server.team.oidc_login import OidcLogin
-from plansmith_server.upkeep import begin_upkeep
+from plansmith_server.team.tenants import App
+from plansmith_server.upkeep import upkeep
 
 Resource = Callable[[], Any]
-
-
-class App(NamedTuple):
-    """The application of one tenant, without the gate."""
-
-    app: ASGIApp
-    refused: Callable[[Scope, int], None]
-    lifespan: Callable[[], AbstractAsyncContextManager[None]]
-
-
-def gated(
-    app: App,
-    *,
-    auth: Auth,
-    rules: GateRules,
-    monotonic: Callable[[], float],
-    login: OidcLogin | None = None,
-) -> RequestGate:
-    """Puts the gate before an application, whose responses are compressed."""
-    # Event streams are left as they are. No other site can make a browser ask for a response, and
-    # none holds a token, so that its size betrays nothing: see docs/server.md.
-    small = GZipMiddleware(app.app, minimum_size=1000, compresslevel=5)
-    return RequestGate(small, auth, rules, monotonic, app.refused, login)
 
 
 def make_app(
@@ -80,7 +55,7 @@ def make_app(
     )
     app.state.routes = ROUTES
     app.state.auth = auth
-    return App(partial(handling.observed, app), handling.count_refused, lifespan)
+    return App(partial(handling.observed, app), handling.count_refused, lifespan, state.closing)
 
 
 @asynccontextmanager
@@ -88,19 +63,15 @@ async def _lifespan(
     state: ServerState, during: Sequence[Resource], spans: Spans
 ) -> AsyncGenerator[None]:
     """Resumes open runs at the start; at the end stops so that every run can be resumed."""
-    tasks = [*begin_upkeep(state)]
-    tasks.append(asyncio.create_task(spans.follow(state.smith.store, state.events)))
+    works = [*upkeep(state), spans.follow(state.smith.store, state.events)]
     try:
         # MCP and A2A end first: they still read from the store.
-        async with AsyncExitStack() as stack:
+        async with beside(*works), AsyncExitStack() as stack:
             for each in during:
                 await stack.enter_async_context(each())
             yield
             state.closing.set()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         await state.close()
         state.log.info("stopped")
 
@@ -147,7 +118,6 @@ class _Handling:
         return error.response(wanted_language(request.headers.get("accept-language", "")))
 
     def count_refused(self, scope: Scope, status: int) -> None:
-        """Counts and logs a request that the gate refused."""
         method, path = scope["method"], scope["path"]
         self.state.metrics.count(method, "refused", status, 0.0)
         self.state.log.warning("refused", method=method, path=path, status=status)

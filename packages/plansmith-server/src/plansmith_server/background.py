@@ -27,8 +27,9 @@ from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
 from plansmith.store_ports import Claim
 from plansmith_server.carrier import RunCarrier
-from plansmith_server.drafts import Drafts
+from plansmith_server.news import Drafts
 from plansmith_server.ops.logs import Log
+from plansmith_server.ops.tasks import end
 from plansmith_server.ports import Teams
 
 _AT_ONCE: Final = 50
@@ -211,8 +212,7 @@ class BackgroundRuns:
         task = self._tasks.get(run_id)
         if task is None or (await self._journals.load(run_id)).run.phase in UNDER_WAY:
             return
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end([task])
 
     async def until_journaled(self, run_id: str, work: Coroutine[Any, Any, _T]) -> None:
         """Starts long work and returns at its first journal event; raises if it fails before."""
@@ -222,9 +222,9 @@ class BackgroundRuns:
         task.add_done_callback(self._other_tasks.discard)
         news = asyncio.ensure_future(self._smith.store.wait(run_id, after=after))
         await asyncio.wait([task, news], return_when=asyncio.FIRST_COMPLETED)
-        news.cancel()
-        await asyncio.gather(news, return_exceptions=True)  # the next read tells of trouble
-        if task.done():
+        is_done = task.done()
+        await end([news])  # the next read tells of trouble
+        if is_done:
             task.result()
         else:
             task.add_done_callback(partial(self._log_failure, run_id))
@@ -348,7 +348,4 @@ class BackgroundRuns:
         """Stops all tasks; every run can be resumed later."""
         for timer in self._timers.values():
             timer.cancel()
-        tasks = [*self._tasks.values(), *self._other_tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end([*self._tasks.values(), *self._other_tasks])

@@ -98,7 +98,6 @@ class RequestOptions(ForTeam):
     profile: Profile | None = None
 
     def options(self) -> dict[str, Any]:
-        """Returns the options as those of a `PlanRequest`."""
         names = ("locale", "profile", "max_steps", "replan", "mode")
         budget = self.budget.to_json() if self.budget else None
         plain = {name: getattr(self, name) for name in names}
@@ -292,26 +291,12 @@ class Backfill(
     to: AwareDatetime
 
 
-class Preview(Input, json_schema_extra=_like(**_TIMING, count=3)):
+class Preview(Timing, json_schema_extra=_like(**_TIMING, count=3)):
     """A timing, and how many of its fires to compute."""
 
     every_minutes: Whole | None = Field(default=None, ge=1, le=10**7)
-    daily_at: Text | None = None
-    cron: Text | None = None
-    once_at: Text | None = None
-    timezone: Text = "UTC"
     count: int = Field(default=5, ge=1, le=100)
     after: AwareDatetime | None = None
-
-    def timing(self) -> Timing:
-        """Returns the timing."""
-        fields = self.model_dump(exclude={"count", "after"}, exclude_none=True)
-        return Timing.model_validate(fields)
-
-    @model_validator(mode="after")
-    def _a_timing(self) -> Self:
-        self.timing()
-        return self
 
 
 class ModelChoice(Input, json_schema_extra=_like(kind="auto")):

@@ -13,6 +13,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
 from plansmith.store.urls import StoreKind, store_kind
 from plansmith_server.ops.logs import Log
+from plansmith_server.ops.tasks import end
 
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 2.0
@@ -94,9 +95,8 @@ class RunCarrier:
         takes = [read_kind(each.beat.kind).runs for each in await owners.processes() if each.lives]
         if waiting and not any(takes):
             self._told = now
-            self._log.warning(
-                "no_worker", runs=len(waiting), start="plansmith serve worker --store URL"
-            )
+            start = "plansmith serve worker --store URL"
+            self._log.warning("no_worker", runs=len(waiting), start=start)
 
     async def flush(self, seconds: float) -> None:
         """Waits until all runs have been sent, for so many seconds at most."""
@@ -105,10 +105,7 @@ class RunCarrier:
 
     async def close(self) -> None:
         """Sends no more; whoever watches the runs sends what was left."""
-        tasks = [*self._sending.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(self._sending.values())
         await self.queue.close()
 
 

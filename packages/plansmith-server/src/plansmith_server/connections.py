@@ -26,26 +26,30 @@ _FULL: Final = (
 class ConnectionLimit:
     """How many connections are allowed, in all and per address, and the time for a request head."""
 
-    most: int = _MOST
-    per_peer: int = _MOST * 3 // 4
-    head_s: float = 10.0
+    most: int
+    per_peer: int
+    head_s: float
 
 
 def connection_limit(head_s: float = 10.0, *, most: int = 0) -> ConnectionLimit:
     """Returns the limit; `most=0` allows as many as leave enough open files for runs."""
-    if most:
-        return ConnectionLimit(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
-    if sys.platform == "win32":
-        return ConnectionLimit(head_s=head_s)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        soft = wanted
-    files = _WANTED_FILES if soft == resource.RLIM_INFINITY else soft
-    # Half of what is left: many new connections arrive before old ones are closed.
-    most = max(_FEWEST, min(_MOST, (files - _RESERVED) // 2))
+    if not most:
+        # Half of what is left: many new connections arrive before old ones are closed.
+        most = max(_FEWEST, min(_MOST, (_open_files() - _RESERVED) // 2))
     return ConnectionLimit(most=most, per_peer=max(1, most * 3 // 4), head_s=head_s)
+
+
+def _open_files() -> int:
+    """Returns how many files this process may open, after raising that as far as it helps."""
+    if sys.platform == "win32":
+        return _WANTED_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _WANTED_FILES
+    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(soft, wanted)
 
 
 class Connection(H11Protocol):
@@ -72,12 +76,10 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._start_timer()
         too_many = self._too_many()
-        if not too_many:
-            return
         idle = [each for each in too_many if each is not self and each.is_idle]
         if idle:
             min(idle, key=lambda each: each.since).drop()
-        else:
+        elif too_many:
             self.transport.write(_FULL)
             self.drop(at_once=False)
 
@@ -108,12 +110,10 @@ class Connection(H11Protocol):
             self._stop_timer()
 
     def on_response_complete(self) -> None:
-        """Marks the connection as idle."""
         self.since = self.loop.time()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops the timer of a lost connection."""
         self._stop_timer()
         super().connection_lost(exc)
 

@@ -1,4 +1,4 @@
-"""Checks host, origin, rate, token and size of every request; serves the page's files."""
+"""Checks host, origin, rate, token and size of every request, before anything else sees it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,34 @@ from plansmith.errors import Misconfigured
 from plansmith.plan.sentence import Sentence
 from plansmith_server.errors import HttpProblem, wanted_language
 from plansmith_server.plain_pages import onward, plain_page, switch_page
-from plansmith_server.team.auth import (
-    PROBE,
-    Auth,
-    Grant,
-    grant_of,
-    put_grant,
-    same,
-)
-from plansmith_server.team.oidc_login import LoginResponse, OidcLogin
+from plansmith_server.team.auth import PROBE, Auth, Grant, grant_of, put_grant, same
+from plansmith_server.team.oidc_login import OidcLogin
 
 _MOST_CLIENTS: Final = 10_000
 # How the page of a log-in shows that it is the page: in a header, or in the address of a link.
-PAGE_HEADER: Final = "x-plansmith-page"
-PAGE_QUERY: Final = "page_key"
+_PAGE_HEADER: Final = "x-plansmith-page"
+_PAGE_QUERY: Final = "page_key"
+# Where files are put into the folder that plans work in.
+_FILES: Final = "/v1/folder/files/"
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+# Probes of load balancers have no token and name any host; they learn nothing but a status.
+HEALTH: Final = "/healthz"
+READY: Final = "/readyz"
+ALIVE: Final = {"status": "ok"}
+_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+        "object-src 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 class RateLimiter:
@@ -46,46 +60,13 @@ class RateLimiter:
 
     def take(self, client: str) -> float:
         """Counts a request; returns 0, or the seconds to wait if there were too many."""
-        wait = self.wait(client)
-        if not wait:
-            left, at = self._buckets[client]
-            self._buckets[client] = left - 1, at
-        return wait
-
-    def wait(self, client: str) -> float:
-        """Returns the seconds to wait, without counting a request."""
         now = self._now()
-        left, at = self._buckets.get(client, (self._burst, now))
+        left, at = self._buckets.pop(client, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._per_second)
-        self._buckets[client] = left, now
-        self._buckets.move_to_end(client)
+        self._buckets[client] = (left - 1 if left >= 1 else left), now
         if len(self._buckets) > _MOST_CLIENTS:
             self._buckets.popitem(last=False)
         return 0.0 if left >= 1 else (1 - left) / self._per_second
-
-
-# Where files are put into the folder that plans work in.
-FILES: Final = "/v1/folder/files/"
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-# Probes of load balancers have no token and name any host; they learn nothing but a status.
-HEALTH: Final = "/healthz"
-READY: Final = "/readyz"
-ALIVE: Final = {"status": "ok"}
-POLICY: Final = (
-    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-    "object-src 'none'"
-)
-_HEADERS: Final = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "X-Frame-Options": "DENY",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Cache-Control": "no-store",
-}
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,79 +124,76 @@ class RequestGate:
             return
         if scope["type"] != "http":
             return  # websockets are not supported: the server closes them
-
-        headers = dict(_HEADERS)
-        refusal = self._refusal(scope)
+        given, headers = Headers(scope=scope), dict(_HEADERS)
+        refusal = self._refusal(scope, given)
         if refusal is not None:
             if refusal.status_code >= 400:
                 self.refused(scope, refusal.status_code)
             await refusal(scope, receive, _with_headers(headers, send))
             return
-        if grant_of(scope).is_new:
-            headers["Set-Cookie"] = self._renewed(scope)
-        await self.app(
-            scope, self._limited(receive, self._most(scope)), _with_headers(headers, send)
-        )
+        if grant_of(scope).is_new:  # the cookie gets the new lifetime of its log-in
+            response, cookie = Response(), _cookie(given, self.auth.cookie_name)
+            self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope, given))
+            headers["Set-Cookie"] = response.headers["set-cookie"]
+        await self.app(scope, self._limited(scope, receive), _with_headers(headers, send))
 
-    def _renewed(self, scope: Scope) -> str:
-        """Returns the cookie with its new lifetime after the log-in was prolonged."""
-        response = Response()
-        cookie = _cookie(Headers(scope=scope), self.auth.cookie_name)
-        self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope))
-        return response.headers["set-cookie"]
-
-    def _refusal(self, scope: Scope) -> Response | LoginResponse | None:
-        headers = Headers(scope=scope)
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | OidcLogin | None:
+        """Returns the answer to a request that goes no further."""
+        language = headers.get("accept-language", "")
         try:
             if _is_probe(scope, headers):
-                self._check_rate(_client(scope))
+                _check_rate(self._rates, _client(scope))
                 put_grant(scope, PROBE)
                 return JSONResponse(ALIVE) if scope["path"] == HEALTH else None
-            self._check_host(headers)
-            _check_origin(scope["method"], headers, self.rules.hosts)
-            grant = self._grant(headers)
-            # The tenants behind one proxy have a bucket each.
-            self._check_rate(f"{_client(scope)} {grant.tenant if grant else ''}")
-            if self.login is not None and (answer := self.login.response(scope)):
-                return answer
-            signed_in = self._sign_in(scope, headers, grant)
-            if signed_in is not None:
-                return signed_in
-            self._check_token(scope, headers, grant)
-            if _has_link(scope):  # used before by this browser, which is signed in
-                return RedirectResponse("/", 303)
-            self._check_size(scope, headers)
+            return self._checked(scope, headers)
         except HttpProblem as problem:
             if problem.status == 401 and "text/html" in headers.get("accept", ""):
-                kind = "used" if _has_link(scope) else "sign_in"
-                language = headers.get("accept-language", "")
-                has_login = self.login is not None
+                kind, has_login = "used" if _has_link(scope) else "sign_in", self.login is not None
                 return plain_page(kind, 401, accepts=language, by_provider=has_login)
-            return problem.response(wanted_language(headers.get("accept-language", "")))
+            return problem.response(wanted_language(language))
         except Misconfigured as error:  # the tokens file cannot be read: refuse every token
             return HttpProblem(503, "no_tokens", error.message, hint=error.hint).response()
-        return None
 
-    def _check_host(self, headers: Headers) -> None:
+    def _checked(self, scope: Scope, headers: Headers) -> Response | OidcLogin | None:
         # Several Host headers are an attack.
         given = headers.getlist("host")
         if len(given) != 1 or given[0].lower() not in self.rules.hosts:
             hint = (
                 "use the address that plansmith serve printed, or start it with --allow-host NAME"
             )
-            raise HttpProblem(
-                421, "wrong_host", "this server is not known by this host name", hint=hint
-            )
-
-    def _check_rate(self, client: str) -> None:
-        wait = self._rates.take(client)
-        if wait:
-            raise _too_often(wait)
+            why = "this server is not known by this host name"
+            raise HttpProblem(421, "wrong_host", why, hint=hint)
+        _check_origin(scope["method"], headers, self.rules.hosts)
+        bearer, cookie = _bearer(headers), _cookie(headers, self.auth.cookie_name)
+        grant = self.auth.grant(bearer=bearer, cookie=cookie)
+        # The tenants behind one proxy have a bucket each.
+        _check_rate(self._rates, f"{_client(scope)} {grant.tenant if grant else ''}")
+        if self.login is not None and self.login.takes(scope):
+            return self.login
+        signed_in = self._sign_in(scope, headers, grant) if _has_link(scope) else None
+        if signed_in is not None:
+            return signed_in
+        page = _page_key(scope, headers)
+        if grant and grant.login and _needs_page(scope):
+            # A cookie that went to another port of this host is worth nothing.
+            grant = grant if same(page, self.auth.page_key(cookie)) else None
+            cookie = page
+        if grant is None:
+            # Only wrong tokens are counted: an open page of an earlier log-in sends none.
+            if bearer or cookie:
+                _check_rate(self._failures, _client(scope))
+            raise _no_token()
+        put_grant(scope, grant)
+        length, most = headers.get("content-length", "0"), self._most(scope)
+        if not length.isascii() or not length.isdigit() or int(length) > most:
+            raise _too_large(most)
+        # A link that was used before by this browser, which is signed in.
+        return RedirectResponse("/", 303) if _has_link(scope) else None
 
     def _sign_in(self, scope: Scope, headers: Headers, grant: Grant | None) -> Response | None:
         """Exchanges the one-time token of the link for a cookie; asks who is logged in already."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        member = self.auth.link_member(given) if _has_link(scope) else None
+        member = self.auth.link_member(given)
         if member is None:
             return None
         if headers.get("sec-fetch-site") == "cross-site":
@@ -229,53 +207,17 @@ class RequestGate:
             return None
         cookie = self.auth.log_in(member)
         response = RedirectResponse(f"/#login={self.auth.page_key(cookie)}", 303)
-        self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope))
+        self.auth.set_cookie(response, cookie, secure=_is_encrypted(scope, headers))
         return response
-
-    def _grant(self, headers: Headers) -> Grant | None:
-        cookie = _cookie(headers, self.auth.cookie_name)
-        return self.auth.grant(bearer=_bearer(headers), cookie=cookie)
-
-    def _check_token(self, scope: Scope, headers: Headers, grant: Grant | None) -> None:
-        bearer, cookie = _bearer(headers), _cookie(headers, self.auth.cookie_name)
-        page = _page_key(scope, headers)
-        if grant and grant.login and _needs_page(scope):
-            # A cookie that went to another port of this host is worth nothing.
-            grant = grant if same(page, self.auth.page_key(cookie)) else None
-            cookie = page
-        if grant is not None:
-            put_grant(scope, grant)
-            return
-        # Only wrong tokens are counted: an open page of an earlier log-in sends none.
-        wait = self._failures.take(_client(scope)) if bearer or cookie else 0.0
-        if wait:
-            raise _too_often(wait)
-        raise HttpProblem(
-            401,
-            "no_token",
-            Sentence("this needs a token"),
-            hint=Sentence(
-                "make one with plansmith tokens create and send it as "
-                "Authorization: Bearer …, or open the link that plansmith "
-                "serve printed"
-            ),
-            headers={"WWW-Authenticate": "Bearer"},
-        )
 
     def _most(self, scope: Scope) -> int:
         """Returns how large the body may be: files for the folder may be larger than JSON."""
-        is_file = scope["method"] == "PUT" and scope["path"].startswith(FILES)
+        is_file = scope["method"] == "PUT" and scope["path"].startswith(_FILES)
         return self.rules.max_file if is_file else self.rules.max_body
 
-    def _check_size(self, scope: Scope, headers: Headers) -> None:
-        length, most = headers.get("content-length", "0"), self._most(scope)
-        if not length.isascii() or not length.isdigit() or int(length) > most:
-            raise _too_large(most)
-
-    def _limited(self, receive: Receive, most: int) -> Receive:
-        taken, whole = 0, False
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self.rules.body_s
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        taken, whole, most = 0, False, self._most(scope)
+        until = asyncio.get_running_loop().time() + self.rules.body_s
 
         async def receive_some() -> Message:
             nonlocal taken, whole
@@ -283,9 +225,8 @@ class RequestGate:
                 async with asyncio.timeout_at(None if whole else until):
                     message = await receive()
             except TimeoutError:
-                raise HttpProblem(
-                    408, "too_slow", "the request body did not arrive in time"
-                ) from None
+                why = "the request body did not arrive in time"
+                raise HttpProblem(408, "too_slow", why) from None
             whole = not message.get("more_body", False)
             taken += len(message.get("body", b""))
             if taken > most:
@@ -314,24 +255,24 @@ def _has_link(scope: Scope) -> bool:
 
 def _needs_page(scope: Scope) -> bool:
     """Whether a browser has to show that the request is of the page itself: all but its files."""
-    return scope["method"] not in SAFE or scope["path"].startswith("/v1/")
+    return scope["method"] not in _SAFE or scope["path"].startswith("/v1/")
 
 
 def _page_key(scope: Scope, headers: Headers) -> str:
     """Returns the page's secret, and takes it out of an address: links cannot send headers."""
-    if given := headers.get(PAGE_HEADER):
+    if given := headers.get(_PAGE_HEADER):
         return given
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    found = [value for name, value in query if name == PAGE_QUERY]
+    found = [value for name, value in query if name == _PAGE_QUERY]
     if found:
-        rest = urlencode([each for each in query if each[0] != PAGE_QUERY])
+        rest = urlencode([each for each in query if each[0] != _PAGE_QUERY])
         scope["query_string"] = rest.encode()
-    return found[0] if found and scope["method"] in SAFE else ""
+    return found[0] if found and scope["method"] in _SAFE else ""
 
 
-def _is_encrypted(scope: Scope) -> bool:
+def _is_encrypted(scope: Scope, headers: Headers) -> bool:
     """Whether the browser came over TLS, here or at a proxy before this server."""
-    return "https" in (scope["scheme"], Headers(scope=scope).get("x-forwarded-proto"))
+    return "https" in (scope["scheme"], headers.get("x-forwarded-proto"))
 
 
 def _with_headers(more: Mapping[str, str], send: Send) -> Send:
@@ -349,12 +290,9 @@ def _with_headers(more: Mapping[str, str], send: Send) -> Send:
 
 def _check_origin(method: str, headers: Headers, hosts: frozenset[str]) -> None:
     """Refuses requests that another site makes a browser send; allows typed addresses."""
-    site = headers.get("sec-fetch-site", "none")
-    visit = method in SAFE and headers.get("sec-fetch-mode") == "navigate"
-    origin = headers.get("origin")
-    foreign = origin is not None and (
-        urlsplit(origin).netloc.lower() not in hosts or origin == "null"
-    )
+    site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
+    visit = method in _SAFE and headers.get("sec-fetch-mode") == "navigate"
+    foreign = origin is not None and urlsplit(origin).netloc.lower() not in hosts
     if foreign or (site not in ("same-origin", "none") and not visit):
         raise HttpProblem(403, "cross_site", "requests from other sites are refused")
 
@@ -372,13 +310,27 @@ def _cookie(headers: Headers, name: str) -> str:
     return found.value if found else ""
 
 
-def _too_often(wait: float) -> HttpProblem:
-    seconds = str(max(1, round(wait + 0.5)))
-    hint, why = Sentence("try again in {seconds} s", seconds=seconds), Sentence("too many requests")
-    return HttpProblem(429, "too_often", why, hint=hint, headers={"Retry-After": seconds})
+def _check_rate(limiter: RateLimiter, client: str) -> None:
+    wait = limiter.take(client)
+    if wait:
+        seconds = str(max(1, round(wait + 0.5)))
+        hint = Sentence("try again in {seconds} s", seconds=seconds)
+        headers = {"Retry-After": seconds}
+        raise HttpProblem(
+            429, "too_often", Sentence("too many requests"), hint=hint, headers=headers
+        )
+
+
+def _no_token() -> HttpProblem:
+    hint = Sentence(
+        "make one with plansmith tokens create and send it as "
+        "Authorization: Bearer …, or open the link that plansmith "
+        "serve printed"
+    )
+    headers = {"WWW-Authenticate": "Bearer"}
+    return HttpProblem(401, "no_token", Sentence("this needs a token"), hint=hint, headers=headers)
 
 
 def _too_large(most: int) -> HttpProblem:
-    return HttpProblem(
-        413, "too_large", Sentence("a request body may have at most {count} bytes", count=most)
-    )
+    why = Sentence("a request body may have at most {count} bytes", count=most)
+    return HttpProblem(413, "too_large", why)

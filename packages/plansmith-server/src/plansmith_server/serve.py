@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -16,10 +16,10 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 import uvicorn
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
 
 from plansmith.clock import SystemClock
 from plansmith.engine.processes import ProcessKind
@@ -29,19 +29,17 @@ from plansmith.protected_files import protect
 from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith_planner.make import make_model
-from plansmith_server.app import gated, make_app
+from plansmith_server.app import make_app
 from plansmith_server.background import BackgroundRuns
 from plansmith_server.carrier import make_carrier
 from plansmith_server.connections import Connection, connection_limit
-from plansmith_server.conversation_news import ConversationNews
-from plansmith_server.drafts import Drafts
 from plansmith_server.errors import HttpProblem
-from plansmith_server.event_reader import EventReader
-from plansmith_server.middleware import GateRules, host_names, is_loopback
+from plansmith_server.middleware import GateRules, RequestGate, host_names, is_loopback
 from plansmith_server.model_switch import ModelSwitch
-from plansmith_server.ops.logs import Log
+from plansmith_server.news import ConversationNews, Drafts, EventReader
+from plansmith_server.ops.logs import Log, watched_loop
 from plansmith_server.ops.metrics import Metrics, Spans, tracer
-from plansmith_server.ops.watchdog import watched_loop
+from plansmith_server.ops.tasks import end
 from plansmith_server.ports import Wiring
 from plansmith_server.settings import Serve
 from plansmith_server.state import LiveAgent, OpenRuns, ServerState
@@ -49,9 +47,9 @@ from plansmith_server.team.auth import Auth, load_token, scoped
 from plansmith_server.team.notices import Notices
 from plansmith_server.team.oidc_login import OidcLogin
 from plansmith_server.team.tenant_book import Tenant, TenantBook
-from plansmith_server.team.tenants import TenantApp, Tenants, TenantSwitch
+from plansmith_server.team.tenants import App, Tenants, TenantSwitch
 from plansmith_server.team.tokens import TokenFile
-from plansmith_server.upkeep import begin_upkeep
+from plansmith_server.upkeep import upkeep
 from plansmith_server.waiting import telling
 from plansmith_server.worker import Left, Worker, working
 
@@ -138,27 +136,24 @@ def make_state(
 def bind(serve: Serve) -> socket.socket:
     """Opens the listening socket; an address that others can reach has to be allowed."""
     if not is_loopback(serve.host) and not serve.remote:
+        why = Sentence("{host} can be reached from other machines", host=serve.host)
         hint = Sentence(
             "add --insecure-remote if others may reach this server, and name a --token-file"
         )
-        raise Misconfigured(
-            Sentence("{host} can be reached from other machines", host=serve.host), hint=hint
-        )
+        raise Misconfigured(why, hint=hint)
     family = socket.AF_INET6 if ":" in serve.host else socket.AF_INET
     # asyncio turns Nagle's algorithm off only for sockets that are named as TCP.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((serve.host, serve.port))
-        sock.listen(
-            BACKLOG
-        )  # now: a browser that opens the link at once then waits and is not refused
+        # Now: a browser that opens the link at once then waits and is not refused.
+        sock.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         sock.close()
-        hint = Sentence("choose another one with --port")
         place = f"{serve.host}:{serve.port}"
-        problem = Sentence("cannot listen on {address}: {error}", address=place, error=str(error))
-        raise Misconfigured(problem, hint=hint) from None
+        why = Sentence("cannot listen on {address}: {error}", address=place, error=str(error))
+        raise Misconfigured(why, hint=Sentence("choose another one with --port")) from None
     return sock
 
 
@@ -176,19 +171,25 @@ class Server(uvicorn.Server):
             with super().capture_signals():
                 yield
             return
-        loop = asyncio.get_running_loop()
-        for each in _SIGNALS:
-            loop.add_signal_handler(each, self.handle_exit, each, None)
-        try:
+        with _signals(lambda each: self.handle_exit(each, None)):
             yield
-        finally:
-            for each in _SIGNALS:
-                loop.remove_signal_handler(each)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stops; event streams first."""
         self._end_streams()
         await super().shutdown(sockets)
+
+
+@contextmanager
+def _signals(heard: Callable[[int], None]) -> Generator[None]:
+    """Tells of the signals that end a process."""
+    loop = asyncio.get_running_loop()
+    for each in _SIGNALS:
+        loop.add_signal_handler(each, heard, each)
+    try:
+        yield
+    finally:
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)
 
 
 def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[Server, Auth]:
@@ -201,7 +202,7 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
         token,
         tokens=TokenFile(tokens_file),
         by=state.by,
-        now=state.smith.runs.journals.clock.now,
+        now=state.clock.now,
         port=port,
         login=timedelta(days=serve.login_days),
     )
@@ -216,23 +217,21 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
     during += [partial(working, state, serve.executes)] if serve.executes else []
     app = make_app(state, auth=auth, more=routes, during=during, spans=spans)
     rules = GateRules(hosts=host_names(serve.host, port, serve.allow_hosts), **serve.rules)
-    monotonic = state.smith.runs.journals.clock.monotonic
-    inside = app._replace(app=TenantSwitch(app.app, tenants)) if tenants else app
+    inside = TenantSwitch(app.app, tenants) if tenants else app.app
+    # Event streams are left as they are. No other site can make a browser ask for a response, and
+    # none holds a token, so that its size betrays nothing: see docs/server.md.
+    small = GZipMiddleware(inside, minimum_size=1000, compresslevel=5)
     login = _oidc_login(state, serve, auth, base)
+    gate = RequestGate(small, auth, rules, state.clock.monotonic, app.refused, login)
 
     def end_streams() -> None:
         state.closing.set()
         if tenants is not None:
             tenants.end_streams()
 
-    gate = gated(inside, auth=auth, rules=rules, monotonic=monotonic, login=login)
-    return Server(_config(gate, serve), end_streams), auth
-
-
-def _config(app: ASGIApp, serve: Serve) -> uvicorn.Config:
     limit = connection_limit(serve.head_s, most=serve.connections)
-    return uvicorn.Config(
-        app,
+    config = uvicorn.Config(
+        gate,
         http=cast("type[asyncio.Protocol]", partial(Connection, limit=limit)),
         backlog=BACKLOG,
         log_config=None,
@@ -243,6 +242,7 @@ def _config(app: ASGIApp, serve: Serve) -> uvicorn.Config:
         timeout_graceful_shutdown=_GRACE_S,
         proxy_headers=False,
     )
+    return Server(config, end_streams), auth
 
 
 def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants | None:
@@ -250,13 +250,12 @@ def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants |
     if serve.tenants is None:
         return None
 
-    def make(tenant: Tenant) -> TenantApp:
+    def make(tenant: Tenant) -> App:
         log = own.log.of_tenant(tenant.name)
         state = make_state(own.wiring.of_tenant(tenant), log=log, by=own.by, engine=serve.engine)
         routes, during = protocol_routes(state, base)
         during.append(partial(telling, state, base))
-        app = make_app(state, auth=auth, more=routes, during=during)
-        return TenantApp(app.app, app.lifespan, state.closing)
+        return make_app(state, auth=auth, more=routes, during=during)
 
     return Tenants(TenantBook(serve.tenants), make, log=own.log)
 
@@ -268,18 +267,15 @@ def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLo
     try:
         make_client: type[OidcClient] = resolve_name("plansmith_server.team.oidc_client:OidcClient")
     except ModuleNotFoundError as error:
-        hint = "pip install packages/* 'plansmith[oidc]'"
-        raise Misconfigured(
-            Sentence("OpenID Connect needs the package {name}", name=error.name), hint=hint
-        ) from None
-    monotonic = own.smith.runs.journals.clock.monotonic
+        why = Sentence("OpenID Connect needs the package {name}", name=error.name)
+        raise Misconfigured(why, hint="pip install packages/* 'plansmith[oidc]'") from None
     return OidcLogin(
-        client=make_client(own.settings.oidc, monotonic=monotonic),
+        client=make_client(own.settings.oidc, monotonic=own.clock.monotonic),
         auth=auth,
         book=TenantBook(serve.tenants) if serve.tenants else None,
         base=base,
         log=own.log,
-        now=own.smith.runs.journals.clock.now,
+        now=own.clock.now,
     )
 
 
@@ -297,41 +293,10 @@ async def run_server(wiring: Wiring, serve: Serve, announce: Callable[[str], Non
         log.capture_libraries()
         state = make_state(wiring, log=log, engine=serve.engine)
         if serve.engine:
-            since = state.smith.runs.clock.now()
-            state.kind = ProcessKind("server", since, serve.executes)
+            state.kind = ProcessKind("server", state.clock.now(), serve.executes)
         server, auth = make_server(state, serve, sock)
         announce(f"{base_url(sock)}/?token={auth.link_token}")
         await server.serve(sockets=[sock])
-
-
-@contextmanager
-def _signals(stop: asyncio.Event, hurry: asyncio.Event) -> Generator[None]:
-    """Sets `stop` at the first signal, and `hurry` at the second."""
-    loop = asyncio.get_running_loop()
-
-    def heard() -> None:
-        (hurry if stop.is_set() else stop).set()
-
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, heard)
-    try:
-        yield
-    finally:
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(each)
-
-
-async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Does work, which may wait for a database that is away; true if it was told to stop first."""
-    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    if tasks[0].done():
-        tasks[1].cancel()
-        tasks[0].result()
-        return False
-    tasks[0].cancel()
-    await asyncio.gather(tasks[0], return_exceptions=True)
-    return True
 
 
 async def run_worker(wiring: Wiring, *, drain_s: float, announce: Callable[[str], None]) -> Left:
@@ -341,21 +306,26 @@ async def run_worker(wiring: Wiring, *, drain_s: float, announce: Callable[[str]
     state = make_state(wiring, log=log, engine="dbos")
     workers = wiring.settings.workers
     most = workers.concurrency
-    state.kind = ProcessKind("worker", state.smith.runs.clock.now(), most)
+    state.kind = ProcessKind("worker", state.clock.now(), most)
     worker = Worker(state, most=most)
     stop, hurry = asyncio.Event(), asyncio.Event()
-    tasks: list[asyncio.Task[None]] = []
-    with _signals(stop, hurry):
+    tasks: list[asyncio.Task[Any]] = []
+    # The second signal hurries.
+    with _signals(lambda _: (hurry if stop.is_set() else stop).set()):
         try:
-            if await _unless(stop, worker.start(workers.limits())):
+            # A database that is away is waited for, unless a signal comes first.
+            starting = asyncio.create_task(worker.start(workers.limits()))
+            stopping = asyncio.create_task(stop.wait())
+            tasks += [starting, stopping]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
                 return Left(0, 0)
-            tasks += begin_upkeep(state)
+            starting.result()
+            tasks += [asyncio.create_task(each) for each in upkeep(state)]
             announce(worker.carrier.queue.name)
-            await stop.wait()
+            await stopping
             return await worker.drain(drain_s, hurry)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end(tasks)
             await state.close()
             log.info("stopped")

@@ -32,7 +32,6 @@ class WorkerSettings(Record):
     seconds: Number = Field(default=60.0, gt=0)
 
     def limits(self) -> QueueLimits:
-        """Returns the limits of the queue."""
         return QueueLimits(self.concurrency, self.total, self.starts, self.seconds)
 
 

@@ -20,13 +20,12 @@ from plansmith.ports import Agent, Call, Clock, Closing
 from plansmith_connect.a2a.registry import AgentRegistry
 from plansmith_server.background import BackgroundRuns
 from plansmith_server.carrier import RunCarrier
-from plansmith_server.conversation_news import ConversationNews
-from plansmith_server.drafts import Drafts
 from plansmith_server.errors import not_found
-from plansmith_server.event_reader import EventReader
 from plansmith_server.model_switch import ModelSwitch
+from plansmith_server.news import ConversationNews, Drafts, EventReader
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.metrics import Metrics
+from plansmith_server.ops.tasks import end
 from plansmith_server.ports import ServerSettings, Teams, Wiring
 from plansmith_server.team.notices import Notices
 from plansmith_server.views import Shown, run_row
@@ -78,7 +77,6 @@ class OpenRuns:
         self._listed: OrderedDict[str, Listed] = OrderedDict()
 
     async def all(self) -> list[Listed]:
-        """Returns the open runs, oldest first."""
         store = self._smith.store
         if self._position < 0:
             self._position = await store.wait_news(-1)
@@ -157,20 +155,15 @@ class ServerState:
         try:
             await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in waiting:
-                each.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+            await end(waiting)
 
     async def journal(self, run_id: str) -> Journal:
-        """Returns the journal of a run; raises 404 if there is no such run."""
+        """Returns the journal of a run; raises `NotFound` or 404 if there is no such run."""
         _check_id(run_id)
-        try:
-            return await self.smith.runs.journals.load(run_id)
-        except NotFound:
-            raise not_found("run", run_id) from None
+        return await self.smith.runs.journals.load(run_id)
 
     async def run(self, run_id: str) -> Run:
-        """Returns a run without its results; raises 404 if there is no such run."""
+        """Returns a run without its results."""
         return (await self.journal(run_id)).run
 
     async def for_run(self, run_id: str, *, acts: bool = True) -> ServerState:

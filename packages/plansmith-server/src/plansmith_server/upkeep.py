@@ -15,6 +15,7 @@ from plansmith.plan import events as e
 from plansmith.plan.next_move import goes_on
 from plansmith.ports import News
 from plansmith_planner.threads.store import needed_by_threads
+from plansmith_server.ops.tasks import end
 from plansmith_server.state import ServerState
 
 _DAY_S: Final = 86_400.0
@@ -29,11 +30,6 @@ _DECISIONS: Final = (
 )
 # Whoever writes one of these does nothing more about the run.
 _INSTRUCTIONS: Final = (e.RunResumed, e.CancelAsked)
-
-
-def begin_upkeep(state: ServerState) -> list[asyncio.Task[Any]]:
-    """Starts everything that a server or a worker does by itself."""
-    return [asyncio.create_task(each) for each in upkeep(state)]
 
 
 def upkeep(state: ServerState) -> list[Coroutine[Any, Any, None]]:
@@ -59,9 +55,7 @@ async def in_role(
                 if doing.done():
                     doing.result()
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await end(tasks)
 
 
 async def _carry_runs(state: ServerState) -> None:

@@ -1,4 +1,7 @@
-"""What clients are shown: each answer is a model, which also says what is taken from its source."""
+"""What clients are shown: each answer is a model, which also says what is taken from its source.
+
+Plans come and go in the plan language, or in the dialect of another system.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel, Field
 
 from plansmith.app import Plansmith
 from plansmith.engine.journal import load_results
@@ -16,12 +19,24 @@ from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.conditions import rule_sentences
+from plansmith.engine.undoing import can_be_undone
+from plansmith.engine.values import load_results
+from plansmith.errors import PlanInvalid, PlansmithError
+from plansmith.formats.dialect import dialect
+from plansmith.formats.native import try_read_plan
+from plansmith.plan import events as e
+from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
+from plansmith.plan.citations import without_citations
 from plansmith.plan.data import Json, canonical_json, stored_json
 from plansmith.plan.events import PlanningFailed
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate, stands_in
 from plansmith.plan.refs import without_citations
+from plansmith.plan.planning import stands_in
+from plansmith.plan.planning_events import PlanningFailed
+from plansmith.plan.problem import Problem, has_errors
+from plansmith.plan.rule_text import rule_sentences
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
@@ -32,8 +47,9 @@ from plansmith.ports import Records
 from plansmith.review.policy import active_steps, effects
 from plansmith.runs.carry_over import carried_over, everything_done
 from plansmith.runs.undoing import can_be_undone
+from plansmith.runs.rerun import carried_over, everything_done
+from plansmith_planner.parse.normalize import assigned
 from plansmith_planner.threads.store import ThreadStore
-from plansmith_server.bodies import DialectName
 from plansmith_server.errors import ProblemView, not_found, problem_view
 from plansmith_server.provenance import run_origins
 
@@ -242,19 +258,6 @@ class Plain(BaseModel):
     """An object whose fields the documentation describes."""
 
     model_config = {"extra": "allow"}
-
-
-class ExportedPlan(BaseModel):
-    """A plan in a dialect, and what that cannot hold."""
-
-    dialect: DialectName
-    hash: str
-    plan: Json
-    lost: list[ProblemView]
-
-
-class ShownPlan(RootModel[ExportedPlan | Plain]):
-    """A plan in the plan language; with `dialect`, in that format."""
 
 
 class Inspected(BaseModel):
@@ -540,3 +543,43 @@ async def _exchanges(smith: Plansmith, events: Sequence[e.Event]) -> list[Shown]
     return [
         {"model": each["model"], "prompt": each["prompt"], "output": each["text"]} for each in calls
     ]
+
+
+class Received(NamedTuple):
+    """A plan that a client sent, and what was read although it is written differently."""
+
+    plan: Plan
+    notes: tuple[Problem, ...] = ()
+
+
+def plan_of(value: object) -> Plan:
+    """Reads a plan in the plan language; `PlanInvalid` lists what is wrong."""
+    found = try_read_plan(value)
+    if not isinstance(found, Plan):
+        raise PlanInvalid(found)
+    return found
+
+
+def received(
+    value: Any, name: str | None = "", *, goal: str = "", agents: Sequence[AgentSpec] = ()
+) -> Received:
+    """Reads a plan in a dialect, or in the plan language; `PlanInvalid` lists what is wrong.
+
+    A step that names no agent goes to the first one; `goal` is used if the format has none.
+    """
+    if not name:
+        return Received(plan_of(value))
+    form = dialect(name)
+    reading = form.read(value)
+    if reading.plan is None or has_errors(list(reading.problems)):
+        raise PlanInvalid(reading.problems)
+    named = assigned(reading.plan, agents, form.step_text)
+    plan = named.plan.replace(goal=named.plan.goal or goal)
+    return Received(plan, (*reading.problems, *named.problems))
+
+
+def exported(plan: Plan, name: str, run: Run | None = None) -> dict[str, Any]:
+    """Returns a plan in a dialect, and what that cannot hold; with a run, also its results."""
+    writing = dialect(name).write(plan, run)
+    lost = [problem_view(each) for each in writing.lost]
+    return {"dialect": name, "hash": plan.hash, "plan": writing.value, "lost": lost}

@@ -14,6 +14,7 @@ from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import clip, safe
+from plansmith_server.ops.tasks import beside
 from plansmith_server.state import ServerState
 from plansmith_server.team.notice_settings import NoticeSettings
 from plansmith_server.team.notices import Notice
@@ -67,13 +68,8 @@ async def telling(state: ServerState, base: str) -> AsyncGenerator[None]:
     if not state.notices.channels:
         yield
         return
-    async with state.notices.sending():
-        task = asyncio.create_task(_tell_alone(state, base))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    async with state.notices.sending(), beside(_tell_alone(state, base)):
+        yield
 
 
 async def _tell_alone(state: ServerState, base: str) -> None:

@@ -48,12 +48,7 @@ class Worker:
         self._state = state
         self.carrier = state.carrier
         self._most = most
-        journals = state.smith.runs.journals
-        self._owners, self._clock, self._patience = (
-            journals.owners,
-            journals.clock,
-            journals.patience,
-        )
+        self._journals = state.smith.runs.journals
         self._advancing: set[str] = set()
         self._offered: dict[str, int] = {}
         self._draining = False
@@ -62,18 +57,21 @@ class Worker:
 
     async def start(self, limits: QueueLimits) -> None:
         """Tells the others that this worker lives, and begins to take runs."""
-        await self._patience.until_done(lambda: self._owners.serve(str(self._state.kind)))
-        known = await self._patience.until_done(self._for_all_workers)
-        await self.carrier.open(limits._replace(per_worker=known.per_worker, poll_s=known.poll_s))
+        patience, owners = self._journals.patience, self._journals.owners
+        await patience.until_done(lambda: owners.serve(str(self._state.kind)))
+        # What suits all living workers: the queue knows one number for all of them.
+        takes = [*(await patience.until_done(self._workers)).values()]
+        poll_s = max(_POLL_S, len(takes) / _POLLS_A_SECOND)
+        most = max([self._most, *takes])
+        await self.carrier.open(limits._replace(per_worker=most, poll_s=poll_s))
         await self._taker.start()
         self._state.ready = True
 
-    async def _for_all_workers(self) -> QueueLimits:
-        """Returns what suits all living workers: the queue knows one number for all of them."""
-        found = [each.beat.kind for each in await self._owners.processes() if each.lives]
-        takes = [each.runs for each in map(read_kind, found) if each.runs]
-        poll_s = max(_POLL_S, len(takes) / _POLLS_A_SECOND)
-        return QueueLimits(per_worker=max([self._most, *takes]), poll_s=poll_s)
+    async def _workers(self) -> dict[str, int]:
+        """Returns the living processes that take runs, and how many each takes at once."""
+        beats = [each.beat for each in await self._journals.owners.processes() if each.lives]
+        takes = {each.process: read_kind(each.kind).runs for each in beats}
+        return {process: runs for process, runs in takes.items() if runs}
 
     async def _advance(self, run_id: str) -> None:
         """Goes on with a run that this worker took from the queue, or leaves it to others."""
@@ -93,9 +91,8 @@ class Worker:
     async def _is_left_to_others(self, run_id: str) -> bool:
         """Tells whether this worker lacks a tool of the run; others then get it for a while."""
         try:
-            run = (await self._state.smith.runs.journals.load(run_id)).run
-            lacking = await self._lacking(run)
-            offers = _OFFERS_TO_OTHERS if lacking and await self._has_others() else _OFFERS
+            lacking = await self._lacking((await self._journals.load(run_id)).run)
+            others = {*await self._workers()} - {this_process()} if lacking else set[str]()
         except PlansmithError:
             return False  # told by whoever goes on with it
         if not lacking:
@@ -103,7 +100,7 @@ class Worker:
             return False
         self._offered[run_id] = times = self._offered.get(run_id, 0) + 1
         self._state.log.warning("tool_lacking", run=run_id, tools=[*lacking], times=times)
-        if times < offers:
+        if times < (_OFFERS_TO_OTHERS if others else _OFFERS):
             wait_s = min(_OFFER_S * times, _LONGEST_OFFER_S)
             self._state.background.continue_later(run_id, wait_s)
         else:
@@ -115,29 +112,26 @@ class Worker:
             await self._state.smith.pause(run_id, by=SYSTEM, reason=reason)
         return True
 
-    async def _has_others(self) -> bool:
-        """Tells whether another process that takes runs lives."""
-        lives = [each.beat for each in await self._owners.processes() if each.lives]
-        return any(read_kind(each.kind).runs and each.process != this_process() for each in lives)
-
     async def _lacking(self, run: Run) -> list[str]:
         """Returns the tools and agents of an approved plan that this worker does not have."""
         if run.plan is None or not run.approved_tools:
             return []
-        smith = self._state.teams.of(run)
-        here = await smith.runs.intake.definitions(run.plan, run.templates)
-        return sorted(set(run.approved_tools) - set(here))
+        intake = self._state.teams.of(run).runs.intake
+        return sorted({*run.approved_tools} - {*await intake.definitions(run.plan, run.templates)})
 
     async def drain(self, seconds: float, hurry: asyncio.Event) -> Left:
         """Takes no more runs, lets running calls end, and gives back what is not over."""
         self._draining = True
-        await self._tell_draining()
+        background, log = self._state.background, self._state.log
+        try:  # the others learn that this worker takes no more runs
+            await self._journals.owners.serve(str(self._state.kind._replace(draining=True)))
+        except PlansmithError as error:
+            log.warning("store_away", error=str(error))
         stopping = asyncio.create_task(self._taker.stop(seconds + _LAST_S))
         running = [*self._advancing]
-        self._state.log.info("draining", runs=len(running), seconds=seconds)
+        log.info("draining", runs=len(running), seconds=seconds)
         for smith in self._state.teams.all():
             smith.runs.execution.leave_all()
-        background = self._state.background
         cut_off = await background.settle(seconds, hurry)
         await background.close()
         await stopping
@@ -147,17 +141,9 @@ class Worker:
         await self.carrier.flush(_LAST_S)
         return Left(len(handed_over), len(cut_off))
 
-    async def _tell_draining(self) -> None:
-        """Tells the others that this worker takes no more runs."""
-        kind = str(self._state.kind._replace(draining=True))
-        try:
-            await self._owners.serve(kind)
-        except PlansmithError as error:
-            self._state.log.warning("store_away", error=str(error))
-
     async def _goes_on(self, run_id: str) -> bool:
         try:
-            return goes_on((await self._state.smith.runs.journals.load(run_id)).run)
+            return goes_on((await self._journals.load(run_id)).run)
         except PlansmithError:
             return True  # whoever takes it looks again
 

@@ -167,22 +167,21 @@ async def test_no_message_approves_a_plan(tmp_path: Path) -> None:
         assert task.artifacts[0].name == "report"
 
 
-async def test_every_template_is_a_skill(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        body = {
-            "name": "weather",
-            "plan": plan(tool_step("a")),
-            "parameters": {"city": ["a.inputs.city"]},
-        }
-        await house.post("/v1/templates", body, 201)
-        async with connected(house) as (client, card):
-            assert [each.id for each in card.skills] == ["plan", "template:weather"]
-            wanted = {"template": "weather", "parameters": {"city": "Rome"}}
-            events = await said(client, words(data=wanted))
-            assert states(events)[-1] == TaskState.TASK_STATE_COMPLETED
-            assert house.tools.calls == [("weather", {"city": "Rome"})]
-            wrong = await said(client, words(data={"template": "nothing"}))
-            assert states(wrong)[-1] == TaskState.TASK_STATE_FAILED
+async def test_every_template_is_a_skill(house: House) -> None:
+    body = {
+        "name": "weather",
+        "plan": plan(tool_step("a")),
+        "parameters": {"city": ["a.inputs.city"]},
+    }
+    await house.post("/v1/templates", body, 201)
+    async with connected(house) as (client, card):
+        assert [each.id for each in card.skills] == ["plan", "template:weather"]
+        wanted = {"template": "weather", "parameters": {"city": "Rome"}}
+        events = await said(client, words(data=wanted))
+        assert states(events)[-1] == TaskState.TASK_STATE_COMPLETED
+        assert house.tools.calls == [("weather", {"city": "Rome"})]
+        wrong = await said(client, words(data={"template": "nothing"}))
+        assert states(wrong)[-1] == TaskState.TASK_STATE_FAILED
 
 
 async def test_a_cancelled_task_is_a_cancelled_run(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from tests.unit.server.house import House, page_header, serving, tool_step
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured
 from plansmith_cli.main import main
+from plansmith_server.api import Route
 from plansmith_server.middleware import host_names
-from plansmith_server.openapi import Route
 from plansmith_server.ops.logs import Log
 from plansmith_server.route_table import PAGES, ROUTES
 from plansmith_server.serve import bind
@@ -66,39 +66,37 @@ async def test_every_route_needs_a_token_the_right_host_and_its_own_site(tmp_pat
                 assert answer.status_code == 403, (route.path, headers)
 
 
-async def test_what_a_page_of_its_own_sends_is_taken(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        own = {"Origin": house.url, "Sec-Fetch-Site": "same-origin"}
-        assert (await house.client.post("/v1/runs", json={}, headers=own)).status_code == 422
-        port = house.url.rpartition(":")[2]
-        named = {"Host": f"localhost:{port}"}
-        assert (await house.client.get("/version", headers=named)).status_code == 200
-        no_port = {"Host": "127.0.0.1"}
-        assert (await house.client.get("/version", headers=no_port)).status_code == 421
+async def test_what_a_page_of_its_own_sends_is_taken(house: House) -> None:
+    own = {"Origin": house.url, "Sec-Fetch-Site": "same-origin"}
+    assert (await house.client.post("/v1/runs", json={}, headers=own)).status_code == 422
+    port = house.url.rpartition(":")[2]
+    named = {"Host": f"localhost:{port}"}
+    assert (await house.client.get("/version", headers=named)).status_code == 200
+    no_port = {"Host": "127.0.0.1"}
+    assert (await house.client.get("/version", headers=no_port)).status_code == 421
 
 
-async def test_the_link_works_once_and_leaves_a_strict_cookie(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        link = f"/?token={house.keys.link_token}"
-        visit = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}
-        async with httpx.AsyncClient(verify=False, base_url=house.url, headers=visit) as browser:
-            assert (await browser.get("/?token=wrong")).status_code == 401
-            first = await browser.get(link)
-            assert first.status_code == 303
-            assert re.fullmatch(r"/#login=\w{64}", first.headers["location"])
-            cookie = first.headers["set-cookie"].lower()
-            assert "httponly" in cookie
-            assert "samesite=strict" in cookie
-            assert house.token.lower() not in cookie
-            page = await browser.get("/", headers={"Accept": "text/html"})
-            assert page.status_code == 200
-            assert "Plansmith" in page.text
-            key = page_header(first.headers["location"])
-            assert (await browser.get("/v1/runs", headers=key)).is_success
-        async with httpx.AsyncClient(verify=False, base_url=house.url) as other:
-            again = await other.get(link, headers={"Accept": "text/html"})
-            assert again.status_code == 401
-            assert "plansmith tokens link" in again.text
+async def test_the_link_works_once_and_leaves_a_strict_cookie(house: House) -> None:
+    link = f"/?token={house.keys.link_token}"
+    visit = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}
+    async with httpx.AsyncClient(verify=False, base_url=house.url, headers=visit) as browser:
+        assert (await browser.get("/?token=wrong")).status_code == 401
+        first = await browser.get(link)
+        assert first.status_code == 303
+        assert re.fullmatch(r"/#login=\w{64}", first.headers["location"])
+        cookie = first.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert house.token.lower() not in cookie
+        page = await browser.get("/", headers={"Accept": "text/html"})
+        assert page.status_code == 200
+        assert "Plansmith" in page.text
+        key = page_header(first.headers["location"])
+        assert (await browser.get("/v1/runs", headers=key)).is_success
+    async with httpx.AsyncClient(verify=False, base_url=house.url) as other:
+        again = await other.get(link, headers={"Accept": "text/html"})
+        assert again.status_code == 401
+        assert "plansmith tokens link" in again.text
 
 
 async def logged_in(house: House) -> dict[str, str]:
@@ -150,34 +148,33 @@ async def test_a_stolen_cookie_alone_reads_and_approves_nothing(tmp_path: Path) 
         assert "page_key" not in house.log.getvalue()
 
 
-async def test_a_link_of_somebody_else_asks_before_it_replaces_a_log_in(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        both = await logged_in(house)
-        now = house.server_state.smith.runs.journals.clock.now()
-        mallory = Member(user="mallory<b>", role="viewer")
-        with pytest.raises(Misconfigured):
-            house.tokens.new_link(by="ann", now=now, member=mallory)
-        mallory = Member(user="mallory", role="viewer")
-        link = f"/?token={house.tokens.new_link(by='ann', now=now, member=mallory)}"
-        async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
-            # On another site the browser keeps its cookie back: it comes again from ours.
-            far = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
-            onward = await browser.get(link, headers=far)
-            assert (onward.status_code, "set-cookie" in onward.headers) == (200, False)
-            assert f'url={link}"' in onward.text
-            asked = await browser.get(link, headers=both)
-            assert (asked.status_code, "set-cookie" in asked.headers) == (200, False)
-            assert "logged in as <b>ann</b>" in asked.text
-            assert f'<form method=post action="{link}">' in asked.text
-            forged = both | {"Origin": "http://evil.example"}
-            assert (await browser.post(link, headers=forged)).status_code == 403
-            mine = {"Origin": house.url, "Sec-Fetch-Site": "same-origin"}
-            done = await browser.post(link, headers=both | mine)
-            assert (done.status_code, "set-cookie" in done.headers) == (303, True)
-        # A link of one's own asks nothing.
-        own = f"/?token={house.tokens.new_link(by='ann', now=now)}"
-        async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
-            assert (await browser.get(own, headers=both)).status_code == 303
+async def test_a_link_of_somebody_else_asks_before_it_replaces_a_log_in(house: House) -> None:
+    both = await logged_in(house)
+    now = house.server_state.smith.runs.journals.clock.now()
+    mallory = Member(user="mallory<b>", role="viewer")
+    with pytest.raises(Misconfigured):
+        house.tokens.new_link(by="ann", now=now, member=mallory)
+    mallory = Member(user="mallory", role="viewer")
+    link = f"/?token={house.tokens.new_link(by='ann', now=now, member=mallory)}"
+    async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
+        # On another site the browser keeps its cookie back: it comes again from ours.
+        far = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+        onward = await browser.get(link, headers=far)
+        assert (onward.status_code, "set-cookie" in onward.headers) == (200, False)
+        assert f'url={link}"' in onward.text
+        asked = await browser.get(link, headers=both)
+        assert (asked.status_code, "set-cookie" in asked.headers) == (200, False)
+        assert "logged in as <b>ann</b>" in asked.text
+        assert f'<form method=post action="{link}">' in asked.text
+        forged = both | {"Origin": "http://evil.example"}
+        assert (await browser.post(link, headers=forged)).status_code == 403
+        mine = {"Origin": house.url, "Sec-Fetch-Site": "same-origin"}
+        done = await browser.post(link, headers=both | mine)
+        assert (done.status_code, "set-cookie" in done.headers) == (303, True)
+    # A link of one's own asks nothing.
+    own = f"/?token={house.tokens.new_link(by='ann', now=now)}"
+    async with httpx.AsyncClient(verify=False, base_url=house.url) as browser:
+        assert (await browser.get(own, headers=both)).status_code == 303
 
 
 @pytest.mark.parametrize("proto", ["http", "https"])
@@ -203,16 +200,15 @@ async def test_an_open_page_goes_on_after_a_restart(tmp_path: Path) -> None:
     assert house.keys.cookie_name.startswith("plansmith_")
 
 
-async def test_every_answer_forbids_scripts_of_others(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        for path in ("/", "/v1/runs", "/healthz", "/v1/runs/x", "/openapi.json"):
-            headers = (await house.client.get(path)).headers
-            assert headers["content-security-policy"].startswith("default-src 'self'"), path
-            assert "unsafe" not in headers["content-security-policy"]
-            assert headers["x-content-type-options"] == "nosniff"
-            assert headers["referrer-policy"] == "no-referrer"
-            assert "access-control-allow-origin" not in headers
-            assert "server" not in headers
+async def test_every_answer_forbids_scripts_of_others(house: House) -> None:
+    for path in ("/", "/v1/runs", "/healthz", "/v1/runs/x", "/openapi.json"):
+        headers = (await house.client.get(path)).headers
+        assert headers["content-security-policy"].startswith("default-src 'self'"), path
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "access-control-allow-origin" not in headers
+        assert "server" not in headers
 
 
 async def test_bodies_are_json_and_of_a_bounded_size(tmp_path: Path) -> None:
@@ -315,10 +311,10 @@ def test_keys_tell_right_from_wrong(tmp_path: Path) -> None:
     assert who(cookie=secret) == ""
     assert keys.cookie_name != other.cookie_name
     link = keys.link_token
-    assert not keys.take_link("")
-    assert keys.take_link(link)
-    assert not keys.take_link(link)
-    assert not keys.take_link("")
+    assert not keys.link_member("", take=True)
+    assert keys.link_member(link, take=True)
+    assert not keys.link_member(link, take=True)
+    assert not keys.link_member("", take=True)
 
 
 def test_an_address_others_can_reach_needs_a_flag_and_a_token(
@@ -345,21 +341,19 @@ def test_a_server_answers_to_its_own_names_only() -> None:
     assert "localhost" in host_names("127.0.0.1", 80)
 
 
-async def test_no_file_outside_the_page_is_served(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        for path in ("/../keys.py", "/%2e%2e/keys.py", "/..%2fkeys.py", "//etc/passwd", "/%00.x"):
-            answer = await _raw(house, path)
-            assert b"hmac" not in answer
-            assert b"root:" not in answer
-            assert b" 500 " not in answer.splitlines()[0]
+async def test_no_file_outside_the_page_is_served(house: House) -> None:
+    for path in ("/../keys.py", "/%2e%2e/keys.py", "/..%2fkeys.py", "//etc/passwd", "/%00.x"):
+        answer = await _raw(house, path)
+        assert b"hmac" not in answer
+        assert b"root:" not in answer
+        assert b" 500 " not in answer.splitlines()[0]
 
 
-async def test_an_unknown_api_address_is_not_the_page(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        answer = await house.client.get("/v1/nothing")
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-        wrong = await house.client.post("/healthz", json={})
-        assert (wrong.status_code, wrong.json()["code"]) == (405, "no_such_method")
+async def test_an_unknown_api_address_is_not_the_page(house: House) -> None:
+    answer = await house.client.get("/v1/nothing")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    wrong = await house.client.post("/healthz", json={})
+    assert (wrong.status_code, wrong.json()["code"]) == (405, "no_such_method")
 
 
 async def _raw(house: House, path: str) -> bytes:

@@ -43,9 +43,7 @@ async def replanned(house: House, run_id: str) -> Any:
     return run
 
 
-async def test_a_conversation_asks_clarifies_follows_up_changes_and_tells_why(
-    tmp_path: Path,
-) -> None:
+async def test_a_conversation_asks_follows_up_changes_and_tells_why(tmp_path: Path) -> None:
     model, tools = TripModel(), TripTools()
     async with serving(tmp_path, model=model, store="sqlite", tools=tools) as house:
         asked = await begun(house, "Plan a trip")
@@ -228,9 +226,7 @@ async def test_a_token_does_in_conversations_what_its_scopes_allow(tmp_path: Pat
         assert house.tools.calls == []
 
 
-async def test_a_program_answers_in_its_conversation_only_what_programs_may(
-    tmp_path: Path,
-) -> None:
+async def test_a_program_answers_in_its_conversation_what_it_may(tmp_path: Path) -> None:
     guard = {"id": "really", "kind": "ask", "question": "Really mail?", "options": ["yes", "no"]}
     made = plan(guard, tool_step("a", "mail", after=["really"]))
     async with (
@@ -380,9 +376,7 @@ async def test_conversations_are_listed_newest_first_by_pages_and_owners(tmp_pat
         assert (page["items"][0]["messages"], page["items"][0]["title"]) == (2, "do a")
 
 
-async def test_messages_of_others_in_a_conversation_arrive_while_one_waits(
-    tmp_path: Path,
-) -> None:
+async def test_messages_of_others_arrive_while_one_waits(tmp_path: Path) -> None:
     async with (
         serving(tmp_path, model=Silent(), store="sqlite") as one,
         serving(tmp_path, model=Silent(), store="sqlite") as two,
@@ -411,9 +405,7 @@ async def test_messages_of_others_in_a_conversation_arrive_while_one_waits(
         assert first["id"] in {each["id"] for each in shown["runs"]}
 
 
-async def test_a_long_conversation_is_summarised_before_its_next_request_is_planned(
-    tmp_path: Path,
-) -> None:
+async def test_a_long_conversation_is_summarised_before_it_goes_on(tmp_path: Path) -> None:
     model, tools = TripModel(), TripTools()
     small = {"planner": {"context_tokens": 2000}}
     async with serving(tmp_path, model=model, tools=tools, settings=small) as house:

@@ -61,54 +61,50 @@ async def test_a_stream_cut_at_random_points_has_no_gap_and_no_duplicate(tmp_pat
         assert [int(each["id"]) for each in seen] == [each["data"]["position"] for each in seen]
 
 
-async def test_who_comes_new_gets_a_snapshot_and_then_only_what_happens(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        await finished(house, 1)
-        waiting = await house.begin(tool_step("a", "mail"))
-        stream = house.stream()
-        first = await anext(stream)
+async def test_who_comes_new_gets_a_snapshot_and_then_only_what_happens(house: House) -> None:
+    await finished(house, 1)
+    waiting = await house.begin(tool_step("a", "mail"))
+    stream = house.stream()
+    first = await anext(stream)
+    assert first["event"] == "snapshot"
+    assert [each["id"] for each in first["data"]["runs"]] == [waiting["id"]]
+    assert first["data"]["position"] == int(first["id"])
+    await house.approve(waiting)
+    then = await anext(stream)
+    assert then["data"]["body"]["type"] == "plan_approved"
+    assert then["data"]["position"] == first["data"]["position"] + 1
+    await stream.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_position_of_another_store_begins_with_a_snapshot(house: House) -> None:
+    await finished(house, 1)
+    for where in ({"after": 10**9}, {"headers": {"Last-Event-ID": "9" * 30}}):
+        [first] = await take(house.stream(**where), 1)
         assert first["event"] == "snapshot"
-        assert [each["id"] for each in first["data"]["runs"]] == [waiting["id"]]
-        assert first["data"]["position"] == int(first["id"])
-        await house.approve(waiting)
-        then = await anext(stream)
-        assert then["data"]["body"]["type"] == "plan_approved"
-        assert then["data"]["position"] == first["data"]["position"] + 1
-        await stream.aclose()  # type: ignore[attr-defined]
+    [first] = await take(house.stream(headers={"Last-Event-ID": "nonsense"}), 1)
+    assert first["event"] == "snapshot"
 
 
-async def test_a_position_of_another_store_begins_with_a_snapshot(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        await finished(house, 1)
-        for where in ({"after": 10**9}, {"headers": {"Last-Event-ID": "9" * 30}}):
-            [first] = await take(house.stream(**where), 1)
-            assert first["event"] == "snapshot"
-        [first] = await take(house.stream(headers={"Last-Event-ID": "nonsense"}), 1)
-        assert first["event"] == "snapshot"
+async def test_one_run_can_be_followed_alone(house: House) -> None:
+    one, two = await finished(house, 2)
+    count = (await house.get(f"/v1/runs/{two}"))["last"]
+    events = await take(house.stream(run=two, after=0), count)
+    assert {each["data"]["run"] for each in events} == {two}
+    assert one != two
+    assert (await house.client.get("/v1/events?run=nobody")).status_code == 404
 
 
-async def test_one_run_can_be_followed_alone(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        one, two = await finished(house, 2)
-        count = (await house.get(f"/v1/runs/{two}"))["last"]
-        events = await take(house.stream(run=two, after=0), count)
-        assert {each["data"]["run"] for each in events} == {two}
-        assert one != two
-        assert (await house.client.get("/v1/events?run=nobody")).status_code == 404
-
-
-async def test_twenty_streams_are_all_alive_and_end_with_the_server(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        streams = [house.stream() for _ in range(20)]
-        assert {(await anext(each))["event"] for each in streams} == {"snapshot"}
-        assert house.server_state.metrics.streams == 20
-        await house.begin(tool_step("a", "mail"))
-        for each in streams:
-            assert (await anext(each))["data"]["body"]["type"] == "run_created"
-        house.server_state.closing.set()
-        for each in streams:
-            async for _ in each:
-                pass
+async def test_twenty_streams_are_all_alive_and_end_with_the_server(house: House) -> None:
+    streams = [house.stream() for _ in range(20)]
+    assert {(await anext(each))["event"] for each in streams} == {"snapshot"}
+    assert house.server_state.metrics.streams == 20
+    await house.begin(tool_step("a", "mail"))
+    for each in streams:
+        assert (await anext(each))["data"]["body"]["type"] == "run_created"
+    house.server_state.closing.set()
+    for each in streams:
+        async for _ in each:
+            pass
 
 
 class Halting(ScriptedModel):

@@ -10,11 +10,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+import pytest_asyncio
 from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.replay.player import replay
 
 ROWS = [{"city": "Oslo", "sales": 3}, {"city": "Rome", "sales": 5}]
+READ = tool_step("read", "files.read", inputs={"path": "in.md"})
 SCRIPT = "<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 
 
@@ -26,6 +28,19 @@ async def folder_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     monkeypatch.chdir(work)
     async with serving(tmp_path, settings_tools=True, settings={}) as house:
         yield house
+
+
+@pytest_asyncio.fixture
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+    """That server, with a file to read."""
+    async with folder_of(tmp_path, monkeypatch) as house:
+        (tmp_path / "work" / "in.md").write_text("new")
+        yield house
+
+
+@pytest.fixture
+def work(desk: House, tmp_path: Path) -> Path:
+    return tmp_path / "work"
 
 
 def write(name: str, path: str, text: str, **more: Any) -> dict[str, Any]:
@@ -48,230 +63,188 @@ async def asking(house: House, *steps: dict[str, Any]) -> tuple[str, dict[str, A
 
 
 async def test_the_files_of_a_run_are_listed_shown_and_told_when_they_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: House, work: Path
 ) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "mine.txt").write_text("private")
-        draw = tool_step("draw", "charts.draw", inputs={"rows": ROWS, "path": "out/sales.svg"})
-        hostile = write("hostile", "x.html", "<script>alert(1)</script>")
-        run = await finished(house, write("a", "a.md", "# A"), draw, hostile)
-        files = {each["path"]: each for each in (await house.get(f"/v1/runs/{run}/files"))["items"]}
-        assert {path: (each["kind"], each["state"]) for path, each in files.items()} == {
-            "a.md": ("markdown", "as_written"),
-            "out/sales.svg": ("picture", "as_written"),
-            "x.html": ("text", "as_written"),
-        }
-        assert files["a.md"]["step"] == "a"
-        picture = await house.client.get(f"/v1/runs/{run}/files/out/sales.svg")
-        assert picture.headers["content-type"] == "image/svg+xml"
-        assert picture.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
-        assert picture.headers["x-content-type-options"] == "nosniff"
-        page = await house.client.get(f"/v1/runs/{run}/files/x.html")
-        assert page.headers["content-type"] == "text/plain; charset=utf-8"
-        saved = await house.client.get(f"/v1/runs/{run}/files/a.md?download=true")
-        assert saved.headers["content-disposition"] == "attachment; filename*=UTF-8''a.md"
-        for path in ("mine.txt", "../token", "%2e%2e/token", "/etc/passwd", ""):
-            assert (await house.client.get(f"/v1/runs/{run}/files/{path}")).status_code == 404, path
-        report = (await house.client.get(f"/v1/runs/{run}/report?format=html")).text
-        data = b64encode((work / "out" / "sales.svg").read_bytes()).decode()
-        assert f'src="data:image/svg+xml;base64,{data}"' in report
-        (work / "a.md").write_text("# B")
-        (work / "out" / "sales.svg").unlink()
-        again = {each["path"]: each for each in (await house.get(f"/v1/runs/{run}/files"))["items"]}
-        assert (again["a.md"]["state"], again["out/sales.svg"]["state"]) == ("changed", "gone")
-        gone = await house.client.get(f"/v1/runs/{run}/files/out/sales.svg")
-        assert gone.status_code == 404
-        assert "<img" not in (await house.client.get(f"/v1/runs/{run}/report?format=html")).text
+    (work / "mine.txt").write_text("private")
+    draw = tool_step("draw", "charts.draw", inputs={"rows": ROWS, "path": "out/sales.svg"})
+    hostile = write("hostile", "x.html", "<script>alert(1)</script>")
+    run = await finished(desk, write("a", "a.md", "# A"), draw, hostile)
+    files = {each["path"]: each for each in (await desk.get(f"/v1/runs/{run}/files"))["items"]}
+    assert {path: (each["kind"], each["state"]) for path, each in files.items()} == {
+        "a.md": ("markdown", "as_written"),
+        "out/sales.svg": ("picture", "as_written"),
+        "x.html": ("text", "as_written"),
+    }
+    assert files["a.md"]["step"] == "a"
+    picture = await desk.client.get(f"/v1/runs/{run}/files/out/sales.svg")
+    assert picture.headers["content-type"] == "image/svg+xml"
+    assert picture.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+    assert picture.headers["x-content-type-options"] == "nosniff"
+    page = await desk.client.get(f"/v1/runs/{run}/files/x.html")
+    assert page.headers["content-type"] == "text/plain; charset=utf-8"
+    saved = await desk.client.get(f"/v1/runs/{run}/files/a.md?download=true")
+    assert saved.headers["content-disposition"] == "attachment; filename*=UTF-8''a.md"
+    for path in ("mine.txt", "../token", "%2e%2e/token", "/etc/passwd", ""):
+        assert (await desk.client.get(f"/v1/runs/{run}/files/{path}")).status_code == 404, path
+    report = (await desk.client.get(f"/v1/runs/{run}/report?format=html")).text
+    data = b64encode((work / "out" / "sales.svg").read_bytes()).decode()
+    assert f'src="data:image/svg+xml;base64,{data}"' in report
+    (work / "a.md").write_text("# B")
+    (work / "out" / "sales.svg").unlink()
+    again = {each["path"]: each for each in (await desk.get(f"/v1/runs/{run}/files"))["items"]}
+    assert (again["a.md"]["state"], again["out/sales.svg"]["state"]) == ("changed", "gone")
+    gone = await desk.client.get(f"/v1/runs/{run}/files/out/sales.svg")
+    assert gone.status_code == 404
+    assert "<img" not in (await desk.client.get(f"/v1/runs/{run}/report?format=html")).text
 
 
 async def test_a_link_in_the_place_of_a_file_leads_nowhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: House, work: Path, tmp_path: Path
 ) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        run = await finished(house, write("a", "in/a.md", "A"), write("b", "b.md", "B"))
-        secret = tmp_path / "secret"
-        secret.mkdir()
-        (secret / "a.md").write_text("secret")
-        work = tmp_path / "work"
-        (work / "b.md").unlink()
-        (work / "b.md").symlink_to(secret / "a.md")
-        (work / "in" / "a.md").unlink()
-        (work / "in").rmdir()
-        (work / "in").symlink_to(secret)
-        items = (await house.get(f"/v1/runs/{run}/files"))["items"]
-        assert [each["state"] for each in items] == ["gone", "gone"]
-        for path in ("b.md", "in/a.md"):
-            assert (await house.client.get(f"/v1/runs/{run}/files/{path}")).status_code == 404
+    run = await finished(desk, write("a", "in/a.md", "A"), write("b", "b.md", "B"))
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "a.md").write_text("secret")
+    (work / "b.md").unlink()
+    (work / "b.md").symlink_to(secret / "a.md")
+    (work / "in" / "a.md").unlink()
+    (work / "in").rmdir()
+    (work / "in").symlink_to(secret)
+    items = (await desk.get(f"/v1/runs/{run}/files"))["items"]
+    assert [each["state"] for each in items] == ["gone", "gone"]
+    for path in ("b.md", "in/a.md"):
+        assert (await desk.client.get(f"/v1/runs/{run}/files/{path}")).status_code == 404
 
 
-async def test_what_a_tool_of_another_source_calls_a_path_is_no_file_of_the_run(
-    tmp_path: Path,
-) -> None:
-    async with serving(tmp_path) as house:
-        run = await finished(
-            house, tool_step("mail", "mail", inputs={"city": "x", "path": "token"})
-        )
-        assert (await house.get(f"/v1/runs/{run}/files")) == {"items": []}
+async def test_what_another_tool_calls_a_path_is_no_file_of_the_run(house: House) -> None:
+    run = await finished(house, tool_step("mail", "mail", inputs={"city": "x", "path": "token"}))
+    assert (await house.get(f"/v1/runs/{run}/files")) == {"items": []}
 
 
-async def test_a_consent_shows_the_file_before_and_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("new line\n")
-        (work / "out.md").write_text("old line\n")
-        read = tool_step("read", "files.read", inputs={"path": "in.md"})
-        run, whole = await asking(
-            house, read, write("save", "out.md", "{{read.text}}", overwrite=True)
-        )
-        (file,) = whole["files"]
-        assert (file["path"], file["change"], file["kind"]) == ("out.md", "changed", "markdown")
-        assert (file["before"], file["after"]) == ("old line\n", "new line\n")
-        assert (work / "out.md").read_text() == "old line\n"
-        # Somebody changes the file before it is allowed: what was seen is not what would be lost.
-        (work / "out.md").write_text("meanwhile\n")
-        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
-        refused = await house.client.post(f"/v1/runs/{run}/answers", json=answer)
-        assert refused.status_code == 409
-        assert "out.md changed on the disk after you looked" in refused.json()["detail"]
-        assert (work / "out.md").read_text() == "meanwhile\n"
-        name = quote(whole["question"], safe="")
-        again = await house.get(f"/v1/runs/{run}/questions/{name}")
-        assert again["files"][0]["before"] == "meanwhile\n"
-        await house.post(f"/v1/runs/{run}/answers", answer | {"seen": again["seen"]})
-        await house.until(run, "done")
-        assert (work / "out.md").read_text() == "new line\n"
-        assert (await replay(run, house.server_state.smith)).identical
+async def test_a_consent_shows_the_file_before_and_after(desk: House, work: Path) -> None:
+    (work / "in.md").write_text("new line\n")
+    (work / "out.md").write_text("old line\n")
+    run, whole = await asking(desk, READ, write("save", "out.md", "{{read.text}}", overwrite=True))
+    (file,) = whole["files"]
+    assert (file["path"], file["change"], file["kind"]) == ("out.md", "changed", "markdown")
+    assert (file["before"], file["after"]) == ("old line\n", "new line\n")
+    assert (work / "out.md").read_text() == "old line\n"
+    # Somebody changes the file before it is allowed: what was seen is not what would be lost.
+    (work / "out.md").write_text("meanwhile\n")
+    answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
+    refused = await desk.client.post(f"/v1/runs/{run}/answers", json=answer)
+    assert refused.status_code == 409
+    assert "out.md changed on the disk after you looked" in refused.json()["detail"]
+    assert (work / "out.md").read_text() == "meanwhile\n"
+    name = quote(whole["question"], safe="")
+    again = await desk.get(f"/v1/runs/{run}/questions/{name}")
+    assert again["files"][0]["before"] == "meanwhile\n"
+    await desk.post(f"/v1/runs/{run}/answers", answer | {"seen": again["seen"]})
+    await desk.until(run, "done")
+    assert (work / "out.md").read_text() == "new line\n"
+    assert (await replay(run, desk.server_state.smith)).identical
 
 
-async def test_a_picture_is_previewed_before_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        (tmp_path / "work" / "in.svg").write_text(SCRIPT)
-        read = tool_step("read", "files.read", inputs={"path": "in.svg"})
-        run, whole = await asking(house, read, write("save", "out.svg", "{{read.text}}"))
-        assert whole["files"][0] | {"before": None} == whole["files"][0]
-        assert whole["files"][0]["change"] == "new"
-        query = {"question": whole["question"], "path": "out.svg"}
-        shown = await house.client.get(f"/v1/runs/{run}/preview", params=query)
-        assert shown.text == SCRIPT
-        assert shown.headers["content-type"] == "image/svg+xml"
-        assert shown.headers["content-security-policy"].startswith("sandbox;")
-        other = await house.client.get(f"/v1/runs/{run}/preview", params=query | {"path": "in.svg"})
-        assert other.status_code == 404
-        assert not (tmp_path / "work" / "out.svg").exists()
+async def test_a_picture_is_previewed_before_it_is_written(desk: House, work: Path) -> None:
+    (work / "in.svg").write_text(SCRIPT)
+    read = tool_step("read", "files.read", inputs={"path": "in.svg"})
+    run, whole = await asking(desk, read, write("save", "out.svg", "{{read.text}}"))
+    assert whole["files"][0] | {"before": None} == whole["files"][0]
+    assert whole["files"][0]["change"] == "new"
+    query = {"question": whole["question"], "path": "out.svg"}
+    shown = await desk.client.get(f"/v1/runs/{run}/preview", params=query)
+    assert shown.text == SCRIPT
+    assert shown.headers["content-type"] == "image/svg+xml"
+    assert shown.headers["content-security-policy"].startswith("sandbox;")
+    other = await desk.client.get(f"/v1/runs/{run}/preview", params=query | {"path": "in.svg"})
+    assert other.status_code == 404
+    assert not (work / "out.svg").exists()
 
 
-async def test_a_call_that_would_fail_is_told_before_it_is_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("new")
-        (work / "out.md").write_text("old")
-        read = tool_step("read", "files.read", inputs={"path": "in.md"})
-        _, whole = await asking(house, read, write("save", "out.md", "{{read.text}}"))
-        assert (whole["files"], whole["would_fail"]) == (
-            [],
-            "out.md is there already (choose another name, or set overwrite to true)",
-        )
+async def test_a_call_that_would_fail_is_told_before_it_is_allowed(desk: House, work: Path) -> None:
+    (work / "out.md").write_text("old")
+    _, whole = await asking(desk, READ, write("save", "out.md", "{{read.text}}"))
+    assert (whole["files"], whole["would_fail"]) == (
+        [],
+        "out.md is there already (choose another name, or set overwrite to true)",
+    )
 
 
-async def test_a_changed_value_is_what_is_written_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("from the file {{read.path}}")
-        read = tool_step("read", "files.read", inputs={"path": "in.md"})
-        tell = tool_step("tell", "note.tell", inputs={"text": "{{save.path}}"})
-        run, whole = await asking(house, read, write("save", "out.md", "{{read.text}}"), tell)
-        assert whole["can_change"]
-        first = await house.get(f"/v1/runs/{run}")
-        bad = {"question": whole["question"], "change": {"path": 5}}
-        refused = await house.client.post(f"/v1/runs/{run}/answers", json=bad)
-        assert refused.status_code in (409, 422)
-        changed = {"question": whole["question"], "change": {"path": "{{read.path}}.txt"}}
-        view = await house.post(f"/v1/runs/{run}/answers", changed)
-        done = await house.until(run, "done", "failed")
-        assert done["status"] == "done", done["reason"]
-        assert view["approved"] == done["running_hash"] == first["running_hash"]
-        # Neither what was typed nor what the file said is read as a reference.
-        assert (work / "{{read.path}}.txt").read_text() == "from the file {{read.path}}"
-        assert done["steps"]["read"]["attempts"] == 1
-        events = (await house.get(f"/v1/runs/{run}/events"))["items"]
-        assert [each["body"]["type"] for each in events].count("question_asked") == 1
-        assert (await replay(run, house.server_state.smith)).identical
+async def test_a_changed_value_is_what_is_written_and_nothing_else(desk: House, work: Path) -> None:
+    (work / "in.md").write_text("from the file {{read.path}}")
+    tell = tool_step("tell", "note.tell", inputs={"text": "{{save.path}}"})
+    run, whole = await asking(desk, READ, write("save", "out.md", "{{read.text}}"), tell)
+    assert whole["can_change"]
+    first = await desk.get(f"/v1/runs/{run}")
+    bad = {"question": whole["question"], "change": {"path": 5}}
+    refused = await desk.client.post(f"/v1/runs/{run}/answers", json=bad)
+    assert refused.status_code in (409, 422)
+    changed = {"question": whole["question"], "change": {"path": "{{read.path}}.txt"}}
+    view = await desk.post(f"/v1/runs/{run}/answers", changed)
+    done = await desk.until(run, "done", "failed")
+    assert done["status"] == "done", done["reason"]
+    assert view["approved"] == done["running_hash"] == first["running_hash"]
+    # Neither what was typed nor what the file said is read as a reference.
+    assert (work / "{{read.path}}.txt").read_text() == "from the file {{read.path}}"
+    assert done["steps"]["read"]["attempts"] == 1
+    events = (await desk.get(f"/v1/runs/{run}/events"))["items"]
+    assert [each["body"]["type"] for each in events].count("question_asked") == 1
+    assert (await replay(run, desk.server_state.smith)).identical
 
 
-async def test_a_program_cannot_change_the_values_of_a_consent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        (tmp_path / "work" / "in.md").write_text("x")
-        read = tool_step("read", "files.read", inputs={"path": "in.md"})
-        run, whole = await asking(house, read, write("save", "out.md", "{{read.text}}"))
-        changed = {"question": whole["question"], "change": {"path": "other.md"}}
-        async with house.with_token("helper", "look", "answer", "propose") as client:
-            refused = await client.post(f"/v1/runs/{run}/answers", json=changed)
-        assert refused.status_code in (403, 409)
-        assert (await house.get(f"/v1/runs/{run}"))["revisions"] == 1
+async def test_a_program_cannot_change_the_values_of_a_consent(desk: House, work: Path) -> None:
+    (work / "in.md").write_text("x")
+    run, whole = await asking(desk, READ, write("save", "out.md", "{{read.text}}"))
+    changed = {"question": whole["question"], "change": {"path": "other.md"}}
+    async with desk.with_token("helper", "look", "answer", "propose") as client:
+        refused = await client.post(f"/v1/runs/{run}/answers", json=changed)
+    assert refused.status_code in (403, 409)
+    assert (await desk.get(f"/v1/runs/{run}"))["revisions"] == 1
 
 
 async def test_a_file_that_changes_between_consent_and_write_is_not_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: House, work: Path
 ) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("new")
-        (work / "out.md").write_text("old")
-        read = tool_step("read", "files.read", inputs={"path": "in.md"})
-        save = write("save", "out.md", "{{read.text}}", overwrite=True)
-        run, whole = await asking(house, read, save)
-        # While the run is paused, a consent is kept for later.
-        await house.post(f"/v1/runs/{run}/pause")
-        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
-        await house.post(f"/v1/runs/{run}/answers", answer)
-        (work / "out.md").write_text("precious")
-        await house.post(f"/v1/runs/{run}/resume")
-        over = await house.until(run, "done", "partly_done", "failed")
-        assert over["status"] != "done"
-        assert "out.md changed after you allowed this" in over["steps"]["save"]["error"]
-        assert (work / "out.md").read_text() == "precious"
+    (work / "out.md").write_text("old")
+    save = write("save", "out.md", "{{read.text}}", overwrite=True)
+    run, whole = await asking(desk, READ, save)
+    # While the run is paused, a consent is kept for later.
+    await desk.post(f"/v1/runs/{run}/pause")
+    answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
+    await desk.post(f"/v1/runs/{run}/answers", answer)
+    (work / "out.md").write_text("precious")
+    await desk.post(f"/v1/runs/{run}/resume")
+    over = await desk.until(run, "done", "partly_done", "failed")
+    assert over["status"] != "done"
+    assert "out.md changed after you allowed this" in over["steps"]["save"]["error"]
+    assert (work / "out.md").read_text() == "precious"
 
 
 async def test_with_a_persons_own_values_a_file_that_changes_meanwhile_is_not_overwritten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: House, work: Path
 ) -> None:
-    async with folder_of(tmp_path, monkeypatch) as house:
-        work = tmp_path / "work"
-        (work / "in.md").write_text("new")
-        (work / "mine.md").write_text("old")
-        read = tool_step("read", "files.read", inputs={"path": "in.md"})
-        inputs = {"path": "{{item}}", "text": "{{read.text}}", "overwrite": True}
-        each = {"tool": "files.write", "inputs": inputs}
-        run, whole = await asking(house, read, {"id": "all", "over": ["out.md"], "each": each})
-        await house.post(f"/v1/runs/{run}/pause")
-        answer = {"question": whole["question"], "change": {"path": "mine.md", "text": "own"}}
-        seen = await house.post(f"/v1/runs/{run}/preview", answer)
-        assert [(each["path"], each["before"], each["after"]) for each in seen["files"]] == [
-            ("mine.md", "old", "own")
-        ]
-        (work / "mine.md").write_text("older")
-        late = answer | {"seen": seen["seen"]}
-        assert (await house.client.post(f"/v1/runs/{run}/answers", json=late)).status_code == 409
-        other = await house.client.post(f"/v1/runs/{run}/answers", json=answer | {"hash": "0" * 64})
-        assert other.status_code == 409
-        assert "not the one you saw" in other.text
-        answer |= {"hash": whole["hash"]}
-        await house.post(f"/v1/runs/{run}/answers", answer)
-        (work / "mine.md").write_text("precious")
-        await house.post(f"/v1/runs/{run}/resume")
-        over = await house.until(run, "done", "partly_done", "failed")
-        assert over["status"] != "done"
-        assert "mine.md changed after you allowed this" in over["steps"]["all/0"]["error"]
-        assert (work / "mine.md").read_text() == "precious"
-        assert (await replay(run, house.server_state.smith)).identical
+    (work / "mine.md").write_text("old")
+    inputs = {"path": "{{item}}", "text": "{{read.text}}", "overwrite": True}
+    each = {"tool": "files.write", "inputs": inputs}
+    run, whole = await asking(desk, READ, {"id": "all", "over": ["out.md"], "each": each})
+    await desk.post(f"/v1/runs/{run}/pause")
+    answer = {"question": whole["question"], "change": {"path": "mine.md", "text": "own"}}
+    seen = await desk.post(f"/v1/runs/{run}/preview", answer)
+    assert [(each["path"], each["before"], each["after"]) for each in seen["files"]] == [
+        ("mine.md", "old", "own")
+    ]
+    (work / "mine.md").write_text("older")
+    late = answer | {"seen": seen["seen"]}
+    assert (await desk.client.post(f"/v1/runs/{run}/answers", json=late)).status_code == 409
+    other = await desk.client.post(f"/v1/runs/{run}/answers", json=answer | {"hash": "0" * 64})
+    assert other.status_code == 409
+    assert "not the one you saw" in other.text
+    answer |= {"hash": whole["hash"]}
+    await desk.post(f"/v1/runs/{run}/answers", answer)
+    (work / "mine.md").write_text("precious")
+    await desk.post(f"/v1/runs/{run}/resume")
+    over = await desk.until(run, "done", "partly_done", "failed")
+    assert over["status"] != "done"
+    assert "mine.md changed after you allowed this" in over["steps"]["all/0"]["error"]
+    assert (work / "mine.md").read_text() == "precious"
+    assert (await replay(run, desk.server_state.smith)).identical

@@ -22,7 +22,7 @@ import pytest
 from tests.unit.server.house import House, serving, tool_step
 
 from plansmith_server.connections import connection_limit
-from plansmith_server.ops import watchdog
+from plansmith_server.ops import logs
 from plansmith_server.routes import events
 
 FILES = 1024
@@ -168,12 +168,12 @@ def _hold(seconds: float) -> None:
 async def test_a_held_event_loop_is_logged_with_what_held_it(tmp_path: Path) -> None:
     async with serving(tmp_path) as house:
         while "event loop held" not in house.log.getvalue():
-            _hold(2 * watchdog.LIMIT_S)
+            _hold(2 * logs.LIMIT_S)
             await asyncio.sleep(0)
         line = next(each for each in house.log.getvalue().splitlines() if "loop held" in each)
     told = json.loads(line)
-    assert told["held_ms"] >= watchdog.LIMIT_S * 1000
-    assert "_hold(2 * watchdog.LIMIT_S)" in told["stack"]
+    assert told["held_ms"] >= logs.LIMIT_S * 1000
+    assert "_hold(2 * logs.LIMIT_S)" in told["stack"]
 
 
 async def test_a_head_that_does_not_come_in_time_ends_the_connection(tmp_path: Path) -> None:
@@ -199,9 +199,7 @@ async def test_a_body_that_does_not_come_in_time_is_told_so(tmp_path: Path) -> N
         assert (await reader.readline()).startswith(b"HTTP/1.1 408")
 
 
-async def test_a_full_server_closes_who_asks_nothing_and_keeps_who_is_answered(
-    tmp_path: Path,
-) -> None:
+async def test_a_full_server_closes_who_asks_nothing(tmp_path: Path) -> None:
     # Of eight connections, six may come from one address.
     async with serving(tmp_path, connections=8) as house, contextlib.AsyncExitStack() as stack:
         streams = [cast("AsyncGenerator[Any]", house.stream()) for _ in range(4)]
@@ -219,9 +217,7 @@ async def test_a_full_server_closes_who_asks_nothing_and_keeps_who_is_answered(
             await each.aclose()
 
 
-async def test_a_server_whose_every_connection_is_answered_says_that_it_is_full(
-    tmp_path: Path,
-) -> None:
+async def test_a_server_with_every_connection_in_use_says_so(tmp_path: Path) -> None:
     async with serving(tmp_path, connections=4) as house:
         streams = [cast("AsyncGenerator[Any]", house.stream()) for _ in range(3)]
         for each in streams:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.house import House, plan, serving, tool_step
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+from tests.unit.server.house import House, plan, tool_step
 
 CHINESE = {"Accept-Language": "zh-CN,zh;q=0.9,en;q=0.5"}
 MAIL = tool_step("m", "mail")
@@ -33,31 +30,26 @@ async def test_a_review_is_told_in_the_language_of_the_reader(house: House) -> N
     }
 
 
-async def test_events_are_told_in_the_language_of_the_reader_and_stored_without(
-    tmp_path: Path,
-) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(MAIL)
-        await house.post(f"/v1/runs/{run['id']}/decision", {"reject": True})
-        run = await house.until(run["id"], "cancelled")
-        path = f"/v1/runs/{run['id']}/events"
-        ends = [
-            (await house.get(path, headers=headers))["items"][-1]["body"]["reason"]
-            for headers in ({}, CHINESE)
-        ]
-        assert ends == ["the plan was rejected", "计划被拒绝"]
-        stored = (await house.server_state.smith.store.events(run["id"]))[-1].to_json()["body"]
-        assert isinstance(stored, dict)
-        assert stored["reason"] == {"text": "end.rejected"}
-        async for event in house.stream(after=0, lang="zh", run=run["id"]):
-            if event["event"] == "run_event" and event["data"]["body"]["type"] == "run_finished":
-                assert event["data"]["body"]["reason"] == "计划被拒绝"
-                break
+async def test_events_are_told_in_the_language_of_the_reader(house: House) -> None:
+    run = await house.begin(MAIL)
+    await house.post(f"/v1/runs/{run['id']}/decision", {"reject": True})
+    run = await house.until(run["id"], "cancelled")
+    path = f"/v1/runs/{run['id']}/events"
+    ends = [
+        (await house.get(path, headers=headers))["items"][-1]["body"]["reason"]
+        for headers in ({}, CHINESE)
+    ]
+    assert ends == ["the plan was rejected", "计划被拒绝"]
+    stored = (await house.server_state.smith.store.events(run["id"]))[-1].to_json()["body"]
+    assert isinstance(stored, dict)
+    assert stored["reason"] == {"text": "end.rejected"}
+    async for event in house.stream(after=0, lang="zh", run=run["id"]):
+        if event["event"] == "run_event" and event["data"]["body"]["type"] == "run_finished":
+            assert event["data"]["body"]["reason"] == "计划被拒绝"
+            break
 
 
-async def test_the_problems_of_a_refused_plan_are_told_in_the_language_of_the_reader(
-    house: House,
-) -> None:
+async def test_problems_of_a_plan_are_told_in_the_language_of_the_reader(house: House) -> None:
     body = {"plan": plan(tool_step("a", "weathr"))}
     for headers, wanted in (
         ({}, "there is no tool called 'weathr'"),
@@ -91,14 +83,11 @@ async def test_whatever_a_client_accepts_it_gets_one_of_our_languages(
     assert told["review"]["reasons"][0].startswith("步骤" if chinese else "Step")
 
 
-async def test_what_people_and_tools_wrote_is_never_taken_for_a_sentence(tmp_path: Path) -> None:
+async def test_what_people_and_tools_wrote_is_never_taken_for_a_sentence(house: House) -> None:
     words = '{"text": "end.rejected"}'
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a", inputs={"city": words}))
-        await house.approve(run)
-        run = await house.until(run["id"], "done")
-        told = await house.get(f"/v1/runs/{run['id']}", headers=CHINESE)
-        assert told["steps"]["a"]["result"]["city"] == words
+    run = await house.finish(tool_step("a", inputs={"city": words}))
+    told = await house.get(f"/v1/runs/{run['id']}", headers=CHINESE)
+    assert told["steps"]["a"]["result"]["city"] == words
 
 
 async def test_refusals_are_told_in_the_language_of_the_reader(house: House) -> None:
@@ -140,9 +129,7 @@ async def test_refusals_are_told_in_the_language_of_the_reader(house: House) -> 
             assert told["code"].isascii()
 
 
-async def test_wrong_input_is_told_in_the_language_of_the_reader_in_every_place(
-    house: House,
-) -> None:
+async def test_wrong_input_is_told_in_the_language_of_the_reader(house: House) -> None:
     body = {"request": "x", "max_steps": 0, "colour": "red"}
     told = [
         (await house.client.post("/v1/runs", json=body, headers=headers)).json()
@@ -155,9 +142,8 @@ async def test_wrong_input_is_told_in_the_language_of_the_reader_in_every_place(
     assert told[1]["detail"].endswith("：至少为 1")
 
 
-async def test_a_client_without_a_token_is_told_so_in_its_language(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        bare = {"Authorization": "", **CHINESE}
-        answer = await house.client.get("/v1/runs", headers=bare)
-        assert answer.status_code == 401
-        assert answer.json()["detail"] == "这需要令牌"
+async def test_a_client_without_a_token_is_told_so_in_its_language(house: House) -> None:
+    bare = {"Authorization": "", **CHINESE}
+    answer = await house.client.get("/v1/runs", headers=bare)
+    assert answer.status_code == 401
+    assert answer.json()["detail"] == "这需要令牌"

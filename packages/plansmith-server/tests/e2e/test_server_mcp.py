@@ -204,9 +204,7 @@ async def test_a_run_that_a_person_wanted_to_see_is_not_started_over_mcp(tmp_pat
         assert house.tools.calls == []
 
 
-async def test_a_conversation_over_mcp_answers_follows_up_and_approves_nothing(
-    tmp_path: Path,
-) -> None:
+async def test_a_conversation_over_mcp_follows_up_and_approves_nothing(tmp_path: Path) -> None:
     tools = TripTools()
     async with serving(tmp_path, model=TripModel(), tools=tools) as house, client(house) as made:
         first = await call(made, "plan_create", request="Plan a trip", conversation="new")
@@ -275,9 +273,7 @@ async def test_the_command_speaks_over_pipes(tmp_path: Path) -> None:
         assert "notes.txt" in result["report"]
 
 
-async def test_a_program_over_pipes_is_journaled_as_one_whatever_it_calls_itself(
-    tmp_path: Path,
-) -> None:
+async def test_a_program_over_pipes_is_journaled_as_one(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'runs.db'}"
     parameters = StdioServerParameters(
         command=sys.executable,

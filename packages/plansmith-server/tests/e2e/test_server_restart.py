@@ -164,9 +164,7 @@ async def test_a_killed_server_goes_on_where_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "calls").read_text().split() == ["a", "b", "b", "c"]
 
 
-async def test_a_second_server_on_a_store_leaves_the_runs_of_the_first_alone(
-    tmp_path: Path,
-) -> None:
+async def test_a_second_server_leaves_the_runs_of_the_first_alone(tmp_path: Path) -> None:
     slow = {"id": "b", "kind": "tool", "tool": "slow", "inputs": {"name": "b"}}
     quick = {"id": "a", "kind": "tool", "tool": "quick", "inputs": {"name": "a"}}
     async with command(tmp_path) as (process, first), asyncio.timeout(120):

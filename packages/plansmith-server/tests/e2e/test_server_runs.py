@@ -13,8 +13,6 @@ from plansmith import Plan, ToolSpec
 from plansmith.errors import Misconfigured
 from plansmith.testing import Answer, ScriptedModel
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 PLAN = plan(tool_step("oslo"), goal="Weather in Oslo")
 DECIDED = {"decision": "plan", "reason": "", "query": "the weather in Oslo", "answer": ""}
 
@@ -41,9 +39,7 @@ async def test_a_request_is_planned_in_the_background_seen_first_and_run(tmp_pat
         assert run["report"]
 
 
-async def test_a_plan_that_only_reads_goes_on_by_itself_when_that_was_wanted(
-    house: House,
-) -> None:
+async def test_a_plan_that_only_reads_goes_on_if_that_was_wanted(house: House) -> None:
     run = await house.begin(tool_step("a"), mode="read_only")
     assert (await house.until(run["id"], "done"))["approved"] == ""
     run = await house.begin(tool_step("a", "mail"), mode="read_only")
@@ -71,9 +67,7 @@ async def test_a_run_has_limits_of_its_own(tmp_path: Path) -> None:
         await house.until(limited["id"], "done")
 
 
-async def test_a_run_is_thought_over_after_each_step_if_the_request_says_so(
-    tmp_path: Path,
-) -> None:
+async def test_a_run_is_thought_over_after_each_step_if_wanted(tmp_path: Path) -> None:
     two = plan(tool_step("a"), tool_step("b", after=["a"]))
     model = ScriptedModel(DECIDED, two, two)
     async with serving(tmp_path, model=model) as house:
@@ -123,33 +117,32 @@ async def test_of_two_clients_that_decide_at_once_one_wins(tmp_path: Path) -> No
             await house.until(run["id"], "done", "cancelled")
 
 
-async def test_an_edit_of_a_plan_that_changed_meanwhile_is_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a", "mail"))
-        path = f"/v1/runs/{run['id']}/plan"
-        shown = await house.client.get(path)
-        assert shown.headers["etag"] == f'"{run["hash"]}"'
-        body = {"plan": plan(tool_step("a", "mail", inputs={"city": "Rome"}))}
-        assert (await house.client.put(path, json=body)).status_code == 428
-        match = {"If-Match": shown.headers["etag"]}
-        assert (await house.client.put(path, json=body, headers=match)).status_code == 200
-        stale = await house.client.put(path, json=body, headers=match)
-        assert stale.status_code == 412
-        broken = {"plan": plan(tool_step("a", "no_such_tool"))}
-        now = {"If-Match": (await house.client.get(path)).headers["etag"]}
-        refused = await house.client.put(path, json=broken, headers=now)
-        assert refused.status_code == 422
-        assert refused.json()["problems"][0]["code"] == "PS101"
-        checked = await house.post(f"{path}/check", broken)
-        assert checked["problems"][0]["name"] == "unknown-tool"
-        back = await house.post(f"/v1/runs/{run['id']}/undo")
-        assert back["hash"] == run["hash"]
-        plans = await house.get(f"/v1/runs/{run['id']}/plans")
-        assert [each["origin"] for each in plans] == ["submitted", "person", "person"]
-        diff = await house.get(f"/v1/runs/{run['id']}/diff", params={"from": 1, "to": 2})
-        [change] = [each for each in diff["changes"] if each["kind"] == "changed"]
-        assert change["step"] == "a"
-        assert change["fields"][0]["after"] == "Rome"
+async def test_an_edit_of_a_plan_that_changed_meanwhile_is_refused(house: House) -> None:
+    run = await house.begin(tool_step("a", "mail"))
+    path = f"/v1/runs/{run['id']}/plan"
+    shown = await house.client.get(path)
+    assert shown.headers["etag"] == f'"{run["hash"]}"'
+    body = {"plan": plan(tool_step("a", "mail", inputs={"city": "Rome"}))}
+    assert (await house.client.put(path, json=body)).status_code == 428
+    match = {"If-Match": shown.headers["etag"]}
+    assert (await house.client.put(path, json=body, headers=match)).status_code == 200
+    stale = await house.client.put(path, json=body, headers=match)
+    assert stale.status_code == 412
+    broken = {"plan": plan(tool_step("a", "no_such_tool"))}
+    now = {"If-Match": (await house.client.get(path)).headers["etag"]}
+    refused = await house.client.put(path, json=broken, headers=now)
+    assert refused.status_code == 422
+    assert refused.json()["problems"][0]["code"] == "PS101"
+    checked = await house.post(f"{path}/check", broken)
+    assert checked["problems"][0]["name"] == "unknown-tool"
+    back = await house.post(f"/v1/runs/{run['id']}/undo")
+    assert back["hash"] == run["hash"]
+    plans = await house.get(f"/v1/runs/{run['id']}/plans")
+    assert [each["origin"] for each in plans] == ["submitted", "person", "person"]
+    diff = await house.get(f"/v1/runs/{run['id']}/diff", params={"from": 1, "to": 2})
+    [change] = [each for each in diff["changes"] if each["kind"] == "changed"]
+    assert change["step"] == "a"
+    assert change["fields"][0]["after"] == "Rome"
 
 
 async def test_changes_in_words_make_another_plan(tmp_path: Path) -> None:
@@ -182,44 +175,40 @@ async def test_a_question_about_the_request_is_answered_and_then_planned(tmp_pat
         assert again["code"] == "stale_decision"
 
 
-async def test_a_step_that_asks_waits_for_the_answer_and_takes_only_one_that_fits(
-    tmp_path: Path,
-) -> None:
+async def test_a_step_that_asks_takes_only_an_answer_that_fits(house: House) -> None:
     ask = {"id": "which", "kind": "ask", "question": "Which?", "options": ["Oslo", "Rome"]}
-    async with serving(tmp_path) as house:
-        run = await house.begin(ask, tool_step("a", inputs={"city": "{{which}}"}))
-        await house.approve(run)
-        run = await house.until(run["id"], "asking")
-        path = f"/v1/runs/{run['id']}/answers"
-        name = run["questions"][0]["question"]
-        left = await house.post(path, {"question": name, "you_decide": True}, 409)
-        assert "only you" in left["detail"]
-        await house.post(path, {"question": name, "answer": "Paris"}, 409)
-        await house.post(path, {"question": name, "answer": "Rome"})
-        run = await house.until(run["id"], "done")
-        assert run["steps"]["a"]["inputs"] == {"city": "Rome"}
+    run = await house.begin(ask, tool_step("a", inputs={"city": "{{which}}"}))
+    await house.approve(run)
+    run = await house.until(run["id"], "asking")
+    path = f"/v1/runs/{run['id']}/answers"
+    name = run["questions"][0]["question"]
+    left = await house.post(path, {"question": name, "you_decide": True}, 409)
+    assert "only you" in left["detail"]
+    await house.post(path, {"question": name, "answer": "Paris"}, 409)
+    await house.post(path, {"question": name, "answer": "Rome"})
+    run = await house.until(run["id"], "done")
+    assert run["steps"]["a"]["inputs"] == {"city": "Rome"}
 
 
-async def test_a_run_is_paused_resumed_and_cancelled(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
-        path = f"/v1/runs/{run['id']}"
-        await house.approve(run)
-        await house.tools.began["slow"].wait()
-        run = await house.post(f"{path}/pause", {"reason": "lunch"})
-        assert (run["status"], run["steps"]["a"]["status"]) == ("paused", "running")
-        house.tools.gate.set()
-        while run["steps"]["a"]["status"] == "running":
-            await house.server_state.smith.store.wait(run["id"], after=run["last"])
-            run = await house.get(path)
-        assert run["steps"]["b"]["status"] in ("ready", "waiting")
-        await house.post(f"{path}/pause", status=409)
-        await house.post(f"{path}/resume")
-        await house.until(run["id"], "done")
-        run = await house.begin(tool_step("c", "mail"))
-        await house.post(f"/v1/runs/{run['id']}/cancel")
-        assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "cancelled"
-        await house.post(f"/v1/runs/{run['id']}/cancel", status=409)
+async def test_a_run_is_paused_resumed_and_cancelled(house: House) -> None:
+    run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
+    path = f"/v1/runs/{run['id']}"
+    await house.approve(run)
+    await house.tools.began["slow"].wait()
+    run = await house.post(f"{path}/pause", {"reason": "lunch"})
+    assert (run["status"], run["steps"]["a"]["status"]) == ("paused", "running")
+    house.tools.gate.set()
+    while run["steps"]["a"]["status"] == "running":
+        await house.server_state.smith.store.wait(run["id"], after=run["last"])
+        run = await house.get(path)
+    assert run["steps"]["b"]["status"] in ("ready", "waiting")
+    await house.post(f"{path}/pause", status=409)
+    await house.post(f"{path}/resume")
+    await house.until(run["id"], "done")
+    run = await house.begin(tool_step("c", "mail"))
+    await house.post(f"/v1/runs/{run['id']}/cancel")
+    assert (await house.get(f"/v1/runs/{run['id']}"))["status"] == "cancelled"
+    await house.post(f"/v1/runs/{run['id']}/cancel", status=409)
 
 
 async def test_planning_nobody_wants_any_more_is_stopped(tmp_path: Path) -> None:
@@ -232,32 +221,30 @@ async def test_planning_nobody_wants_any_more_is_stopped(tmp_path: Path) -> None
         assert house.server_state.background.busy == 0
 
 
-async def test_a_plan_that_was_changed_while_paused_is_decided_on_again(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
-        path = f"/v1/runs/{run['id']}"
-        await house.approve(run)
-        await house.tools.began["slow"].wait()
-        await house.post(f"{path}/pause")
-        house.tools.gate.set()
-        while (paused := await house.get(path))["steps"]["a"]["status"] == "running":
-            await house.server_state.smith.store.wait(run["id"], after=paused["last"])
-        other = plan(tool_step("a", "slow"), tool_step("b", after=["a"], inputs={"city": "Rome"}))
-        match = {"If-Match": f'"{paused["hash"]}"'}
-        edited = await house.client.put(f"{path}/plan", json={"plan": other}, headers=match)
-        assert edited.status_code == 200
-        run = await house.post(f"{path}/resume")
-        assert run["review"]["asked"]
-        assert [name for name, _ in house.tools.calls] == ["slow"]
+async def test_a_plan_that_was_changed_while_paused_is_decided_on_again(house: House) -> None:
+    run = await house.begin(tool_step("a", "slow"), tool_step("b", after=["a"]))
+    path = f"/v1/runs/{run['id']}"
+    await house.approve(run)
+    await house.tools.began["slow"].wait()
+    await house.post(f"{path}/pause")
+    house.tools.gate.set()
+    while (paused := await house.get(path))["steps"]["a"]["status"] == "running":
+        await house.server_state.smith.store.wait(run["id"], after=paused["last"])
+    other = plan(tool_step("a", "slow"), tool_step("b", after=["a"], inputs={"city": "Rome"}))
+    match = {"If-Match": f'"{paused["hash"]}"'}
+    edited = await house.client.put(f"{path}/plan", json={"plan": other}, headers=match)
+    assert edited.status_code == 200
+    run = await house.post(f"{path}/resume")
+    assert run["review"]["asked"]
+    assert [name for name, _ in house.tools.calls] == ["slow"]
 
 
-async def test_a_plan_nobody_was_asked_about_can_be_approved(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        made = await house.server_state.smith.submit(Plan.model_validate(plan(tool_step("a"))))
-        run = await house.get(f"/v1/runs/{made.id}")
-        assert (run["status"], run["review"]["asked"]) == ("planning", True)
-        await house.approve(run)
-        await house.until(made.id, "done")
+async def test_a_plan_nobody_was_asked_about_can_be_approved(house: House) -> None:
+    made = await house.server_state.smith.submit(Plan.model_validate(plan(tool_step("a"))))
+    run = await house.get(f"/v1/runs/{made.id}")
+    assert (run["status"], run["review"]["asked"]) == ("planning", True)
+    await house.approve(run)
+    await house.until(made.id, "done")
 
 
 async def test_a_run_that_cannot_even_be_planned_ends_with_its_reason(tmp_path: Path) -> None:
@@ -311,12 +298,8 @@ async def test_a_failed_run_is_repeated_from_where_it_broke(house: House) -> Non
     assert [name for name, _ in house.tools.calls].count("fail") == 1
 
 
-async def test_run_again_runs_everything_and_continuing_what_is_done_is_refused(
-    house: House,
-) -> None:
-    run = await house.begin(tool_step("a"), tool_step("m", "mail", after=["a"]))
-    await house.approve(run)
-    run = await house.until(run["id"], "done")
+async def test_run_again_runs_everything_and_what_is_done_cannot_continue(house: House) -> None:
+    run = await house.finish(tool_step("a"), tool_step("m", "mail", after=["a"]))
     assert run["continues"] is None
     refused = await house.client.post(f"/v1/runs/{run['id']}/retry", json={})
     assert refused.status_code == 409
@@ -330,9 +313,7 @@ async def test_run_again_runs_everything_and_continuing_what_is_done_is_refused(
     assert [name for name, _ in house.tools.calls] == ["weather", "mail"] * 2
 
 
-async def test_a_repeated_plan_keeps_its_origins_over_two_repeats_and_an_edit(
-    tmp_path: Path,
-) -> None:
+async def test_a_repeated_plan_keeps_its_origins(tmp_path: Path) -> None:
     made = plan(tool_step("oslo", inputs={"city": "Oslo", "unit": "celsius"}))
     model = ScriptedModel(DECIDED, made)
     async with serving(tmp_path, model=model) as house:
@@ -373,43 +354,37 @@ async def test_a_failed_planning_is_a_failed_run_that_can_be_tried_again(tmp_pat
         assert [step["id"] for step in again["plan"]["steps"]] == ["oslo"]
 
 
-async def test_lists_of_runs_tell_planning_running_and_waiting_apart(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a"))
-        await house.approve(run)
-        await house.until(run["id"], "done")
-        [row] = (await house.get("/v1/runs"))["items"]
-        assert row["waiting_seconds"] > 0
-        assert row["planning_seconds"] >= 0
-        assert row["running_seconds"] >= 0
+async def test_lists_of_runs_tell_planning_running_and_waiting_apart(house: House) -> None:
+    await house.finish(tool_step("a"))
+    [row] = (await house.get("/v1/runs"))["items"]
+    assert row["waiting_seconds"] > 0
+    assert row["planning_seconds"] >= 0
+    assert row["running_seconds"] >= 0
 
 
-async def test_reports_come_in_three_forms(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin(tool_step("a"))
-        path = f"/v1/runs/{run['id']}/report"
-        assert (await house.client.get(path)).status_code == 409
-        await house.approve(run)
-        await house.until(run["id"], "done")
-        plain = await house.client.get(path)
-        assert plain.headers["content-type"].startswith("text/markdown")
-        html = await house.client.get(path, headers={"Accept": "text/html"})
-        assert "default-src 'self'" in html.headers["content-security-policy"]
-        assert "'unsafe" not in html.headers["content-security-policy"]
-        told = await house.get(path, params={"format": "json"})
-        assert (told["run"], told["head"]) == (run["id"], ["Everything was done."])
-        # The page asks in the reader's language, whatever that of the run was.
-        chinese = {"Accept-Language": "zh-CN", "Accept": "application/json"}
-        assert (await house.client.get(path, headers=chinese)).json()["head"] == ["全部完成。"]
-        assert (
-            "Everything was done."
-            in (await house.client.get(path, headers={"Accept-Language": "zh"})).text
-        )
+async def test_reports_come_in_three_forms(house: House) -> None:
+    run = await house.begin(tool_step("a"))
+    path = f"/v1/runs/{run['id']}/report"
+    assert (await house.client.get(path)).status_code == 409
+    await house.approve(run)
+    await house.until(run["id"], "done")
+    plain = await house.client.get(path)
+    assert plain.headers["content-type"].startswith("text/markdown")
+    html = await house.client.get(path, headers={"Accept": "text/html"})
+    assert "default-src 'self'" in html.headers["content-security-policy"]
+    assert "'unsafe" not in html.headers["content-security-policy"]
+    told = await house.get(path, params={"format": "json"})
+    assert (told["run"], told["head"]) == (run["id"], ["Everything was done."])
+    # The page asks in the reader's language, whatever that of the run was.
+    chinese = {"Accept-Language": "zh-CN", "Accept": "application/json"}
+    assert (await house.client.get(path, headers=chinese)).json()["head"] == ["全部完成。"]
+    assert (
+        "Everything was done."
+        in (await house.client.get(path, headers={"Accept-Language": "zh"})).text
+    )
 
 
-async def test_the_inspector_shows_arguments_attempts_and_the_words_of_the_model(
-    tmp_path: Path,
-) -> None:
+async def test_the_inspector_shows_arguments_attempts_and_model_calls(tmp_path: Path) -> None:
     model = ScriptedModel(DECIDED, plan(tool_step("b", "fail")))
     async with serving(tmp_path, model=model) as house:
         run = await house.post("/v1/runs", {"request": "the weather in Oslo"}, 202)
@@ -423,26 +398,25 @@ async def test_the_inspector_shows_arguments_attempts_and_the_words_of_the_model
         assert (await house.client.get(f"/v1/runs/{run['id']}/steps/zz")).status_code == 404
 
 
-async def test_runs_are_listed_page_by_page_and_found_by_words_and_status(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        made = [
-            (await house.begin(tool_step("a", "mail"), request=f"request {number}"))["id"]
-            for number in range(5)
-        ]
-        seen: list[str] = []
-        cursor: str | None = ""
-        while cursor is not None:
-            page = await house.get("/v1/runs", params={"limit": 2, "cursor": cursor})
-            seen += [each["id"] for each in page["items"]]
-            cursor = page["next"]
-        assert seen == made[::-1]
-        await house.post(f"/v1/runs/{made[0]}/cancel")
-        found = await house.get("/v1/runs", params={"status": "open"})
-        assert len(found["items"]) == 4
-        found = await house.get("/v1/runs", params={"q": "REQUEST 3"})
-        assert [each["id"] for each in found["items"]] == [made[3]]
-        refused = await house.client.get("/v1/runs?status=zz")
-        assert (refused.status_code, "use open, " in refused.json()["hint"]) == (422, True)
+async def test_runs_are_listed_page_by_page_and_found_by_words_and_status(house: House) -> None:
+    made = [
+        (await house.begin(tool_step("a", "mail"), request=f"request {number}"))["id"]
+        for number in range(5)
+    ]
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await house.get("/v1/runs", params={"limit": 2, "cursor": cursor})
+        seen += [each["id"] for each in page["items"]]
+        cursor = page["next"]
+    assert seen == made[::-1]
+    await house.post(f"/v1/runs/{made[0]}/cancel")
+    found = await house.get("/v1/runs", params={"status": "open"})
+    assert len(found["items"]) == 4
+    found = await house.get("/v1/runs", params={"q": "REQUEST 3"})
+    assert [each["id"] for each in found["items"]] == [made[3]]
+    refused = await house.client.get("/v1/runs?status=zz")
+    assert (refused.status_code, "use open, " in refused.json()["hint"]) == (422, True)
 
 
 @pytest.mark.parametrize("store", ["sqlite", "memory"])
@@ -456,9 +430,7 @@ async def test_a_run_is_removed_from_every_store(tmp_path: Path, store: str) -> 
 
 
 async def test_templates_are_kept_used_and_removed(house: House) -> None:
-    run = await house.begin(tool_step("a"))
-    await house.approve(run)
-    await house.until(run["id"], "done")
+    run = await house.finish(tool_step("a"))
     body = {"name": "weather", "parameters": {"city": ["a.inputs.city"]}}
     kept = await house.post(f"/v1/runs/{run['id']}/template", body, 201)
     assert kept["version"] == 1
@@ -476,33 +448,30 @@ async def test_templates_are_kept_used_and_removed(house: House) -> None:
     assert (await house.post("/v1/templates", new, 201))["goal"] == "a goal"
 
 
-async def test_the_same_key_is_done_once_and_another_body_is_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        body = {"plan": plan(tool_step("a", "mail"))}
-        key = {"Idempotency-Key": "k1"}
-        both = await asyncio.gather(
-            *(house.client.post("/v1/runs", json=body, headers=key) for _ in range(3))
-        )
-        assert {each.status_code for each in both} == {202}
-        assert len({each.json()["id"] for each in both}) == 1
-        assert len((await house.get("/v1/runs"))["items"]) == 1
-        other = {"plan": plan(tool_step("b", "mail"))}
-        refused = await house.client.post("/v1/runs", json=other, headers=key)
-        assert refused.status_code == 422
-        assert refused.json()["code"] == "key_reused"
-        # What failed may be tried again.
-        failing = {"Idempotency-Key": "k2"}
-        bad = await house.client.post("/v1/runs", json={"plan": plan()}, headers=failing)
-        assert bad.status_code == 422
-        assert (await house.client.post("/v1/runs", json=body, headers=failing)).status_code == 202
+async def test_the_same_key_is_done_once_and_another_body_is_refused(house: House) -> None:
+    body = {"plan": plan(tool_step("a", "mail"))}
+    key = {"Idempotency-Key": "k1"}
+    both = await asyncio.gather(
+        *(house.client.post("/v1/runs", json=body, headers=key) for _ in range(3))
+    )
+    assert {each.status_code for each in both} == {202}
+    assert len({each.json()["id"] for each in both}) == 1
+    assert len((await house.get("/v1/runs"))["items"]) == 1
+    other = {"plan": plan(tool_step("b", "mail"))}
+    refused = await house.client.post("/v1/runs", json=other, headers=key)
+    assert refused.status_code == 422
+    assert refused.json()["code"] == "key_reused"
+    # What failed may be tried again.
+    failing = {"Idempotency-Key": "k2"}
+    bad = await house.client.post("/v1/runs", json={"plan": plan()}, headers=failing)
+    assert bad.status_code == 422
+    assert (await house.client.post("/v1/runs", json=body, headers=failing)).status_code == 202
 
 
 async def test_what_runs_take_and_what_is_set_is_told_without_secrets(tmp_path: Path) -> None:
     settings = {"models": {"plan": {"model": "demo", "api_key_env": "MY_KEY"}}}
     async with serving(tmp_path, settings=settings) as house:
-        run = await house.begin(tool_step("a"))
-        await house.approve(run)
-        await house.until(run["id"], "done")
+        await house.finish(tool_step("a"))
         usage = await house.get("/v1/metrics")
         assert usage["runs"] == {"done": 1}
         assert usage["by_day"][0]["runs"] == 1
@@ -542,11 +511,10 @@ BAD_BODIES = [
 ]
 
 
-async def test_bad_bodies_are_told_and_never_break_anything(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        for body, status, code in BAD_BODIES:
-            kind = {"Content-Type": "application/json"}
-            answer = await house.client.post("/v1/runs", content=body, headers=kind)
-            assert (answer.status_code, answer.json()["code"]) == (status, code), body[:50]
-            assert answer.headers["content-type"] == "application/problem+json"
-        assert (await house.get("/v1/runs"))["items"] == []
+async def test_bad_bodies_are_told_and_never_break_anything(house: House) -> None:
+    for body, status, code in BAD_BODIES:
+        kind = {"Content-Type": "application/json"}
+        answer = await house.client.post("/v1/runs", content=body, headers=kind)
+        assert (answer.status_code, answer.json()["code"]) == (status, code), body[:50]
+        assert answer.headers["content-type"] == "application/problem+json"
+    assert (await house.get("/v1/runs"))["items"] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.server.house import plan, serving, tool_step
+from tests.unit.server.house import House, plan, serving, tool_step
 
 DAILY = {"daily_at": "07:15", "timezone": "Europe/Oslo"}
 
@@ -62,20 +62,19 @@ async def test_a_run_with_several_times_becomes_a_schedule_for_each(tmp_path: Pa
         assert house.tools.calls == []
 
 
-async def test_the_next_fires_are_computed_by_the_server(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        timing = {"cron": "30 1 * * *", "timezone": "Europe/London"}
-        body = {**timing, "count": 3, "after": "2026-10-24T12:00:00Z"}
-        found = await house.post("/v1/schedules/preview", body)
-        assert found["fires"] == [
-            "2026-10-25T00:30:00Z",
-            "2026-10-26T01:30:00Z",
-            "2026-10-27T01:30:00Z",
-        ]
-        mars = {**timing, "timezone": "Mars/Base"}
-        bad = await house.post("/v1/schedules/preview", mars, 422)
-        assert "Mars/Base" in bad["detail"]
-        await house.post("/v1/schedules/preview", {"count": 3}, 422)
+async def test_the_next_fires_are_computed_by_the_server(house: House) -> None:
+    timing = {"cron": "30 1 * * *", "timezone": "Europe/London"}
+    body = {**timing, "count": 3, "after": "2026-10-24T12:00:00Z"}
+    found = await house.post("/v1/schedules/preview", body)
+    assert found["fires"] == [
+        "2026-10-25T00:30:00Z",
+        "2026-10-26T01:30:00Z",
+        "2026-10-27T01:30:00Z",
+    ]
+    mars = {**timing, "timezone": "Mars/Base"}
+    bad = await house.post("/v1/schedules/preview", mars, 422)
+    assert "Mars/Base" in bad["detail"]
+    await house.post("/v1/schedules/preview", {"count": 3}, 422)
 
 
 async def test_a_schedule_that_gave_up_waits_in_the_inbox(tmp_path: Path) -> None:

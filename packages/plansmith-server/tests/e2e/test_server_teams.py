@@ -113,9 +113,7 @@ async def approved(house: House, run_id: str) -> Any:
     return await house.until(run_id, "done", "partly_done", "failed")
 
 
-async def test_a_server_approves_and_runs_the_plan_of_a_team_beside_an_ordinary_run(
-    place: Path,
-) -> None:
+async def test_a_plan_of_a_team_runs_beside_an_ordinary_run(place: Path) -> None:
     run_id = await drawn(place)
     async with house(place) as server:
         plain = await server.begin(tool_step("a"), mode="read_only")
@@ -127,9 +125,7 @@ async def test_a_server_approves_and_runs_the_plan_of_a_team_beside_an_ordinary_
         assert (await approved(server, again["id"]))["status"] == "done"
 
 
-async def test_a_run_of_a_team_that_was_left_in_the_middle_is_taken_up_after_a_restart(
-    place: Path,
-) -> None:
+async def test_a_run_of_a_team_is_taken_up_after_a_restart(place: Path) -> None:
     async with researchers(place) as team:
         run = await team.plan("When was the old one opened?", mode="read_only")
     async with house(place) as server:
@@ -148,9 +144,7 @@ async def test_an_answer_over_http_plans_with_the_agents_of_the_team(place: Path
         assert "1932" in json.dumps(done["steps"]["find"]["result"])
 
 
-async def test_messages_of_a_conversation_are_planned_with_the_agents_of_its_team(
-    place: Path,
-) -> None:
+async def test_messages_are_planned_with_the_agents_of_the_team(place: Path) -> None:
     async with researchers(place) as team:
         run = await team.plan("When was it opened?", mode="read_only")
     async with house(place) as server:
@@ -165,9 +159,7 @@ async def test_messages_of_a_conversation_are_planned_with_the_agents_of_its_tea
         assert "1932" in json.dumps(done["steps"]["find"]["result"])
 
 
-async def test_a_server_that_cannot_make_the_team_says_so_and_still_shows_and_stops_the_run(
-    place: Path,
-) -> None:
+async def test_a_server_that_cannot_make_the_team_still_shows_the_run(place: Path) -> None:
     run_id = await drawn(place)
     (place / "shop.db").rename(place / "moved.db")
     async with house(place) as server:
@@ -185,9 +177,7 @@ async def test_a_server_that_cannot_make_the_team_says_so_and_still_shows_and_st
         assert (await server.post(f"/v1/runs/{other}/cancel"))["status"] == "cancelled"
 
 
-async def test_a_run_under_way_whose_team_cannot_be_made_is_paused_with_the_reason(
-    place: Path,
-) -> None:
+async def test_a_run_whose_team_cannot_be_made_is_paused_with_the_reason(place: Path) -> None:
     own = settings(place)
     async with data(own, database="sqlite:///shop.db", model=Cast()) as team:
         run = await team.plan("Customers by city?", by="ada")
@@ -202,9 +192,7 @@ async def test_a_run_under_way_whose_team_cannot_be_made_is_paused_with_the_reas
         assert (await server.until(run.id, "done"))["status"] == "done"
 
 
-async def test_a_plansmith_without_the_team_refuses_its_runs_and_leaves_them_alone(
-    place: Path,
-) -> None:
+async def test_a_plansmith_without_the_team_leaves_its_runs_alone(place: Path) -> None:
     async with researchers(place) as team:
         run = await team.plan("When was the old one opened?")
     store = f"sqlite:///{place / 'runs.db'}"

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.unit.server.house import serving, tool_step
 
 from plansmith.testing import MemoryStore
-from plansmith_server.event_reader import EventReader
+from plansmith_server.news import EventReader
 from plansmith_server.ops.metrics import Spans
 
 SECRET = "Oslo"

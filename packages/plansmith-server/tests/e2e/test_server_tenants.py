@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import httpx2
 import pytest
+import pytest_asyncio
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.types import GetTaskRequest
 from a2a.utils.errors import A2AError
@@ -21,9 +22,9 @@ from tests.unit.server.tenancy import Client, browser, look, note, notes, secret
 
 from plansmith.app import Plansmith
 from plansmith.store.urls import open_store
-from plansmith_server.openapi import Route
+from plansmith_server.api import Route
 from plansmith_server.route_table import ROUTES
-from plansmith_server.team.tenant_book import TenantBook
+from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tokens import Member
 
 DEMO = {"models": {"plan": "demo"}}
@@ -55,6 +56,27 @@ QUERIES = {
     "GET /v1/runs/{id}/diff": "?from=1&to=1",
     "GET /v1/runs/{id}/preview": "?question=consent:a&path=a.txt",
 }
+
+
+class Two(NamedTuple):
+    """A server with two tenants, and a user of each."""
+
+    house: House
+    acme: Tenant
+    zeta: Tenant
+    ann: Client
+    zoe: Client
+
+
+@pytest_asyncio.fixture
+async def two(tmp_path: Path) -> AsyncIterator[Two]:
+    acme, zeta = tenant(tmp_path, "acme"), tenant(tmp_path, "zeta")
+    async with (
+        serving(tmp_path, store="file", settings=DEMO) as house,
+        user(house, acme, "ann", token="a") as ann,
+        user(house, zeta, "zoe", token="b") as zoe,
+    ):
+        yield Two(house, acme, zeta, ann, zoe)
 
 
 async def fill(client: Client) -> dict[str, str]:
@@ -103,25 +125,18 @@ async def tried(client: Client, route: Route, name: str) -> tuple[int, str]:
     return answer.status_code, answer.text.replace(name, "NAME")
 
 
-async def test_no_route_tells_a_thing_of_another_tenant_from_one_that_never_was(
-    tmp_path: Path,
-) -> None:
-    acme, zeta = tenant(tmp_path, "acme"), tenant(tmp_path, "zeta")
-    async with (
-        serving(tmp_path, store="file", settings=DEMO) as house,
-        user(house, acme, "ann") as ann,
-        user(house, zeta, "zoe") as zoe,
-    ):
-        names = await fill(ann)
-        before = await everything(ann)
-        for route in [each for each in ROUTES if kinds(each)]:
-            for kind in kinds(route):
-                name = names[kind]
-                never = name[:-4] + "zzzz" if kind != "template" else "never-was-one"
-                there, nowhere = await tried(zoe, route, name), await tried(zoe, route, never)
-                assert there == nowhere, (route.method, route.path)
-                assert there[0] >= 400, (route.method, route.path)
-        assert await everything(ann) == before
+async def test_a_thing_of_another_tenant_is_as_if_it_never_was(two: Two) -> None:
+    ann, zoe = two.ann, two.zoe
+    names = await fill(ann)
+    before = await everything(ann)
+    for route in [each for each in ROUTES if kinds(each)]:
+        for kind in kinds(route):
+            name = names[kind]
+            never = name[:-4] + "zzzz" if kind != "template" else "never-was-one"
+            there, nowhere = await tried(zoe, route, name), await tried(zoe, route, never)
+            assert there == nowhere, (route.method, route.path)
+            assert there[0] >= 400, (route.method, route.path)
+    assert await everything(ann) == before
 
 
 async def everything(client: Client) -> list[Any]:
@@ -131,30 +146,25 @@ async def everything(client: Client) -> list[Any]:
 
 
 async def test_no_list_figure_or_error_shows_another_tenant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLANSMITH_OFFLINE", "1")  # one of the routes downloads a model
-    acme, zeta = tenant(tmp_path, "acme"), tenant(tmp_path, "zeta")
-    async with (
-        serving(tmp_path, store="file", settings=DEMO) as house,
-        user(house, acme, "ann") as ann,
-        user(house, zeta, "zoe") as zoe,
-    ):
-        names = await fill(ann)
-        own = {key: each for key, each in BODIES.items() if "approve" not in key}
-        for client in (zoe, Client(house.client)):
-            for route in [each for each in ROUTES if "{" not in each.path]:
-                if route.path in STREAMS:
-                    continue
-                key = f"{route.method} {route.path}"
-                given = {"json": own.get(key, {})} if route.has_body else {}
-                answer = await client.web.request(route.method, route.path, **given)
-                assert "mark-of-acme" not in answer.text, key
-                assert "acme" not in answer.text or client is not zoe, key
-                assert not any(each in answer.text for each in names.values()), key
-        assert len((await ann.call("GET", "/v1/runs"))["items"]) >= 4
-        figures = await zoe.web.get("/metrics")
-        assert "/v1/templates/{name}" not in figures.text  # which routes another one uses
+    house, ann, zoe = two.house, two.ann, two.zoe
+    names = await fill(ann)
+    own = {key: each for key, each in BODIES.items() if "approve" not in key}
+    for client in (zoe, Client(house.client)):
+        for route in [each for each in ROUTES if "{" not in each.path]:
+            if route.path in STREAMS:
+                continue
+            key = f"{route.method} {route.path}"
+            given = {"json": own.get(key, {})} if route.has_body else {}
+            answer = await client.web.request(route.method, route.path, **given)
+            assert "mark-of-acme" not in answer.text, key
+            assert "acme" not in answer.text or client is not zoe, key
+            assert not any(each in answer.text for each in names.values()), key
+    assert len((await ann.call("GET", "/v1/runs"))["items"]) >= 4
+    figures = await zoe.web.get("/metrics")
+    assert "/v1/templates/{name}" not in figures.text  # which routes another one uses
 
 
 async def test_a_tenant_sees_no_path_of_the_server(
@@ -181,43 +191,33 @@ async def test_a_tenant_sees_no_path_of_the_server(
     assert [key for key, text in told.items() if str(tmp_path) in text] == []
 
 
-async def test_a_stream_has_the_events_of_its_tenant_alone(tmp_path: Path) -> None:
-    acme, zeta = tenant(tmp_path, "acme"), tenant(tmp_path, "zeta")
-    async with (
-        serving(tmp_path, store="file", settings=DEMO) as house,
-        user(house, acme, "ann") as ann,
-        user(house, zeta, "zoe") as zoe,
-    ):
-        await fill(ann)
-        async with zoe.web.stream("GET", "/v1/events") as stream:
-            lines = stream.aiter_lines()
-            seen = [await anext(lines)]
-            await ann.begin(note("mark-of-acme"))
-            own = await zoe.begin(look("mine"))
-            while own["id"] not in seen[-1]:
-                seen.append(await anext(lines))
-            assert "mark-of-acme" not in "\n".join(seen)
-        run = (await ann.call("GET", "/v1/runs"))["items"][0]["id"]
-        assert (await zoe.web.get("/v1/events", params={"run": run})).status_code == 404
+async def test_a_stream_has_the_events_of_its_tenant_alone(two: Two) -> None:
+    ann, zoe = two.ann, two.zoe
+    await fill(ann)
+    async with zoe.web.stream("GET", "/v1/events") as stream:
+        lines = stream.aiter_lines()
+        seen = [await anext(lines)]
+        await ann.begin(note("mark-of-acme"))
+        own = await zoe.begin(look("mine"))
+        while own["id"] not in seen[-1]:
+            seen.append(await anext(lines))
+        assert "mark-of-acme" not in "\n".join(seen)
+    run = (await ann.call("GET", "/v1/runs"))["items"][0]["id"]
+    assert (await zoe.web.get("/v1/events", params={"run": run})).status_code == 404
 
 
-async def test_each_tenant_has_its_own_tools_folder_and_effects(tmp_path: Path) -> None:
-    acme, zeta = tenant(tmp_path, "acme"), tenant(tmp_path, "zeta")
-    async with (
-        serving(tmp_path, store="file", settings=DEMO) as house,
-        user(house, acme, "ann") as ann,
-        user(house, zeta, "zoe") as zoe,
-    ):
-        run = await ann.begin(note("a", "for acme"))
-        await ann.approve(run)
-        await ann.until(run["id"], "done")
-        assert (notes(acme), notes(zeta)) == (["for acme"], [])
-        seen = await zoe.begin(look("a"), mode="read_only")
-        done = await zoe.until(seen["id"], "done")
-        assert done["steps"]["a"]["result"] == "mark-of-zeta saw x"
-        assert (await zoe.call("GET", f"/v1/runs/{seen['id']}"))["folder"] == "", "no path is told"
+async def test_each_tenant_has_its_own_tools_folder_and_effects(two: Two, tmp_path: Path) -> None:
+    ann, zoe = two.ann, two.zoe
+    run = await ann.begin(note("a", "for acme"))
+    await ann.approve(run)
+    await ann.until(run["id"], "done")
+    assert (notes(two.acme), notes(two.zeta)) == (["for acme"], [])
+    seen = await zoe.begin(look("a"), mode="read_only")
+    done = await zoe.until(seen["id"], "done")
+    assert done["steps"]["a"]["result"] == "mark-of-zeta saw x"
+    assert (await zoe.call("GET", f"/v1/runs/{seen['id']}"))["folder"] == "", "no path is told"
     files = {each.name for each in tmp_path.glob("runs*.db")}  # noqa: ASYNC240 - a test
-    assert files == {"runs.db", f"runs.{acme.key}.db", f"runs.{zeta.key}.db"}
+    assert files == {"runs.db", f"runs.{two.acme.key}.db", f"runs.{two.zeta.key}.db"}
 
 
 async def test_idempotency_keys_and_run_ids_of_two_tenants_do_not_meet(tmp_path: Path) -> None:
@@ -241,9 +241,7 @@ async def test_idempotency_keys_and_run_ids_of_two_tenants_do_not_meet(tmp_path:
         assert [each["by"]["name"] for each in shown["messages"]] == ["zoe (token b)"]
 
 
-async def test_a_removed_tenant_is_closed_at_once_and_its_name_opens_nothing_old(
-    tmp_path: Path,
-) -> None:
+async def test_a_removed_tenant_is_closed_and_its_name_opens_nothing(tmp_path: Path) -> None:
     acme = tenant(tmp_path, "acme")
     async with serving(tmp_path, store="file", settings=DEMO) as house:
         async with user(house, acme, "ann") as ann:

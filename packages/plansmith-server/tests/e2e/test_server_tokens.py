@@ -22,7 +22,7 @@ from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured
 from plansmith.files import data_folder
 from plansmith_cli.main import main
-from plansmith_server.openapi import Route
+from plansmith_server.api import Route
 from plansmith_server.route_table import PAGES, ROUTES
 from plansmith_server.team.tokens import PERSON_SCOPES, SCOPES, TokenFile
 
@@ -60,22 +60,19 @@ def test_every_route_has_a_scope_and_what_changes_something_more_than_a_look() -
         assert (each.scope in ("look", "audit")) == reads, each.path
 
 
-async def test_a_token_without_the_scope_of_a_route_is_refused_and_told_which(
-    tmp_path: Path,
-) -> None:
-    async with serving(tmp_path) as house:
-        for scope in HTTP:
-            others = [each for each in SCOPES if each not in (scope, "approve", "admin")]
-            async with house.with_token(f"no-{scope}", *others) as client:
-                for route in [each for each in EVERY if each.scope == scope]:
-                    if route.path == "/healthz":
-                        continue  # for anyone
-                    answer = await client.request(route.method, place(route), json={})
-                    told = answer.json()
-                    assert (answer.status_code, told["code"]) == (403, "no_scope"), route.path
-                    assert answer.headers["content-type"] == "application/problem+json"
-                    assert repr(scope) in told["detail"]
-                    assert f"--scope {scope}" in told["hint"]
+async def test_a_token_without_the_scope_of_a_route_is_told_which(house: House) -> None:
+    for scope in HTTP:
+        others = [each for each in SCOPES if each not in (scope, "approve", "admin")]
+        async with house.with_token(f"no-{scope}", *others) as client:
+            for route in [each for each in EVERY if each.scope == scope]:
+                if route.path == "/healthz":
+                    continue  # for anyone
+                answer = await client.request(route.method, place(route), json={})
+                told = answer.json()
+                assert (answer.status_code, told["code"]) == (403, "no_scope"), route.path
+                assert answer.headers["content-type"] == "application/problem+json"
+                assert repr(scope) in told["detail"]
+                assert f"--scope {scope}" in told["hint"]
 
 
 async def test_mcp_and_a2a_have_tokens_of_their_own(tmp_path: Path) -> None:
@@ -124,9 +121,7 @@ async def test_a_token_that_cannot_approve_speaks_as_a_program(tmp_path: Path) -
 
 async def test_a_program_that_repeats_a_run_speaks_for_itself(tmp_path: Path) -> None:
     async with serving(tmp_path) as house, house.with_token("ci", "look", "propose") as ci:
-        run = await house.begin(tool_step("a"))
-        await house.approve(run)
-        await house.until(run["id"], "done")
+        run = await house.finish(tool_step("a"))
         for verb in ("rerun", "retry"):
             given = {"from_step": "a"} if verb == "retry" else None
             answer = await ci.post(f"/v1/runs/{run['id']}/{verb}", json=given)

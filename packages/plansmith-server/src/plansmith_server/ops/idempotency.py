@@ -40,7 +40,6 @@ class Idempotency:
 
     @property
     def size(self) -> int:
-        """About how many bytes the responses take."""
         return self._sizes.total()
 
     async def once(
@@ -48,18 +47,16 @@ class Idempotency:
     ) -> Response:
         """Returns the response of the first request with this key, or handles it now."""
         if len(key) > _LONGEST:
-            raise HttpProblem(
-                422, "invalid_input", f"an Idempotency-Key has at most {_LONGEST} characters"
-            )
+            why = f"an Idempotency-Key has at most {_LONGEST} characters"
+            raise HttpProblem(422, "invalid_input", why)
         digest = sha256(body).hexdigest()
         known = self._answers.get((place, key))
         if known is None or self._now() - known.at > _SECONDS:
             return await self._first((place, key), digest, handle)
         if known.digest != digest:
+            why = "this Idempotency-Key was used with another body"
             hint = "use another Idempotency-Key for another request"
-            raise HttpProblem(
-                422, "key_reused", "this Idempotency-Key was used with another body", hint=hint
-            )
+            raise HttpProblem(422, "key_reused", why, hint=hint)
         answer = await asyncio.shield(known.future)
         if answer is None:
             hint = "it was handled once; read what it changed"

@@ -1,12 +1,17 @@
-"""Writes logs as one JSON object per line on stderr, without secrets."""
+"""Writes logs as one JSON object per line on stderr, without secrets; tells what holds the loop."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
 import sys
-from collections.abc import Callable
+import threading
+import time
+import traceback
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -16,23 +21,7 @@ _HIDDEN: Final = "[hidden]"
 _KEYS: Final = re.compile(r"(?i)(authorization|cookie|token|secret|password|api[-_]?key)")
 _VALUES: Final = re.compile(r"(?i)(\bbearer\s+|[?&;]token=|\bsk-|\bps[tl]_)[\w.~+/=-]+")
 _LONGEST: Final = 2000
-
-
-class _Handler(logging.Handler):
-    """Passes records of the standard library's logging on."""
-
-    def __init__(self, log: Log) -> None:
-        super().__init__()
-        self._log = log
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if self._log.is_closed:  # whoever logs must not fail because nobody reads it any more
-            return
-        text = record.getMessage()
-        if record.exc_info and record.exc_info[1] is not None:
-            text = f"{text}: {record.exc_info[1]!r}"
-        write = self._log.failure if record.levelno >= logging.ERROR else self._log.warning
-        write("library", logger=record.name, text=text)
+LIMIT_S: Final = 0.25
 
 
 class Log:
@@ -55,11 +44,6 @@ class Log:
         log._secrets, log._always = self._secrets, {"tenant": name}
         return log
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing can be written any more."""
-        return self._out.closed
-
     def capture_libraries(self) -> None:
         """Writes warnings and errors of libraries as lines of this log too."""
         logging.basicConfig(handlers=[_Handler(self)], level=logging.WARNING, force=True)
@@ -69,29 +53,27 @@ class Log:
         self._secrets.append(secret)
 
     def info(self, event: str, **fields: Json) -> None:
-        """Logs a normal event."""
         self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Json) -> None:
-        """Logs something that a person may want to look at."""
         self._write("warning", event, fields)
 
     def failure(self, event: str, **fields: Json) -> None:
-        """Logs a failure."""
         self._write("error", event, fields)
 
     def _write(self, level: str, event: str, fields: dict[str, Json]) -> None:
+        if self._out.closed:  # whoever logs must not fail because nobody reads it any more
+            return
         at = self._now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = (
-            {"at": at, "level": level, "event": event}
-            | self._always
-            | {
-                name: _HIDDEN if _KEYS.search(name) else self._clean(value)
-                for name, value in fields.items()
-            }
-        )
+        line = {"at": at, "level": level, "event": event, **self._always, **self._fields(fields)}
         self._out.write(json.dumps(line, ensure_ascii=True) + "\n")
         self._out.flush()
+
+    def _fields(self, fields: dict[str, Json]) -> dict[str, Json]:
+        return {
+            name: _HIDDEN if _KEYS.search(name) else self._clean(each)
+            for name, each in fields.items()
+        }
 
     def _clean(self, value: Json) -> Json:
         if isinstance(value, str):
@@ -100,9 +82,47 @@ class Log:
             return _VALUES.sub(lambda found: f"{found[1]}{_HIDDEN}", value)[:_LONGEST]
         if isinstance(value, list):
             return [self._clean(each) for each in value]
-        if isinstance(value, dict):
-            return {
-                key: _HIDDEN if _KEYS.search(key) else self._clean(each)
-                for key, each in value.items()
-            }
-        return value
+        return self._fields(value) if isinstance(value, dict) else value
+
+
+class _Handler(logging.Handler):
+    """Passes records of the standard library's logging on."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text = f"{text}: {record.exc_info[1]!r}"
+        write = self._log.failure if record.levelno >= logging.ERROR else self._log.warning
+        write("library", logger=record.name, text=text)
+
+
+@asynccontextmanager
+async def watched_loop(log: Log) -> AsyncGenerator[None]:
+    """Logs each time that the event loop takes no turn for a quarter of a second."""
+    loop, thread, ended = asyncio.get_running_loop(), threading.get_ident(), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(LIMIT_S / 2):
+            asked = time.monotonic()
+            turn = asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop)
+            try:
+                turn.result(LIMIT_S)
+            except TimeoutError:
+                # No public function returns the stack of another thread.
+                frames = sys._current_frames()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+                stack = traceback.format_stack(frames[thread])[-6:]
+                turn.result()
+                held_ms = int((time.monotonic() - asked) * 1000)
+                log.warning("event loop held", held_ms=held_ms, stack="".join(stack))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        await asyncio.to_thread(watcher.join)

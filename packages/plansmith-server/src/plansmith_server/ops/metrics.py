@@ -15,11 +15,12 @@ from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import PlanStore
-from plansmith_server.event_reader import EventReader
+from plansmith_server.news import EventReader
 
-_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BATCH: Final = 500
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+_SECONDS: Final = "plansmith_http_request_seconds"
 
 
 class Metrics:
@@ -27,56 +28,44 @@ class Metrics:
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, str, str]] = Counter()
-        self._seconds: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(_BOUNDS) + 1))
-        self._sums: defaultdict[str, float] = defaultdict(float)
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         self.streams = 0
         self.events = 0
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Counts an answered request."""
         self._requests[method, route, str(status)] += 1
-        place = next((at for at, most in enumerate(_BOUNDS) if seconds <= most), len(_BOUNDS))
-        self._seconds[route][place] += 1
-        self._sums[route] += seconds
+        self._seconds[route] += seconds
 
     def text(self, gauges: Mapping[str, Mapping[str, float]]) -> str:
         """Returns all metrics as text; `gauges` are current values by name and label."""
         return "\n".join([*self._lines(gauges), ""])
 
     def _lines(self, gauges: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-        yield "# HELP plansmith_http_requests_total Requests answered."
-        yield "# TYPE plansmith_http_requests_total counter"
+        yield from _head("plansmith_http_requests_total", "counter", "Requests answered.")
         for (method, route, status), count in sorted(self._requests.items()):
             labels = _labels(method=method, route=route, status=status)
             yield f"plansmith_http_requests_total{labels} {count}"
-        yield "# HELP plansmith_http_request_seconds Time until an answer was ready."
-        yield "# TYPE plansmith_http_request_seconds histogram"
-        for route, counts in sorted(self._seconds.items()):
-            yield from self._histogram(route, counts)
-        yield "# HELP plansmith_stream_events_total Events sent to streams."
-        yield "# TYPE plansmith_stream_events_total counter"
+        yield from _head(_SECONDS, "summary", "Time until an answer was ready.")
+        for name, seconds in sorted(self._seconds.items()):
+            count = sum(each for (_, route, _), each in self._requests.items() if route == name)
+            yield f"{_SECONDS}_sum{_labels(route=name)} {seconds:.6f}"
+            yield f"{_SECONDS}_count{_labels(route=name)} {count}"
+        yield from _head("plansmith_stream_events_total", "counter", "Events sent to streams.")
         yield f"plansmith_stream_events_total {self.events}"
         for name, values in gauges.items():
             yield f"# TYPE {name} gauge"
             for label, value in sorted(values.items()):
                 yield f"{name}{_labels(status=label) if label else ''} {value:g}"
 
-    def _histogram(self, route: str, counts: list[int]) -> Iterator[str]:
-        total = 0
-        for bound, count in zip([*map(str, _BOUNDS), "+Inf"], counts, strict=True):
-            total += count
-            labels = _labels(route=route, le=bound)
-            yield f"plansmith_http_request_seconds_bucket{labels} {total}"
-        yield f"plansmith_http_request_seconds_sum{_labels(route=route)} {self._sums[route]:.6f}"
-        yield f"plansmith_http_request_seconds_count{_labels(route=route)} {total}"
+
+def _head(name: str, kind: str, about: str) -> Iterator[str]:
+    yield f"# HELP {name} {about}"
+    yield f"# TYPE {name} {kind}"
 
 
 def _labels(**labels: str) -> str:
     escaped = (f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
     return "{" + ",".join(escaped) + "}"
-
-
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 def tracer() -> Any:
@@ -103,12 +92,13 @@ class Spans:
         if self._tracer is None:
             yield lambda _: None
             return
-        with self._tracer.start_as_current_span(f"{scope['method']}") as span:
-            span.set_attribute("http.request.method", scope["method"])
+        method = scope["method"]
+        with self._tracer.start_as_current_span(method) as span:
+            span.set_attribute("http.request.method", method)
 
             def end(status: int) -> None:
                 route = scope.get("plansmith_route", "other")
-                span.update_name(f"{scope['method']} {route}")
+                span.update_name(f"{method} {route}")
                 span.set_attribute("http.route", route)
                 span.set_attribute("http.response.status_code", status)
 
@@ -131,40 +121,36 @@ class Spans:
 
     def take(self, event: e.Event) -> None:
         """Starts or ends a span for an event."""
-        body = event.body
+        run, body = event.run, event.body
         match body:
             case e.RunStarted():
-                if event.run not in self._runs:
-                    self._runs[event.run] = self._start(
-                        "run", event.at, {"plansmith.run": event.run}
-                    )
+                if run not in self._runs:
+                    self._runs[run] = self._start("run", event.at, {"plansmith.run": run})
             case e.StepStarted(step=step):
-                self._steps[event.run, step] = event.at
+                self._steps[run, step] = event.at
             case e.StepDone(step=step) | e.StepFailed(step=step) | e.StepCancelled(step=step):
-                self._end_step(event, step, body.type)
+                began = self._steps.pop((run, step), None)
+                if began is not None:
+                    told = {
+                        "plansmith.run": run,
+                        "plansmith.step": step,
+                        "plansmith.end": body.type,
+                    }
+                    span = self._start(f"step {step}", began, told, parent=self._runs.get(run))
+                    span.end(end_time=_nanoseconds(event.at))
             case e.RunFinished(status=status):
-                span = self._runs.pop(event.run, None)
+                span = self._runs.pop(run, None)
                 if span is not None:
                     span.set_attribute("plansmith.status", status)
                     span.end(end_time=_nanoseconds(event.at))
             case _:
                 pass
 
-    def _end_step(self, event: e.Event, step: str, how: str) -> None:
-        began = self._steps.pop((event.run, step), None)
-        if began is None:
-            return
-        attributes = {"plansmith.run": event.run, "plansmith.step": step, "plansmith.end": how}
-        span = self._start(f"step {step}", began, attributes, parent=self._runs.get(event.run))
-        span.end(end_time=_nanoseconds(event.at))
-
-    def _start(
-        self, name: str, at: datetime, attributes: dict[str, str], parent: Any = None
-    ) -> Any:
+    def _start(self, name: str, at: datetime, told: dict[str, str], parent: Any = None) -> Any:
         set_span_in_context = resolve_name("opentelemetry.trace:set_span_in_context")
         context = set_span_in_context(parent) if parent is not None else None
         return self._tracer.start_span(
-            name, context=context, start_time=_nanoseconds(at), attributes=attributes
+            name, context=context, start_time=_nanoseconds(at), attributes=told
         )
 
 

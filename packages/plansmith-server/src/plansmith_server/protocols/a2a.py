@@ -7,13 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from a2a.helpers.proto_helpers import get_message_text
 from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.agent_execution.simple_request_context_builder import SimpleRequestContextBuilder
+from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
-from a2a.server.id_generator import IDGeneratorContext, UUIDGenerator
+from a2a.server.id_generator import IDGenerator, IDGeneratorContext, UUIDGenerator
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import (
     AgentCapabilities,
@@ -27,39 +31,37 @@ from a2a.types import (
     Role,
     SecurityRequirement,
     SecurityScheme,
+    SendMessageRequest,
     StringList,
     Task,
     TaskState,
     TaskStatus,
 )
+from a2a.utils.errors import InvalidParamsError
 from google.protobuf import json_format  # type: ignore[import-untyped]
+from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from plansmith.engine.answers import ONLY_PERSONS
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.data import Json
-from plansmith.plan.events import QuestionAsked
+from plansmith.plan.events import Actor, QuestionAsked
+from plansmith.plan.ids import Ids
 from plansmith.plan.next_move import goes_on
+from plansmith.plan.origin import Origin
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Records
-from plansmith.templates.book import Template
 from plansmith_planner.threads.turn import Turn
 from plansmith_server.conversations import ANSWERED
 from plansmith_server.errors import HttpProblem
-from plansmith_server.protocols.a2a_context import (
-    TURN,
-    CallerContext,
-    ContextMessages,
-    caller,
-    data_of,
-    template_of,
-)
-from plansmith_server.protocols.programs import ProgramAccess
+from plansmith_server.protocols.programs import ProgramAccess, program_of
 from plansmith_server.state import ServerState
+from plansmith_server.team.auth import grant_of
 
 PATH: Final = "/a2a"
-_PLAN: Final = "plan"
+_TURN: Final = "plansmith_turn"
+_CALLER: Final = "plansmith_caller"
 # What is kept of a tenant's tasks.
 MOST_BYTES: Final = 16_000_000
 _TASK_BYTES: Final = 5_000
@@ -75,10 +77,6 @@ _STATES: Final = {
 def a2a_routes(state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequence[Any]]:
     """Returns the routes of the card and of messages, and the resources to close."""
     card = _card(base)
-
-    async def with_templates(_: AgentCard) -> AgentCard:
-        return _with_skills(card, await _templates(state))
-
     created: set[str] = set()
     handler = DefaultRequestHandler(
         RunExecutor(state, created),
@@ -87,7 +85,7 @@ def a2a_routes(state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequ
         request_context_builder=ContextMessages(state, created),
     )
     routes = [
-        *create_agent_card_routes(card, card_modifier=with_templates),
+        *create_agent_card_routes(card, card_modifier=partial(_with_templates, state)),
         *create_jsonrpc_routes(handler, PATH, context_builder=CallerContext()),
     ]
     return routes, [partial(aclosing, handler)]
@@ -109,7 +107,7 @@ def _card(base: str) -> AgentCard:
         security_requirements=[SecurityRequirement(schemes={"token": StringList()})],
         skills=[
             AgentSkill(
-                id=_PLAN,
+                id="plan",
                 name="Plan and run",
                 description="Makes a plan for a request in words, runs it and reports.",
                 tags=["planning"],
@@ -119,11 +117,12 @@ def _card(base: str) -> AgentCard:
     )
 
 
-def _with_skills(card: AgentCard, templates: Sequence[Template]) -> AgentCard:
+async def _with_templates(state: ServerState, card: AgentCard) -> AgentCard:
     """Returns a copy of the card with a skill for each template."""
     copy = AgentCard()
     copy.CopyFrom(card)
-    for each in templates:
+    known = await state.smith.templates.all() if isinstance(state.smith.store, Records) else {}
+    for each in (each for name, each in known.items() if "@" not in name):
         forms = ", ".join(each.properties) or "no parameters"
         about = each.plan.goal or each.request or each.name
         copy.skills.append(
@@ -138,11 +137,93 @@ def _with_skills(card: AgentCard, templates: Sequence[Template]) -> AgentCard:
     return copy
 
 
-async def _templates(state: ServerState) -> list[Template]:
-    if not isinstance(state.smith.store, Records):
-        return []
-    known = await state.smith.templates.all()
-    return [each for name, each in known.items() if "@" not in name]
+class CallerContext(DefaultServerCallContextBuilder):
+    """Records which program's token a request came with."""
+
+    def build(self, request: Request) -> ServerCallContext:
+        context = super().build(request)
+        context.state[_CALLER] = program_of("A2A", grant_of(request.scope))
+        return context
+
+
+def _caller(context: ServerCallContext) -> Actor:
+    found: Actor = context.state[_CALLER]
+    return found
+
+
+class _RunIds(IDGenerator):
+    """Makes task ids: a task has the id of its run."""
+
+    def __init__(self) -> None:
+        self._ids = Ids()
+
+    def generate(self, context: IDGeneratorContext) -> str:
+        del context
+        return self._ids()
+
+
+class ContextMessages(SimpleRequestContextBuilder):
+    """Takes a message without a task as one of its context, which is a conversation.
+
+    The message decides the task: that of its new run, or of the run that it answers or changes.
+    """
+
+    def __init__(self, state: ServerState, created: set[str]) -> None:
+        super().__init__(task_id_generator=_RunIds())
+        self._state = state
+        self._created = created
+
+    async def build(
+        self,
+        context: ServerCallContext,
+        params: SendMessageRequest | None = None,
+        task_id: str | None = None,
+        context_id: str | None = None,
+        task: Task | None = None,
+    ) -> RequestContext:
+        """Makes the context of a request, after reading what its message is for."""
+        message = params.message if params is not None else Message()
+        text = get_message_text(message)
+        if not task_id and text.strip() and _template_of(message) is None:
+            context_id = context_id or _new_id()
+            turn = await self._said(_caller(context), context_id, message.message_id, text)
+            context.state[_TURN] = turn
+            if turn.run is not None and turn.kind not in ANSWERED:
+                task_id = turn.run.id
+            if turn.run is not None and turn.kind == "request":
+                self._created.add(turn.run.id)
+        return await super().build(context, params, task_id, context_id, task)
+
+    async def _said(self, who: Actor, context_id: str, key: str, text: str) -> Turn:
+        try:
+            _, turn = await ProgramAccess(self._state, who).say(
+                text,
+                conversation=f"a2a:{context_id}",
+                key=key,
+                origin=Origin(kind="a2a", id=context_id),
+                mode="read_only",
+            )
+        except PlansmithError as error:
+            raise InvalidParamsError(message=str(error)) from None
+        return turn
+
+
+def _new_id() -> str:
+    return UUIDGenerator().generate(IDGeneratorContext())
+
+
+def _template_of(message: Message) -> dict[str, Json] | None:
+    """Returns the part of a message that names a template."""
+    return next((each for each in _data_of(message) if "template" in each), None)
+
+
+def _data_of(message: Message) -> Iterator[dict[str, Json]]:
+    """Yields the JSON objects of a message."""
+    for part in message.parts:
+        if part.HasField("data"):
+            value = cast("Json", json_format.MessageToDict(part.data))
+            if isinstance(value, dict):
+                yield value
 
 
 class RunTasks(InMemoryTaskStore):
@@ -179,7 +260,7 @@ class RunTasks(InMemoryTaskStore):
         except (HttpProblem, PlansmithError):
             return kept
         run = journal.run
-        if journal.events[0].by.label != caller(context).label:
+        if journal.events[0].by.label != _caller(context).label:
             return None  # runs of persons and of other programs are hidden from this client
         if kept is not None and (goes_on(run) or kept.status.state == _state(run)):
             return kept
@@ -187,13 +268,9 @@ class RunTasks(InMemoryTaskStore):
         task = Task(id=task_id, context_id=kept.context_id if kept else context_id)
         task.status.CopyFrom(TaskStatus(state=_state(run)))
         if run.phase.over and (report := (await self._state.smith.get(task_id)).report):
-            task.artifacts.append(_artifact(report))
+            part = Part(text=report, media_type="text/markdown")
+            task.artifacts.append(Artifact(artifact_id="report", name="report", parts=[part]))
         return task
-
-
-def _artifact(report: str) -> Artifact:
-    part = Part(text=report, media_type="text/markdown")
-    return Artifact(artifact_id="report", name="report", parts=[part])
 
 
 def _state(run: Run) -> TaskState:
@@ -212,10 +289,10 @@ class RunExecutor(AgentExecutor):
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Starts a run or answers its question, and reports progress until it ends or waits."""
         run_id, context_id = str(context.task_id), str(context.context_id)
-        access = ProgramAccess(self._state, caller(context.call_context))
+        access = ProgramAccess(self._state, _caller(context.call_context))
         updater = TaskUpdater(event_queue, run_id, context_id)
         message = context.message or Message()
-        turn: Turn | None = context.call_context.state.pop(TURN, None)
+        turn: Turn | None = context.call_context.state.pop(_TURN, None)
         if turn is not None and turn.kind in ANSWERED:
             await event_queue.enqueue_event(_reply(turn, context_id))
             return
@@ -231,24 +308,21 @@ class RunExecutor(AgentExecutor):
             elif turn is None:
                 await self._answer(access, run_id, message, context.get_user_input())
             await self._follow(run_id, updater, access)
-        except HttpProblem as problem:
-            await updater.failed(updater.new_agent_message([Part(text=problem.detail)]))
-        except PlansmithError as error:
-            await updater.failed(updater.new_agent_message([Part(text=str(error))]))
+        except (HttpProblem, PlansmithError) as error:
+            text = error.detail if isinstance(error, HttpProblem) else str(error)
+            await updater.failed(updater.new_agent_message([Part(text=text)]))
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Cancels the run."""
         run_id = str(context.task_id)
-        await ProgramAccess(self._state, caller(context.call_context)).cancel(run_id)
+        await ProgramAccess(self._state, _caller(context.call_context)).cancel(run_id)
         await TaskUpdater(event_queue, run_id, str(context.context_id)).cancel()
 
     async def _start(self, access: ProgramAccess, run_id: str, message: Message) -> None:
         """Starts a run of the template that a message names."""
-        wanted = template_of(message)
+        wanted = _template_of(message)
         if wanted is None:
-            raise Refused(
-                Sentence("the message is empty"), hint=Sentence("say what should be done")
-            )
+            hint = Sentence("say what should be done")
+            raise Refused(Sentence("the message is empty"), hint=hint)
         given = wanted.get("parameters")
         inputs = given if isinstance(given, dict) else {}
         await access.use(str(wanted["template"]), inputs, run_id=run_id)
@@ -260,7 +334,7 @@ class RunExecutor(AgentExecutor):
         open_ = await access.answerable(await self._state.run(run_id))
         if not open_:
             return  # only a person can answer: `_follow` reports that
-        given = next((each for each in data_of(message) if "answer" in each), {"answer": text})
+        given = next((each for each in _data_of(message) if "answer" in each), {"answer": text})
         question = str(given.get("question") or next(iter(open_)))
         await access.answer(run_id, question, given["answer"])
 
@@ -268,31 +342,22 @@ class RunExecutor(AgentExecutor):
         """Reports progress until the run is over or waits for someone."""
         reported = ""
         while goes_on(run := await self._state.run(run_id)):
-            progress = _progress(run)
+            done = sum(each.status.value == "done" for each in run.steps.values())
+            progress = f"{run.status.value}: {done} of {len(run.steps)} steps done"
             if progress != reported:
                 reported = progress
                 await updater.start_work(updater.new_agent_message([Part(text=progress)]))
             last = run.last.number if run.last else 0
             await self._state.smith.store.wait(run_id, after=last)
-        if run.status.over:
-            await self._end(run, updater)
-        else:
-            await updater.requires_input(
-                updater.new_agent_message([*_waiting_for(await access.answerable(run), run.locale)])
-            )
-
-    async def _end(self, run: Run, updater: TaskUpdater) -> None:
+        if not run.status.over:
+            asked = _waiting_for(await access.answerable(run), run.locale)
+            await updater.requires_input(updater.new_agent_message([*asked]))
+            return
         if report := (await self._state.smith.get(run.id)).report:
             part = Part(text=report, media_type="text/markdown")
             await updater.add_artifact([part], artifact_id="report", name="report")
         text = in_language(run.reason, run.locale) or run.status.value
         await updater.update_status(_state(run), updater.new_agent_message([Part(text=text)]))
-
-
-def _progress(run: Run) -> str:
-    steps = run.steps.values()
-    done = sum(each.status.value == "done" for each in steps)
-    return f"{run.status.value}: {done} of {len(run.steps)} steps done"
 
 
 def _waiting_for(open_: Mapping[str, QuestionAsked], locale: str) -> Iterator[Part]:
@@ -301,25 +366,20 @@ def _waiting_for(open_: Mapping[str, QuestionAsked], locale: str) -> Iterator[Pa
         yield Part(text=f"{ONLY_PERSONS}. Send any message to check again.")
     for asked in open_.values():
         yield Part(text=in_language(asked.text, locale))
-        yield _form(asked)
-
-
-def _form(asked: QuestionAsked) -> Part:
-    value: dict[str, Json] = {"question": asked.question}
-    value |= {"options": list(asked.options)} if asked.options else {}
-    value |= {"schema": asked.answer_schema} if asked.answer_schema else {}
-    part = Part(media_type="application/json")
-    json_format.ParseDict(value, part.data)
-    return part
+        value: dict[str, Json] = {"question": asked.question}
+        value |= {"options": list(asked.options)} if asked.options else {}
+        value |= {"schema": asked.answer_schema} if asked.answer_schema else {}
+        form = Part(media_type="application/json")
+        json_format.ParseDict(value, form.data)
+        yield form
 
 
 def _reply(turn: Turn, context_id: str) -> Message:
     """Returns the answer that a message gets at once, and the task that it is about."""
-    about = [turn.run.id] if turn.run is not None else []
     return Message(
         role=Role.ROLE_AGENT,
-        message_id=UUIDGenerator().generate(IDGeneratorContext()),
+        message_id=_new_id(),
         context_id=context_id,
-        reference_task_ids=about,
+        reference_task_ids=[turn.run.id] if turn.run is not None else [],
         parts=[Part(text=turn.text)],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
-from typing import Annotated, Any, Final, ParamSpec, Protocol
+from typing import Annotated, Any, Final, ParamSpec
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -28,13 +28,12 @@ from plansmith_server.conversations import ANSWERED, taken_for
 from plansmith_server.errors import HttpProblem, problem_view
 from plansmith_server.handshake import ABOUT
 from plansmith_server.ops.logs import Log
-from plansmith_server.plan_bodies import exported, received
 from plansmith_server.ports import Wiring
-from plansmith_server.protocols.programs import ProgramAccess, program
+from plansmith_server.protocols.programs import ProgramAccess, program, program_of
 from plansmith_server.serve import make_state
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import grant_of
-from plansmith_server.views import effects_view, run_view
+from plansmith_server.views import effects_view, exported, received, run_view
 
 _LONGEST_WAIT: Final = 60.0
 # A tenant's; one that nobody uses for half an hour ends.
@@ -66,34 +65,18 @@ Database = Annotated[str, Field(description="for the team data: its name in the 
 def make_mcp(state: ServerState) -> MCPServer[Any]:
     """Makes the server with its tools."""
     tools = _PlansmithTools(state)
+    reads: list[Any] = [tools.plan_show, tools.plan_validate, tools.run_status, tools.run_result]
+    begins: list[Any] = [tools.plan_create, tools.run_start, tools.run_answer]
+    if _PLANNING in plugins.names("mcp"):
+        begins.append(tools.planning)
+    made = [Tool.from_function(_with_errors(each), annotations=_READS) for each in reads]
+    made += [Tool.from_function(_with_errors(each), annotations=_BEGINS) for each in begins]
     return MCPServer(
         "plansmith",
         title="Plansmith",
         instructions=ABOUT,
         version=version("plansmith"),
-        tools=[
-            each.model_copy(update={"fn": _with_errors(getattr(tools, each.name))})
-            for each in _described_tools()
-        ],
-    )
-
-
-@functools.cache
-def _described_tools() -> tuple[Tool, ...]:
-    """Returns the tools without a state behind them; each tenant's server gives them its own."""
-    tools = _PlansmithTools.__new__(_PlansmithTools)
-    reads: list[Any] = [
-        tools.plan_show,
-        tools.plan_validate,
-        tools.run_status,
-        tools.run_result,
-    ]
-    begins: list[Any] = [tools.plan_create, tools.run_start, tools.run_answer]
-    if _PLANNING in plugins.names("mcp"):
-        begins.append(tools.planning)
-    return (
-        *(Tool.from_function(_with_errors(tool), annotations=_READS) for tool in reads),
-        *(Tool.from_function(_with_errors(tool), annotations=_BEGINS) for tool in begins),
+        tools=made,
     )
 
 
@@ -137,29 +120,15 @@ def _client(ctx: Ctx) -> Actor:
     """Returns the caller: named by its token over HTTP, by itself over pipes."""
     request = ctx.request_context.request
     if request is not None:
-        grant = grant_of(request.scope)
-        return program("MCP", grant.name, grant.actor.identity)
+        return program_of("MCP", grant_of(request.scope))
     params = ctx.request_context.session.client_params
     return program("MCP", params.client_info.name if params else "")
-
-
-class _Done(Protocol):
-    """What a command of a planning tool returns."""
-
-    output: str
-    error: str | None
-
-
-class _PlanningTool(Protocol):
-    """Keeps lists of steps for a program that marks its progress itself."""
-
-    async def execute(self, *, command: str, **arguments: Any) -> _Done: ...
 
 
 class _PlansmithTools:
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self._planning: dict[str, _PlanningTool] = {}
+        self._planning: dict[str, Any] = {}
 
     def _access(self, ctx: Ctx, state: ServerState | None = None) -> ProgramAccess:
         return ProgramAccess(state or self._state, _client(ctx))
@@ -168,15 +137,6 @@ class _PlansmithTools:
         if (team == "data") != bool(database):
             raise ToolError("the team data needs a database, and nothing else does")
         return self._state.for_team(team, database)
-
-    def _planning_of(self, ctx: Ctx) -> _PlanningTool:
-        """Returns the planning tool of a client, with its own active plan."""
-        who, smith = _client(ctx), self._state.smith
-        if who.name not in self._planning:
-            make = plugins.load("mcp", _PLANNING)
-            clock = smith.runs.journals.clock
-            self._planning[who.name] = make(store=smith.store, clock=clock, by=who)
-        return self._planning[who.name]
 
     async def plan_create(
         self,
@@ -220,7 +180,6 @@ class _PlansmithTools:
 
         In a dialect, `lost` says what that cannot hold.
         """
-        await self._state.journal(run)
         state = await self._state.for_run(run, acts=False)
         view = await run_view(state.smith, run)
         shown = {name: view[name] for name in ("plan", "problems", "estimate", "effects")}
@@ -334,8 +293,12 @@ class _PlansmithTools:
             "step_status": step_status,
             "step_notes": step_notes,
         }
+        who, state = _client(ctx), self._state
+        if who.name not in self._planning:  # each client has its own active plan
+            make = plugins.load("mcp", _PLANNING)
+            self._planning[who.name] = make(store=state.smith.store, clock=state.clock, by=who)
         arguments = {name: value for name, value in given.items() if value is not None}
-        result = await self._planning_of(ctx).execute(command=command, **arguments)
+        result = await self._planning[who.name].execute(command=command, **arguments)
         if result.error:
             raise ToolError(result.error)
-        return result.output
+        return str(result.output)

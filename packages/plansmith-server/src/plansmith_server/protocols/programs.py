@@ -6,7 +6,8 @@ import asyncio
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from typing import Any, Final
 
 from plansmith.engine.answers import answerable
 from plansmith.engine.processes import read_kind
@@ -24,9 +25,9 @@ from plansmith_planner.threads.turn import Turn
 from plansmith_server.conversations import open_conversation, say
 from plansmith_server.errors import in_reader_language
 from plansmith_server.state import ServerState
-from plansmith_server.views import awaits_review, conversation_of, question_view
+from plansmith_server.team.auth import Grant
+from plansmith_server.views import Shown, awaits_review, conversation_of, question_view
 
-_READ_ONLY: Final = RunOptions(mode="read_only")
 _NO_ORIGIN: Final = Origin()
 _LONGEST_NAME: Final = 80
 
@@ -38,17 +39,21 @@ def program(protocol: str, name: str, user: str = "") -> e.Actor:
     return e.Actor(kind="program", name=shown, user=user)
 
 
+def program_of(protocol: str, grant: Grant) -> e.Actor:
+    """Returns the actor of a client by its token."""
+    return program(protocol, grant.name, grant.actor.identity)
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramAccess:
     """Acts for a program; cannot approve, give permission or change limits."""
 
-    def __init__(self, state: ServerState, who: e.Actor) -> None:
-        self.state = state
-        self.who = who
+    state: ServerState
+    who: e.Actor
 
     async def plan(self, request: str, *, dialect: str = "") -> str:
-        """Plans a request in the background."""
-        wanted = PlanRequest(request, dialect=dialect)
-        journal = await self.state.smith.runs.create(request, options=wanted.options(), by=self.who)
+        options = PlanRequest(request, dialect=dialect).options()
+        journal = await self.state.smith.runs.create(request, options=options, by=self.who)
         self.state.background.go_on(journal.id)
         return journal.id
 
@@ -74,7 +79,7 @@ class ProgramAccess:
         """Creates a run of a plan: starts it if it only reads, else asks for a review."""
         journal = await self.state.smith.runs.create(
             plan=plan,
-            options=_READ_ONLY.replace(dialect=dialect),
+            options=RunOptions(mode="read_only", dialect=dialect),
             notes=notes,
             origin=origin,
             run_id=run_id,
@@ -85,7 +90,6 @@ class ProgramAccess:
         return journal.id
 
     async def use(self, name: str, inputs: Mapping[str, Json], *, run_id: str = "") -> str:
-        """Creates a run of a template."""
         book = self.state.smith.templates
         plan, template = await book.plan(name, inputs), await book.get(name)
         origin = Origin(kind="template", id=template.full_name)
@@ -96,9 +100,8 @@ class ProgramAccess:
         run = await self.state.run(run_id)
         if run.status.over:
             raise Refused(Sentence("run {run} is over: {status}", run=run_id, status=run.status))
-        if awaits_review(run):
-            return  # a person was asked: the status says so
-        self.state.background.go_on(run_id)
+        if not awaits_review(run):  # else a person was asked: the status says so
+            self.state.background.go_on(run_id)
 
     async def answer(self, run_id: str, question: str, value: Json) -> None:
         """Answers a question; refuses one that only a person may answer."""
@@ -120,10 +123,8 @@ class ProgramAccess:
         return answerable(run, known)
 
     async def cancel(self, run_id: str) -> None:
-        """Cancels a run."""
-        await self.state.journal(run_id)
-        await self.state.background.halt_planning(run_id)
         state = await self.state.for_run(run_id, acts=False)
+        await self.state.background.halt_planning(run_id)
         await state.smith.cancel(run_id, by=self.who)
 
     async def at_rest(self, run_id: str, *, seconds: float | None = None) -> Run:
@@ -133,12 +134,12 @@ class ProgramAccess:
                 await self.state.background.at_rest(run_id)
         return await self.state.run(run_id)
 
-    async def status(self, run_id: str) -> dict[str, Any]:
+    async def status(self, run_id: str) -> Shown:
         """Returns the status of a run, and what it waits for."""
         run = await self.state.run(run_id)
         free = await self.answerable(run)
         is_for_person = awaits_review(run) or len(free) < len(run.questions)
-        status: dict[str, Any] = {
+        status = {
             "run": run.id,
             "status": run.status.value,
             "request": run.request,
@@ -150,7 +151,8 @@ class ProgramAccess:
             "conversation": await conversation_of(self.state.smith, run),
             "updated_at": run.updated_at,
         }
-        return cast("dict[str, Any]", in_reader_language(status, language_of(run.locale)))
+        told: Shown = in_reader_language(status, language_of(run.locale))
+        return told
 
     async def _for_a_person(self, run: Run) -> str:
         """Says how a person decides: with the whole command, or on the page of a live server."""
@@ -161,11 +163,9 @@ class ProgramAccess:
         if not kind.at:  # the program is on this machine, and may know where
             words = ["-C", str(settings.folder()), *words]
             words += ["--store", settings.store] if settings.store.startswith("sqlite:") else []
-        page = next((f"{each}/#/runs/{run.id}" for each in pages if each), "plansmith serve")
-        command = shlex.join(["plansmith", *words])
         return Sentence(
             "A person has to decide about run {run}: with `{command}`, or on its page ({page})",
             run=run.id,
-            command=command,
-            page=page,
+            command=shlex.join(["plansmith", *words]),
+            page=next((f"{each}/#/runs/{run.id}" for each in pages if each), "plansmith serve"),
         )

@@ -22,8 +22,8 @@ from plansmith_server import bodies as b
 from plansmith_server import conversations as talk
 from plansmith_server import views as v
 from plansmith_server.api import Answer, Ask, route
-from plansmith_server.conversation_news import conversation_row
 from plansmith_server.errors import not_found
+from plansmith_server.news import conversation_row
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import need_scope
 

@@ -6,11 +6,11 @@ import hashlib
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from starlette.responses import (
     FileResponse,
@@ -33,16 +33,12 @@ _LONGEST: Final = 250
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
 _SCRIPT: Final = re.compile(rb"<script>((?:(?!<script>).)*?)</script>", re.DOTALL)
 _STYLE: Final = """
-:root { color-scheme: light dark; --line: color-mix(in srgb, CanvasText 20%, Canvas); }
+:root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 1.5rem auto; padding: 0 1rem;
   overflow-wrap: anywhere; }
-details { border: 1px solid var(--line); border-radius: 8px; margin: .3rem 0; padding: .5rem; }
-summary { cursor: pointer; } summary b { display: inline-block; min-width: 4rem; }
-code, pre { font: .87em ui-monospace, monospace; }
-pre { background: color-mix(in srgb, CanvasText 7%, Canvas); padding: .6rem;
-  white-space: pre-wrap; }
-table { border-collapse: collapse; width: 100%; }
-td { padding: .2rem .8rem .2rem 0; vertical-align: top; border-bottom: 1px solid var(--line); }
+details { border-bottom: 1px solid color-mix(in srgb, CanvasText 20%, Canvas); padding: .4rem; }
+summary { cursor: pointer; font-family: ui-monospace, monospace; }
+pre { background: color-mix(in srgb, CanvasText 7%, Canvas); white-space: pre-wrap; }
 """
 _DIGEST: Final = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _POLICY: Final = (
@@ -69,87 +65,55 @@ async def document(ask: Ask) -> Answer:
 async def api_page(ask: Ask) -> Answer:
     """This API as a page to read, without scripts, from here alone."""
     told = openapi(ask.request.app.state.routes)
-    tags: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
     for path, item in told["paths"].items():
         for method, operation in item.items():
-            shown = "".join(_operation(method.upper(), path, operation, told))
-            tags.setdefault(str(operation["tags"][0]), []).append(shown)
+            shown = _operation(method.upper(), path, operation, told["components"]["responses"])
+            parts.setdefault(str(operation["tags"][0]), []).append(shown)
+    schemas = told["components"]["schemas"].items()
+    parts["bodies and answers"] = [_details(name, name, _json(form)) for name, form in schemas]
     title = f"Plansmith API {escape(told['info']['version'])}"
-    parts = "".join(f"<h2>{tag.capitalize()}</h2>{''.join(each)}" for tag, each in tags.items())
+    body = "".join(f"<h2>{name.capitalize()}</h2>{''.join(each)}" for name, each in parts.items())
     text = (
-        f'<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width='
-        f'device-width"><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>'
-        f"<p>{escape(told['info']['description'])}</p>{_INTRO}{parts}</html>"
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
+        f'content="width=device-width"><title>{title}</title><style>{_STYLE}</style>'
+        f"<h1>{title}</h1><p>{escape(told['info']['description'])}</p>{_INTRO}{body}</html>"
     )
     return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
 
 
-def _operation(method: str, path: str, operation: Schema, told: Schema) -> Iterator[str]:
-    yield f'<details id="{operation["operationId"]}"><summary><b>{method}</b>'
-    yield f"<code>{escape(path)}</code> {escape(operation['summary'])}</summary>"
+def _operation(method: str, path: str, operation: Schema, shared: Schema) -> str:
+    """Returns what is to be known of an operation: scope, example, input, answers, errors."""
     scopes = [scope for each in operation["security"] for scope in each["token"]]
     needs = f"a token with the scope <code>{scopes[0]}</code>" if scopes else "no token"
-    yield f"<p>Needs {needs}.</p>"
-    if method == "GET" and "{" not in path and path != "/v1/events":
-        yield f'<p><a href="{escape(path)}">Open {escape(path)}</a></p>'
-    yield _table(
-        (each["name"], f"{each['in']}, {_kind(each['schema'])}")
-        for each in operation.get("parameters", ())
-    )
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-    yield from _fields("Body", body.get("schema", {}), told)
+    inputs = {each["name"]: each["schema"] for each in operation.get("parameters", ())}
+    content = operation.get("requestBody", {}).get("content", {})
+    errors, answers = dict[str, str](), dict[str, Any]()
+    for status, answer in operation["responses"].items():
+        if status.startswith("2"):
+            answers[status] = answer.get("content", {})
+        else:
+            found = shared[answer["$ref"].rpartition("/")[2]] if "$ref" in answer else answer
+            errors[status] = found["description"]
     place = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), path)
     example = f'curl -X {method} -H "Authorization: Bearer $TOKEN" "$URL{place}"'
-    if "example" in body:
-        written = json.dumps(body["example"], ensure_ascii=False).replace("'", "'\\''")
-        example += f" \\\n  --json '{written}'"
-    yield f"<pre>{escape(example)}</pre>"
-    failures: list[tuple[str, str]] = []
-    for status, answer in operation["responses"].items():
-        found = _resolved(answer, told)
-        if not status.startswith("2"):
-            failures.append((status, found["description"]))
-        for media, form in found.get("content", {}).items() if status.startswith("2") else ():
-            yield from _fields(f"Answer {status}, {media}", form["schema"], told)
-    yield f"{_table(failures)}</details>"
+    for form in content.values():
+        if "example" in form:
+            written = json.dumps(form["example"], ensure_ascii=False).replace("'", "'\\''")
+            example += f" \\\n  --json '{written}'"
+    known = {"parameters": inputs, "body": content, "answers": answers, "errors": errors}
+    text = f"<p>Needs {needs}.</p><pre>{escape(example)}</pre>{_json(known)}"
+    if method == "GET" and "{" not in path and path != "/v1/events":
+        text = f'<p><a href="{escape(path)}">Open {escape(path)}</a></p>{text}'
+    return _details(operation["operationId"], f"{method} {path}: {operation['summary']}", text)
 
 
-def _fields(title: str, schema: Schema, told: Schema) -> Iterator[str]:
-    found = _resolved(schema, told)
-    if found:
-        yield f"<h3>{escape(title)}</h3><p>{escape(found.get('description', ''))}</p>"
-    required = found.get("required", ())
-    yield _table(
-        (
-            f"{name}{'' if name in required else ' (optional)'}",
-            " ".join([_kind(form), form.get("description", "")]),
-        )
-        for name, form in found.get("properties", {}).items()
-    )
+def _details(name: str, title: str, text: str) -> str:
+    return f'<details id="{name}"><summary>{escape(title)}</summary>{text}</details>'
 
 
-def _kind(schema: Schema) -> str:
-    """Returns the type of a value in a few words."""
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_kind(each) for each in schema["anyOf"]))
-    if "enum" in schema:
-        return " | ".join(map(str, schema["enum"]))
-    kind = str(schema.get("const", schema.get("type", "any JSON")))
-    return f"list of {_kind(schema.get('items', {}))}" if kind == "array" else kind
-
-
-def _resolved(schema: Schema, told: Schema) -> Schema:
-    found: Any = told if "$ref" in schema else schema
-    for part in str(schema.get("$ref", "")).removeprefix("#/").split("/"):
-        found = found[part] if part else found
-    return cast("Schema", found)
-
-
-def _table(rows: Iterator[tuple[str, str]] | Sequence[tuple[str, str]]) -> str:
-    lines = (f"<tr><td><code>{escape(a)}</code><td>{escape(b)}" for a, b in rows)
-    return f"<table>{''.join(lines)}</table>"
+def _json(value: Schema) -> str:
+    return f"<pre>{escape(json.dumps(value, indent=1, ensure_ascii=False))}</pre>"
 
 
 @route("GET /help", "look", media="text/html")

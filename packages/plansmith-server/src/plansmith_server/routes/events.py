@@ -20,6 +20,7 @@ from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
 from plansmith_server.ops.metrics import Metrics
+from plansmith_server.ops.tasks import beside
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Auth
 from plansmith_server.views import Shown, clip, result_view
@@ -144,8 +145,7 @@ class _Stream:
             yield _text("snapshot", await self._snapshot(after), at=after)
         queue: asyncio.Queue[str] = asyncio.Queue(_WAITING)
         works = (self._news(after, queue), self._drafts(queue), self._conversations(queue))
-        pumps = [asyncio.create_task(each) for each in (*works, self._closed(queue))]
-        try:
+        async with beside(*works, self._closed(queue)):
             while True:
                 try:
                     async with asyncio.timeout(PING_S):
@@ -156,10 +156,6 @@ class _Stream:
                 if text == _END or not self.allowed():
                     return
                 yield text
-        finally:
-            for each in pumps:
-                each.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
 
     async def _snapshot(self, position: int) -> Shown:
         if self.brief:

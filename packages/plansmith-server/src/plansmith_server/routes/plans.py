@@ -23,9 +23,9 @@ from plansmith_server import bodies as b
 from plansmith_server import views as v
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem, in_reader_language, problem_view
-from plansmith_server.plan_bodies import exported, received
 from plansmith_server.provenance import plan_origins, run_origins
 from plansmith_server.routes.runs import EDITED
+from plansmith_server.views import exported, received
 
 
 class Difference(BaseModel):
@@ -52,7 +52,7 @@ class Revisions(RootModel[list[Revision]]):
     """All plans of a run, oldest first."""
 
 
-@route("GET /v1/runs/{id}/plan", "look", answer=v.ShownPlan)
+@route("GET /v1/runs/{id}/plan", "look")
 async def show(ask: Ask, given: b.PlanQuery) -> Answer:
     """Shows the current plan; its ETag is its hash.
 

@@ -33,10 +33,10 @@ from plansmith_server import bodies as b
 from plansmith_server import views as v
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
-from plansmith_server.plan_bodies import plan_of, received
 from plansmith_server.routes.conversations import said
 from plansmith_server.routes.files import step_result
 from plansmith_server.state import ServerState
+from plansmith_server.views import plan_of, received
 from plansmith_server.work_files import work_files
 
 EDITED: Final = Sentence("review.edited")

@@ -14,9 +14,8 @@ from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.timing import check_timing, next_fires
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
-from plansmith_server.errors import not_found, of_error
-from plansmith_server.plan_bodies import plan_of
-from plansmith_server.views import Listed, Shown
+from plansmith_server.errors import of_error
+from plansmith_server.views import Listed, Shown, plan_of
 
 _AHEAD: Final = 5
 _BEGINS_S: Final = 5.0
@@ -77,23 +76,22 @@ async def _named_plan(ask: Ask, given: b.NewSchedule) -> Plan | None:
 @route("POST /v1/schedules/preview", "look")
 async def preview(ask: Ask, given: b.Preview) -> Answer:
     """Returns the next times of a timing."""
-    timing = given.timing()
-    check_timing(timing)
+    check_timing(given)
     after = given.after or ask.state.clock.now()
-    return {"fires": next_fires(timing, after=after, count=given.count)}
+    return {"fires": next_fires(given, after=after, count=given.count)}
 
 
 @route("GET /v1/schedules/{id}", "look")
 async def show(ask: Ask) -> Answer:
     """Shows a schedule."""
-    return await _view(ask, await _found(ask))
+    return await _view(ask, await ask.smith.schedules.get(ask.path("id")))
 
 
 @route("PATCH /v1/schedules/{id}", "approve")
 async def change(ask: Ask, given: b.ChangedSchedule) -> Answer:
     """Changes the times, the plan or the behaviour of a schedule."""
     changed = await ask.smith.schedules.change(
-        (await _found(ask)).id,
+        ask.path("id"),
         timing=given.timing,
         plan=plan_of(given.plan) if given.plan is not None else None,
         approve=given.approve,
@@ -106,28 +104,27 @@ async def change(ask: Ask, given: b.ChangedSchedule) -> Answer:
 @route("DELETE /v1/schedules/{id}", "approve", status=204)
 async def remove(ask: Ask) -> Answer:
     """Removes a schedule; its history and runs stay."""
-    await ask.smith.schedules.remove((await _found(ask)).id)
+    await ask.smith.schedules.remove(ask.path("id"))
     return Response(status_code=204)
 
 
 @route("POST /v1/schedules/{id}/pause", "propose", example=b.REASON)
 async def pause(ask: Ask, *, reason: b.Long = "") -> Answer:
     """Pauses a schedule until it is resumed."""
-    schedule = await _found(ask)
-    paused = await ask.smith.schedules.pause(schedule.id, reason=reason, by=ask.by)
+    paused = await ask.smith.schedules.pause(ask.path("id"), reason=reason, by=ask.by)
     return await _view(ask, paused)
 
 
 @route("POST /v1/schedules/{id}/resume", "approve")
 async def resume(ask: Ask) -> Answer:
     """Resumes a schedule from now on."""
-    return await _view(ask, await ask.smith.schedules.resume((await _found(ask)).id))
+    return await _view(ask, await ask.smith.schedules.resume(ask.path("id")))
 
 
 @route("POST /v1/schedules/{id}/run-now", "approve", status=202)
 async def run_now(ask: Ask) -> Answer:
     """Fires a schedule once, now."""
-    fire = await ask.smith.schedules.fire_now((await _found(ask)).id)
+    fire = await ask.smith.schedules.fire_now(ask.path("id"))
     # A client may ask for the run next: wait until it exists.
     with suppress(TimeoutError):
         async with asyncio.timeout(_BEGINS_S):
@@ -138,24 +135,16 @@ async def run_now(ask: Ask) -> Answer:
 @route("POST /v1/schedules/{id}/backfill", "approve", answer=Listed, status=202)
 async def backfill(ask: Ask, given: b.Backfill) -> Answer:
     """Fires for every past time that had no fire."""
-    schedule = await _found(ask)
-    fires = await ask.smith.schedules.backfill(schedule.id, since=given.from_, until=given.to)
+    schedules = ask.smith.schedules
+    fires = await schedules.backfill(ask.path("id"), since=given.from_, until=given.to)
     return {"items": [_fire(ask, each) for each in fires]}
 
 
 @route("GET /v1/schedules/{id}/history", "look", answer=Listed)
 async def history(ask: Ask, *, limit: b.Page = 50) -> Answer:
     """Lists the past fires, newest first."""
-    fires = await ask.smith.schedules.history((await _found(ask)).id, limit=limit)
+    fires = await ask.smith.schedules.history(ask.path("id"), limit=limit)
     return {"items": [_fire(ask, each) for each in fires]}
-
-
-async def _found(ask: Ask) -> Schedule:
-    wanted = ask.path("id")
-    for each in await ask.smith.schedules.all():
-        if wanted in (each.id, each.name):
-            return each
-    raise not_found("schedule", wanted)
 
 
 async def _view(ask: Ask, schedule: Schedule) -> Shown:

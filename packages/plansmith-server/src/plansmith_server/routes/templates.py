@@ -6,7 +6,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from plansmith.errors import NotFound
 from plansmith.plan.data import Json
 from plansmith.plan.plan import Plan
 from plansmith.plan.run import Run
@@ -14,9 +13,7 @@ from plansmith.runs.intake import SEEN_FIRST
 from plansmith.templates.book import Template
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
-from plansmith_server.errors import not_found
-from plansmith_server.plan_bodies import plan_of
-from plansmith_server.views import Listed, RunView, Shown
+from plansmith_server.views import Listed, RunView, Shown, plan_of
 
 _ROW = ("name", "version", "request", "parameters", "needed", "saved_by", "saved_at", "run")
 
@@ -69,13 +66,12 @@ def _whole(template: Template) -> Shown:
 @route("GET /v1/templates/{name}", "look")
 async def show(ask: Ask) -> Answer:
     """Shows a template with its plan."""
-    return _whole(await _found(ask))
+    return _whole(await ask.smith.templates.get(ask.path("name"), language=ask.language))
 
 
 @route("DELETE /v1/templates/{name}", "approve", status=204)
 async def remove(ask: Ask) -> Answer:
     """Removes a template, or one version of it."""
-    await _found(ask)
     await ask.smith.templates.remove(ask.path("name"))
     return Response(status_code=204)
 
@@ -89,16 +85,7 @@ async def remove(ask: Ask) -> Answer:
 )
 async def use(ask: Ask, *, parameters: dict[str, Json] | None = None) -> Answer:
     """Creates a run of a template, which is reviewed like any other plan."""
-    await _found(ask)
     book, name = ask.smith.templates, ask.path("name")
     run = await book.use(name, parameters or {}, by=ask.by, language=ask.language)
     await ask.runs.ask_for_review(run.id, SEEN_FIRST)
     return await ask.shown(run.id)
-
-
-async def _found(ask: Ask) -> Template:
-    name = ask.path("name")
-    try:
-        return await ask.smith.templates.get(name, language=ask.language)
-    except NotFound:
-        raise not_found("template", name) from None

@@ -134,7 +134,6 @@ class Auth:
     def set_cookie(
         self, response: Response, cookie: str, *, secure: bool, lasts: timedelta | None = None
     ) -> None:
-        """Gives a browser the cookie of a log-in."""
         response.set_cookie(
             self.cookie_name,
             cookie,

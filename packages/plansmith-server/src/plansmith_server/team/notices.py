@@ -6,12 +6,13 @@ Notices go to the addresses of the settings alone.
 from __future__ import annotations
 
 import asyncio
+import html
 import http.client
 import json
 import smtplib
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.message import EmailMessage
@@ -24,6 +25,7 @@ from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Clock
 from plansmith.secrets import SecretBox
 from plansmith_server.ops.logs import Log
+from plansmith_server.ops.tasks import beside
 from plansmith_server.team.notice_settings import SECRET, NoticeSettings
 from plansmith_server.team.oidc_settings import is_secure
 
@@ -32,7 +34,6 @@ WAITS: Final = (0.0, 5.0, 30.0, 120.0)
 _MOST: Final = 20
 TIMEOUT_S: Final = 10.0
 _AGAIN: Final = (408, 425, 429)
-_ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 class Notice(NamedTuple):
@@ -54,57 +55,42 @@ def send(name: str, settings: NoticeSettings, notice: Notice, secrets: SecretBox
         return secrets.reveal(found[1], f"notices.{name}") if found else value
 
     try:
-        _SENDERS[settings.kind](settings, notice, reveal)
+        (_mail if settings.kind == "mail" else _post)(settings, notice, reveal)
     except smtplib.SMTPResponseException as error:
         kind = ToolBusy if 400 <= error.smtp_code < 500 else ToolFailed
         raise kind(f"the mail server answered {error.smtp_code}") from None
     except smtplib.SMTPException as error:
-        raise ToolFailed(
-            Sentence("the mail server refused: {error}", error=type(error).__name__)
-        ) from None
+        why = Sentence("the mail server refused: {error}", error=type(error).__name__)
+        raise ToolFailed(why) from None
     except ssl.SSLCertVerificationError as error:
-        raise ToolFailed(
-            Sentence("its certificate is not valid: {error}", error=error.verify_message)
-        ) from None
+        why = Sentence("its certificate is not valid: {error}", error=error.verify_message)
+        raise ToolFailed(why) from None
     except (OSError, http.client.HTTPException) as error:
-        raise ToolBusy(Sentence("it cannot be reached: {error}", error=_reason(error))) from None
-
-
-def _reason(error: Exception) -> str:
-    """Returns why, without the address, which may be a secret."""
-    return (error.strerror if isinstance(error, OSError) else "") or type(error).__name__
+        # Without the address, which may be a secret.
+        told = (error.strerror if isinstance(error, OSError) else "") or type(error).__name__
+        raise ToolBusy(Sentence("it cannot be reached: {error}", error=told)) from None
 
 
 Reveal = Callable[[str], str]
 
 
-def _webhook(settings: NoticeSettings, notice: Notice, reveal: Reveal) -> None:
-    _post(settings, {"title": notice.title, "text": notice.text, **notice.data}, reveal)
-
-
-def _slack(settings: NoticeSettings, notice: Notice, reveal: Reveal) -> None:
-    # Escaped, so that no text of a plan can call a whole channel or hide where a link leads.
-    text = "".join(_ESCAPES.get(each, each) for each in f"{notice.title}\n{notice.text}")
-    _post(settings, {"text": text}, reveal)
-
-
-def _post(settings: NoticeSettings, body: Mapping[str, Json], reveal: Reveal) -> None:
+def _post(settings: NoticeSettings, notice: Notice, reveal: Reveal) -> None:
     """Posts JSON; follows no redirection, since only the address of the settings may be asked."""
+    body: Mapping[str, Json] = {"title": notice.title, "text": notice.text, **notice.data}
+    if settings.kind == "slack":
+        # Escaped, so that no text of a plan can call a whole channel or hide where a link leads.
+        body = {"text": html.escape(f"{notice.title}\n{notice.text}", quote=False)}
     url = reveal(settings.url)
     if not is_secure(url):
-        raise Misconfigured(
-            Sentence("the address must begin with https://, unless it is on this machine")
-        )
+        why = Sentence("the address must begin with https://, unless it is on this machine")
+        raise Misconfigured(why)
     parts = urlsplit(url)
     headers = {"Content-Type": "application/json", "User-Agent": "plansmith"}
     if settings.token:
         headers["Authorization"] = f"Bearer {reveal(settings.token)}"
-    host = parts.hostname or ""
-    connection = (
-        http.client.HTTPSConnection(host, parts.port, timeout=TIMEOUT_S)
-        if parts.scheme == "https"
-        else http.client.HTTPConnection(host, parts.port, timeout=TIMEOUT_S)
-    )
+    is_https = parts.scheme == "https"
+    make = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
+    connection = make(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
     try:
         path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         connection.request("POST", path, json.dumps(body, ensure_ascii=False).encode(), headers)
@@ -137,9 +123,6 @@ def _mail(settings: NoticeSettings, notice: Notice, reveal: Reveal) -> None:
         server.send_message(message)
 
 
-_SENDERS: Final = {"webhook": _webhook, "slack": _slack, "mail": _mail}
-
-
 @dataclass(slots=True)
 class Channel:
     """One place where notices go, and what became of those sent there."""
@@ -167,16 +150,9 @@ class Notices:
         self.channels = {name: Channel(name, each) for name, each in settings.items()}
         self._secrets, self._clock, self._log = secrets, clock, log
 
-    @asynccontextmanager
-    async def sending(self) -> AsyncGenerator[None]:
+    def sending(self) -> AbstractAsyncContextManager[None]:
         """Sends what is queued, as long as the context is open."""
-        tasks = [asyncio.create_task(self._work(each)) for each in self.channels.values()]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        return beside(*(self._work(each) for each in self.channels.values()))
 
     def tell(self, channel: Channel, notice: Notice) -> None:
         """Queues a notice; drops it if far too many wait already."""
@@ -202,8 +178,7 @@ class Notices:
 
     async def _work(self, channel: Channel) -> None:
         while True:
-            notice = await channel.queue.get()
-            await self._deliver(channel, notice)
+            await self._deliver(channel, await channel.queue.get())
 
     async def _deliver(self, channel: Channel, notice: Notice) -> None:
         for wait in WAITS:

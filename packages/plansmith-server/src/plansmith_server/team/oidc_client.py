@@ -42,7 +42,6 @@ class OidcClient:
         self._keys_at = float("-inf")
 
     async def address(self, *, state: str, nonce: str, verifier: str, redirect: str) -> str:
-        """Returns where a browser logs in."""
         given = {
             "response_type": "code",
             "client_id": self.settings.client_id,
@@ -83,9 +82,8 @@ class OidcClient:
             head = jwt.get_unverified_header(token)
             algorithm = head.get("alg")
             if algorithm not in _ALGORITHMS:
-                raise Refused(
-                    Sentence("the id token is signed by '{name}'", name=str(algorithm)[:20])
-                )
+                why = Sentence("the id token is signed by '{name}'", name=str(algorithm)[:20])
+                raise Refused(why)
             found: dict[str, Any] = jwt.decode(
                 token,
                 await self._key(str(head.get("kid", ""))),
@@ -111,9 +109,8 @@ class OidcClient:
             listed = await _fetch("GET", (await self._discovered())["jwks_uri"])
             self._keys = _signing_keys(listed)
         if name not in self._keys:
-            raise Refused(
-                Sentence("the id token is signed with a key that the provider does not list")
-            )
+            why = Sentence("the id token is signed with a key that the provider does not list")
+            raise Refused(why)
         return self._keys[name]
 
     async def _discovered(self) -> dict[str, str]:
@@ -122,21 +119,15 @@ class OidcClient:
             issuer = self.settings.issuer
             found = await _fetch("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
             if found.get("issuer") != issuer:
-                hint = Sentence(
-                    "set oidc.issuer to '{issuer}', if you trust it",
-                    issuer=str(found.get("issuer"))[:200],
-                )
-                raise Misconfigured(
-                    Sentence("{issuer} says that it is another issuer", issuer=issuer), hint=hint
-                )
+                other = str(found.get("issuer"))[:200]
+                hint = Sentence("set oidc.issuer to '{issuer}', if you trust it", issuer=other)
+                why = Sentence("{issuer} says that it is another issuer", issuer=issuer)
+                raise Misconfigured(why, hint=hint)
             about = {name: str(found.get(name, "")) for name in _ENDPOINTS}
             wrong = [name for name, where in about.items() if not is_secure(where)]
             if wrong:
-                hint = Sentence("the provider must offer it at https://")
-                raise Misconfigured(
-                    Sentence("{issuer} has no usable {name}", issuer=issuer, name=wrong[0]),
-                    hint=hint,
-                )
+                why = Sentence("{issuer} has no usable {name}", issuer=issuer, name=wrong[0])
+                raise Misconfigured(why, hint=Sentence("the provider must offer it at https://"))
             self._about, self._about_at = about, self._now()
         return self._about
 
@@ -146,10 +137,8 @@ class OidcClient:
         if not variable:
             return None
         if not os.environ.get(variable):
-            raise Misconfigured(
-                Sentence("{variable} is not set", variable=variable),
-                hint=Sentence("it holds the client's secret"),
-            )
+            why = Sentence("{variable} is not set", variable=variable)
+            raise Misconfigured(why, hint=Sentence("it holds the client's secret"))
         return quote(self.settings.client_id, safe=""), quote(os.environ[variable], safe="")
 
 

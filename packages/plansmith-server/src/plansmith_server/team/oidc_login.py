@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
     from plansmith_server.team.oidc_client import OidcClient
     from plansmith_server.team.tenant_book import TenantBook
 
-LOGIN: Final = "/login"
-CALLBACK: Final = "/login/callback"
+_LOGIN: Final = "/login"
+_CALLBACK: Final = "/login/callback"
 _LASTS_S: Final = 600.0
 _FAILED: Final = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>Plansmith</title><h1>Plansmith</h1>"
-    "<p>You could not be logged in: {why}.</p><p><a href={login}>Try again</a></p>"
+    "<p>You could not be logged in: {why}.</p><p><a href=/login>Try again</a></p>"
 )
 
 
@@ -54,12 +53,23 @@ class OidcLogin:
     base: str
     log: Log
     now: Callable[[], datetime]
+    status_code = 200
 
-    def response(self, scope: Scope) -> LoginResponse | None:
-        """Returns the response if a request is about logging in."""
-        if scope["method"] != "GET" or scope["path"] not in (LOGIN, CALLBACK):
-            return None
-        return LoginResponse(self)
+    def takes(self, scope: Scope) -> bool:
+        """Whether a request is about logging in."""
+        return scope["method"] == "GET" and scope["path"] in (_LOGIN, _CALLBACK)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Begins or ends a log-in; says little when it fails, and logs the rest."""
+        try:
+            at_start = scope["path"] == _LOGIN
+            answer = await (self._begin() if at_start else self._end(Request(scope)))
+        except PlansmithError as error:
+            self.log.warning("login_failed", error=str(error))
+            refused = isinstance(error, Refused)
+            why = html.escape(error.message) if refused else "the provider is away"
+            answer = HTMLResponse(_FAILED.format(why=why), 403 if refused else 502)
+        await answer(scope, receive, send)
 
     @property
     def _cookie(self) -> str:
@@ -67,13 +77,13 @@ class OidcLogin:
 
     @property
     def _redirect(self) -> str:
-        return f"{self.client.settings.url or self.base}{CALLBACK}"
+        return f"{self.client.settings.url or self.base}{_CALLBACK}"
 
     @property
     def _is_encrypted(self) -> bool:
         return self._redirect.startswith("https://")
 
-    async def begin(self) -> Response:
+    async def _begin(self) -> Response:
         """Sends a browser to the provider; a cookie binds the log-in to this browser."""
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         where = await self.client.address(
@@ -87,72 +97,39 @@ class OidcLogin:
             self._cookie,
             f"{begun}.{self.auth.sign(f'login {begun}')}",
             max_age=int(_LASTS_S),
-            path=LOGIN,
+            path=_LOGIN,
             httponly=True,
             samesite="lax",
             secure=self._is_encrypted,
         )
         return response
 
-    def _begun(self, cookie: str) -> _Begun:
-        """Returns the log-in that this browser has begun here."""
-        signed, _, signature = cookie.rpartition(".")
+    async def _end(self, request: Request) -> Response:
+        """Takes a browser back: checks that it began here, and logs the person in."""
+        given, settings = request.query_params, self.client.settings
+        signed, _, signature = request.cookies.get(self._cookie, "").rpartition(".")
         if not same(signature, self.auth.sign(f"login {signed}")):
             raise Refused(Sentence("this log-in was begun in another browser"))
         begun = _Begun(*signed.split("."))
-        if int(begun.until) < self.now().timestamp():
+        is_over = int(begun.until) < self.now().timestamp()
+        if is_over or not same(given.get("state", ""), begun.state):
             raise Refused(Sentence("this log-in was not begun here, or too long ago"))
-        return begun
-
-    async def end(self, request: Request) -> Response:
-        """Takes a browser back: checks that it began here, and logs the person in."""
-        given = {name: values[0] for name, values in parse_qs(request.url.query).items()}
-        begun = self._begun(request.cookies.get(self._cookie, ""))
-        if not same(given.get("state", ""), begun.state):
-            raise Refused(Sentence("this log-in was not begun here, or too long ago"))
-        if given.get("iss", self.client.settings.issuer) != self.client.settings.issuer:
+        if given.get("iss", settings.issuer) != settings.issuer:
             raise Refused(Sentence("the answer is from another provider"))
         if "code" not in given:
             raise Refused(Sentence("the provider refused"))
-        member = await self._member(given["code"], begun)
-        hours = timedelta(hours=self.client.settings.hours)
+        claims = await self.client.claims(
+            given["code"], nonce=begun.nonce, verifier=begun.verifier, redirect=self._redirect
+        )
+        who = settings.claimed(claims)
+        if who.tenant and self.book is None:
+            raise Refused(Sentence("this server has no tenants"))
+        tenant = self.book.get(who.tenant).key if who.tenant and self.book else ""
+        hours = timedelta(hours=settings.hours)
+        member = Member(user=who.user, role=who.role, tenant=tenant)
         cookie = self.auth.log_in(member, lasts=hours)
         self.log.info("logged_in", user=member.user, role=member.role)
         response = onward(f"/#login={self.auth.page_key(cookie)}")
         self.auth.set_cookie(response, cookie, secure=self._is_encrypted, lasts=hours)
-        response.delete_cookie(self._cookie, path=LOGIN, httponly=True, samesite="lax")
+        response.delete_cookie(self._cookie, path=_LOGIN, httponly=True, samesite="lax")
         return response
-
-    async def _member(self, code: str, begun: _Begun) -> Member:
-        claims = await self.client.claims(
-            code, nonce=begun.nonce, verifier=begun.verifier, redirect=self._redirect
-        )
-        who = self.client.settings.claimed(claims)
-        key = ""
-        if who.tenant:
-            if self.book is None:
-                raise Refused(Sentence("this server has no tenants"))
-            key = self.book.get(who.tenant).key
-        return Member(user=who.user, role=who.role, tenant=key)
-
-
-class LoginResponse:
-    """Answers a request about logging in; says little when it fails, and logs the rest."""
-
-    status_code = 200
-
-    def __init__(self, login: OidcLogin) -> None:
-        self._login = login
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Begins or ends a log-in."""
-        login = self._login
-        try:
-            at_start = scope["path"] == LOGIN
-            answer = await (login.begin() if at_start else login.end(Request(scope)))
-        except PlansmithError as error:
-            login.log.warning("login_failed", error=str(error))
-            told = str(error.message) if isinstance(error, Refused) else "the provider is away"
-            text = _FAILED.format(why=html.escape(told), login=LOGIN)
-            answer = HTMLResponse(text, 403 if isinstance(error, Refused) else 502)
-        await answer(scope, receive, send)

@@ -49,12 +49,10 @@ class TenantBook:
         self._folder = data / "tenants"
 
     def all(self) -> list[Tenant]:
-        """Returns every tenant, by name."""
         found = sorted(self._folder.glob(f"*/{_RECORD}"))
         return [self._read(path.parent) for path in found if _NAME.fullmatch(path.parent.name)]
 
     def get(self, name: str) -> Tenant:
-        """Returns a tenant by its name."""
         if not _NAME.fullmatch(name) or not (self._folder / name / _RECORD).is_file():
             hint = Sentence("plansmith tenants list lists them")
             raise NotFound(Sentence("there is no tenant '{name}'", name=name[:80]), hint=hint)
@@ -63,20 +61,17 @@ class TenantBook:
     def create(self, name: str) -> Tenant:
         """Creates a tenant with its folders; its settings are those of the server at first."""
         if not _NAME.fullmatch(name) or name == "default":
+            why = Sentence("'{name}' is not a valid name for a tenant", name=name[:80])
             hint = Sentence(
                 "small letters, digits and _, at most 31, beginning with a letter; not default"
             )
-            raise Misconfigured(
-                Sentence("'{name}' is not a valid name for a tenant", name=name[:80]), hint=hint
-            )
+            raise Misconfigured(why, hint=hint)
         home = self._folder / name
         made = Tenant(name=name, key=f"{name}_{secrets.token_hex(4)}", home=home)
         with self._locked():
             if (home / _RECORD).exists():
-                hint = Sentence("choose another name")
-                raise Misconfigured(
-                    Sentence("there is a tenant '{name}' already", name=name), hint=hint
-                )
+                why = Sentence("there is a tenant '{name}' already", name=name)
+                raise Misconfigured(why, hint=Sentence("choose another name"))
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
             made.folder.mkdir(exist_ok=True, mode=0o700)
             if not made.config.exists():
@@ -97,16 +92,12 @@ class TenantBook:
         try:
             value = json.loads((home / _RECORD).read_text(encoding="utf-8"))
             if value["version"] != 1:
-                raise Misconfigured(
-                    Sentence("{path} is from a newer Plansmith", path=home),
-                    hint=Sentence("update Plansmith"),
-                )
+                why = Sentence("{path} is from a newer Plansmith", path=home)
+                raise Misconfigured(why, hint=Sentence("update Plansmith"))
             key = str(value["key"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Misconfigured(
-                Sentence("{path} cannot be read: {error}", path=home / _RECORD, error=error),
-                hint=Sentence("restore it from a backup"),
-            ) from None
+            why = Sentence("{path} cannot be read: {error}", path=home / _RECORD, error=error)
+            raise Misconfigured(why, hint=Sentence("restore it from a backup")) from None
         return Tenant(name=home.name, key=key, home=home)
 
     def _locked(self) -> Any:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -19,6 +19,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import SHARE
 from plansmith_server.errors import HttpProblem
 from plansmith_server.ops.logs import Log
+from plansmith_server.ops.tasks import beside
 from plansmith_server.team.auth import grant_of
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 
@@ -26,11 +27,12 @@ _LOOK_S: Final = 2.0
 _HINT: Final = "the server's log says why"
 
 
-class TenantApp(NamedTuple):
-    """The application of a tenant, what runs while it is served, and how its streams are ended."""
+class App(NamedTuple):
+    """The application of one tenant, what runs while it is served, and what ends its streams."""
 
     app: ASGIApp
-    lifespan: Callable[[], AbstractAsyncContextManager[Any]]
+    refused: Callable[[Scope, int], None]
+    lifespan: Callable[[], AbstractAsyncContextManager[None]]
     closing: asyncio.Event
 
 
@@ -39,7 +41,7 @@ class _Serving:
     """A tenant that is served, in a task of its own."""
 
     tenant: Tenant
-    started: asyncio.Future[TenantApp]
+    started: asyncio.Future[App]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -47,7 +49,7 @@ class _Serving:
 class Tenants:
     """Starts and stops the applications of tenants, also of those that come and go meanwhile."""
 
-    def __init__(self, book: TenantBook, make: Callable[[Tenant], TenantApp], *, log: Log) -> None:
+    def __init__(self, book: TenantBook, make: Callable[[Tenant], App], *, log: Log) -> None:
         self._book = book
         self._make = make
         self._log = log
@@ -56,17 +58,13 @@ class Tenants:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Serves the tenants until the context ends."""
-        watching = asyncio.create_task(self._watch())
         try:
-            yield
+            async with beside(self._watch()):
+                yield
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
             await asyncio.gather(*[self._stop(key) for key in [*self._serving]])
 
     def end_streams(self) -> None:
-        """Ends the event streams of all tenants."""
         for each in self._serving.values():
             if each.started.done() and each.started.exception() is None:
                 each.started.result().closing.set()
@@ -81,9 +79,8 @@ class Tenants:
         try:
             return (await asyncio.shield(serving.started)).app
         except PlansmithError:
-            raise HttpProblem(
-                503, "not_ready", "this tenant cannot be served now", hint=_HINT
-            ) from None
+            why = "this tenant cannot be served now"
+            raise HttpProblem(503, "not_ready", why, hint=_HINT) from None
 
     def _is_known(self, tenant: Tenant) -> bool:
         """Whether the tenant is still there; another one of its name has another key."""

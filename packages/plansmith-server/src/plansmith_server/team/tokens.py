@@ -103,7 +103,6 @@ class Token(Member):
         return Actor(kind="program", name=self.name, user=self.user)
 
     def is_good(self, now: datetime) -> bool:
-        """Whether it has not expired."""
         return self.expires is None or now < self.expires
 
 
@@ -150,18 +149,7 @@ class TokenFile:
         if not _NAME.fullmatch(name):
             why = Sentence("'{name}' is not a valid name for a token", name=name[:80])
             raise Misconfigured(why, hint=_NAME_HINT)
-        secret = f"pst_{secrets.token_urlsafe(32)}"
-        token = Token(
-            name=name,
-            hash=_hash(secret),
-            scopes=wanted,
-            by=by,
-            created=now,
-            expires=None if lasts is None else now + lasts,
-            **dict(member),
-        )
-        self._add(token)
-        return token, secret
+        return self._add("token", name, wanted, by=by, now=now, lasts=lasts, member=member)
 
     def log_in(
         self,
@@ -175,48 +163,50 @@ class TokenFile:
         """Creates a log-in, which use may prolong; returns its secret for a browser's cookie."""
         scopes = tuple(each for each in SCOPES if each in PERSON_SCOPES)
         wanted = ROLES[member.role] if member.role else scopes
-        seconds = lasts.total_seconds() if prolonged else 0.0
-        return self._add_for_browser("login", wanted, by, now, lasts, member, seconds)
+        name = f"login-{secrets.token_hex(3)}"
+        _, secret = self._add(
+            "login", name, wanted, by=by, now=now, lasts=lasts, member=member, prolonged=prolonged
+        )
+        return secret
 
     def new_link(self, *, by: str, now: datetime, member: Member = NOBODY) -> str:
         """Creates a one-time log-in link; returns its secret."""
         _check_member(member)
-        return self._add_for_browser("link", (), by, now, _LINK, member)
+        name = f"link-{secrets.token_hex(3)}"
+        return self._add("link", name, (), by=by, now=now, lasts=_LINK, member=member)[1]
 
-    def _add_for_browser(
+    def _add(
         self,
-        kind: Literal["login", "link"],
+        kind: Literal["token", "login", "link"],
+        name: str,
         scopes: tuple[str, ...],
+        *,
         by: str,
         now: datetime,
-        lasts: timedelta,
+        lasts: timedelta | None,
         member: Member,
-        seconds: float = 0.0,
-    ) -> str:
-        secret = f"psl_{secrets.token_urlsafe(32)}"
+        prolonged: bool = False,
+    ) -> tuple[Token, str]:
+        secret = f"{'pst' if kind == 'token' else 'psl'}_{secrets.token_urlsafe(32)}"
         token = Token(
-            name=f"{kind}-{secrets.token_hex(3)}",
+            name=name,
             kind=kind,
             hash=_hash(secret),
             scopes=scopes,
             by=by,
             created=now,
-            expires=now + lasts,
-            seconds=seconds,
+            expires=None if lasts is None else now + lasts,
+            seconds=lasts.total_seconds() if lasts and prolonged else 0.0,
             **dict(member),
         )
-        self._add(token)
-        return secret
-
-    def _add(self, token: Token) -> None:
         with self._locked():
-            known = [each for each in self.all() if each.is_good(token.created)]
-            if any(each.name == token.name for each in known):
-                name = token.name
+            known = [each for each in self.all() if each.is_good(now)]
+            if any(each.name == name for each in known):
                 hint = Sentence("choose another name, or plansmith tokens revoke {name}", name=name)
                 why = Sentence("there is a token '{name}' already", name=name)
                 raise Misconfigured(why, hint=hint)
             self._write((*known, token))
+        return token, secret
 
     def take_link(self, secret: str, now: datetime) -> Token | None:
         """Uses up a one-time link; returns it if the secret was valid."""
@@ -237,7 +227,6 @@ class TokenFile:
         return after
 
     def revoke(self, name: str) -> Token:
-        """Revokes a token or a log-in."""
         with self._locked():
             known = self.all()
             found = next((each for each in known if each.name == name), None)

@@ -11,7 +11,7 @@ import pytest
 from a2a.server.context import ServerCallContext
 from a2a.types import Task, TaskState, TaskStatus
 from starlette.responses import Response
-from tests.unit.server.house import plan, serving, tool_step
+from tests.unit.server.house import House, plan, serving, tool_step
 
 from plansmith.errors import ToolBusy
 from plansmith.plan.events import Event
@@ -20,10 +20,10 @@ from plansmith.testing import MemoryStore
 from plansmith.testing.contracts import journal
 from plansmith.tools.toolset import SHARE
 from plansmith_desk.sandbox.subprocesses import ProcessLimits, Subprocesses
-from plansmith_server import event_reader
+from plansmith_server import news as server_news
 from plansmith_server.errors import HttpProblem
-from plansmith_server.event_reader import EventReader
 from plansmith_server.middleware import GateRules, RateLimiter
+from plansmith_server.news import EventReader
 from plansmith_server.ops import idempotency
 from plansmith_server.ops.idempotency import Idempotency
 from plansmith_server.protocols import a2a, mcp
@@ -33,7 +33,7 @@ PAGE = (Path(__file__).parents[5] / "docs" / "server.md").read_text()
 
 def test_the_page_names_every_bound() -> None:
     table = PAGE.partition("## What is kept for a client")[2].partition("\n## ")[0]
-    bounds = (idempotency.MOST_BYTES, event_reader.MOST_BYTES, a2a.MOST_BYTES)
+    bounds = (idempotency.MOST_BYTES, server_news.MOST_BYTES, a2a.MOST_BYTES)
     assert [table.count(f"{each // 1_000_000} MB") >= 1 for each in bounds] == [True] * 3
     rules = GateRules(frozenset())
     for count in (mcp.MOST_SESSIONS, rules.max_body // 10**6, rules.max_file // 10**6):
@@ -77,21 +77,18 @@ async def test_a_request_with_a_large_answer_is_not_made_twice() -> None:
     assert kept.size < 10_000
 
 
-async def test_keys_are_of_a_token_and_not_of_its_name_and_a_viewer_has_none(
-    tmp_path: Path,
-) -> None:
+async def test_keys_are_of_a_token_not_of_its_name_and_a_viewer_has_none(house: House) -> None:
     key = {"Idempotency-Key": "k"}
     body = {"plan": plan(tool_step("a", "mail"))}
-    async with serving(tmp_path) as house:
-        made = set[str]()
-        for _ in range(2):  # the second time the name is given again
-            async with house.with_token("ci", "propose", "look") as ci:
-                made.add((await ci.post("/v1/runs", json=body, headers=key)).json()["id"])
-        assert len(made) == 2
-        async with house.with_token("viewer", "look") as viewer:
-            for _ in range(2):
-                answer = await viewer.post("/v1/plans/check", json=body, headers=key)
-                assert "idempotency-replayed" not in answer.headers
+    made = set[str]()
+    for _ in range(2):  # the second time the name is given again
+        async with house.with_token("ci", "propose", "look") as ci:
+            made.add((await ci.post("/v1/runs", json=body, headers=key)).json()["id"])
+    assert len(made) == 2
+    async with house.with_token("viewer", "look") as viewer:
+        for _ in range(2):
+            answer = await viewer.post("/v1/plans/check", json=body, headers=key)
+            assert "idempotency-replayed" not in answer.headers
 
 
 class CountingStore(MemoryStore):
@@ -114,11 +111,11 @@ async def _batches(reader: EventReader, news: Sequence[News]) -> list[Event]:
     return found
 
 
-@pytest.mark.parametrize("room", [event_reader.MOST_BYTES, 2_000_000])
+@pytest.mark.parametrize("room", [server_news.MOST_BYTES, 2_000_000])
 async def test_followers_read_each_event_once_and_keep_a_bounded_part(
     monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
-    monkeypatch.setattr(event_reader, "MOST_BYTES", room)
+    monkeypatch.setattr(server_news, "MOST_BYTES", room)
     store, count = CountingStore(), 5_000
     events = journal("a", count)
     await store.append(events)
@@ -135,23 +132,22 @@ async def test_followers_read_each_event_once_and_keep_a_bounded_part(
     assert await EventReader(store).read(news[:3]) == {}
 
 
-async def test_tasks_of_a2a_are_bounded_and_the_oldest_are_forgotten(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        created = set[str]()
-        tasks = a2a.RunTasks(house.server_state, created)
-        saved = [
-            Task(
-                id=f"t{number}",
-                context_id="x" * 900_000,
-                status=TaskStatus(state=TaskState.TASK_STATE_WORKING),
-            )
-            for number in range(40)
-        ]
-        created.update(each.id for each in saved)
-        for each in saved:
-            await tasks.save(each, ServerCallContext())
-        assert tasks.size <= a2a.MOST_BYTES
-        assert created == set()
+async def test_tasks_of_a2a_are_bounded_and_the_oldest_are_forgotten(house: House) -> None:
+    created = set[str]()
+    tasks = a2a.RunTasks(house.server_state, created)
+    saved = [
+        Task(
+            id=f"t{number}",
+            context_id="x" * 900_000,
+            status=TaskStatus(state=TaskState.TASK_STATE_WORKING),
+        )
+        for number in range(40)
+    ]
+    created.update(each.id for each in saved)
+    for each in saved:
+        await tasks.save(each, ServerCallContext())
+    assert tasks.size <= a2a.MOST_BYTES
+    assert created == set()
 
 
 async def test_sessions_of_mcp_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

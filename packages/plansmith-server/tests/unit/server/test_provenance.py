@@ -13,6 +13,7 @@ from plansmith import Plan, ToolSpec
 from plansmith.plan import events as e
 from plansmith.plan.run_options import Origin
 from plansmith_server.provenance import Known, origins, plan_origins
+from plansmith_server.provenance import origins, plan_origins
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 TOOLS = {
@@ -58,53 +59,12 @@ def test_what_the_person_said_is_theirs_and_the_rest_the_models_or_a_default() -
     }
 
 
-def test_an_edit_is_the_persons_and_what_it_leaves_alone_stays() -> None:
-    events = journal(
-        e.RunCreated(request="x"),
-        proposed(plan(city="Oslo", unit="celsius")),
-        proposed(plan(city="Rome", unit="celsius"), "person"),
-        proposed(plan(city="Rome", unit="kelvin")),
-    )
-    assert origins(events[:3], {}) == {"a": {"inputs.city": "person", "inputs.unit": "model"}}
-    # A new plan of the model's keeps what a person had put in.
-    assert origins(events, {}) == {"a": {"inputs.city": "person", "inputs.unit": "model"}}
-
-
-def test_answers_and_wishes_count_as_said() -> None:
-    events = journal(
-        e.RunCreated(request="x"),
-        e.QuestionAnswered(question="request:1", answer="Paris"),
-        e.ChangesAsked(text="in kelvin please"),
-        proposed(plan(city="Paris", unit="kelvin")),
-    )
-    assert set(origins(events, {})["a"].values()) == {"request"}
-
-
 @pytest.mark.parametrize("origin", ["rules", "submitted", "program", "template", "rerun"])
 def test_a_value_that_no_model_wrote_is_never_called_the_models_or_the_persons(
     origin: str,
 ) -> None:
     events = journal(e.RunCreated(request="weather in Oslo"), proposed(plan(city="Rome"), origin))
     assert origins(events, {}) == {"a": {"inputs.city": origin}}
-
-
-def test_rules_copy_values_out_of_the_request() -> None:
-    made = proposed(plan(city="Oslo", unit="celsius"), "rules")
-    events = journal(e.RunCreated(request="weather in Oslo"), made)
-    assert origins(events, {}) == {"a": {"inputs.city": "request", "inputs.unit": "rules"}}
-
-
-def test_a_repeated_plan_keeps_its_origins_and_what_was_changed_is_the_persons() -> None:
-    made = plan(city="Oslo", unit="celsius", days=5)
-    first = journal(e.RunCreated(request="weather in Oslo"), proposed(made))
-    known = Known({"a": {"inputs.city": "Oslo", "inputs.unit": "celsius", "inputs.days": 5}})
-    known.marks = origins(first, {})
-    changed = plan(city="Oslo", unit="kelvin", days=5)
-    repeats = e.RunCreated(request="weather in Oslo", origin=Origin(kind="run", id="r"))
-    again = journal(repeats, proposed(changed, "rerun"))
-    assert origins(again, {}, known) == {
-        "a": {"inputs.city": "request", "inputs.unit": "person", "inputs.days": "model"}
-    }
 
 
 VALUES = st.recursive(
