@@ -286,16 +286,11 @@ def exit_of(run: Run) -> Exit:
             return Exit.INVALID
         case RunStatus.FAILED | RunStatus.CANCELLED:
             return Exit.FAILED
+        case _ if is_unusable(run):
+            return Exit.INVALID
         case _:
-            return _exit_of_open(run)
-
-
-def _exit_of_open(run: Run) -> Exit:
-    if is_unusable(run):
-        return Exit.INVALID
-    if any(each.limit in _BUDGETS for each in run.questions.values()):
-        return Exit.BUDGET
-    return Exit.WAITING
+            asks = any(each.limit in _BUDGETS for each in run.questions.values())
+            return Exit.BUDGET if asks else Exit.WAITING
 
 
 def has_no_plan(run: Run) -> bool:

@@ -133,7 +133,6 @@ def fill(template: Json, values: Mapping[str, Json]) -> Json:
 
 
 def first(values: Mapping[str, Json], refs: Sequence[Ref]) -> Json:
-    """Returns the first of these whose step has a result."""
     known = [each for each in refs if each.step in values]
     if not known:
         raise StepError(f"none of {', '.join(map(str, refs))} has a result")
@@ -141,7 +140,6 @@ def first(values: Mapping[str, Json], refs: Sequence[Ref]) -> Json:
 
 
 def key_text(key: str | int) -> str:
-    """Returns a key or a position as it is written in a reference."""
     if isinstance(key, int):
         return f"[{key}]"
     is_plain = re.fullmatch(r"""[^\s.\[\]{}"]+""", key)
@@ -165,7 +163,6 @@ def at(values: Mapping[str, Json], ref: Ref) -> Json:
 
 
 def member(value: Json, key: str | int) -> Json:
-    """Returns what an object has at a key, or a list at a position."""
     if isinstance(value, dict):
         return value[str(key)]
     if isinstance(value, list) and (isinstance(key, int) or (key.isascii() and key.isdigit())):
@@ -174,7 +171,6 @@ def member(value: Json, key: str | int) -> Json:
 
 
 def parts_text(value: Json) -> str:
-    """Says which parts a value has."""
     if isinstance(value, dict):
         return f"the keys {', '.join(list(value)[:8])}" if value else "no keys"
     if isinstance(value, list):
@@ -188,13 +184,11 @@ def value_text(value: Json) -> str:
 
 
 def kind_of(value: Json) -> str:
-    """Returns the type of a value in words."""
     kinds = {bool: "true or false", int: "a number", float: "a number", str: "a text"}
     return {**kinds, list: "a list", dict: "an object"}.get(type(value), "null")
 
 
 def length(value: Json, said: str) -> int:
-    """Returns the length of a text, a list or an object."""
     if isinstance(value, (str, list, dict)):
         return len(value)
     raise StepError(f"{said} is {kind_of(value)}, which has no length")
@@ -235,7 +229,6 @@ def equals(left: Json, right: Json) -> bool | None:
 
 
 def not_equals(left: Json, right: Json) -> bool | None:
-    """Tells whether two values differ; None if they are of unlike types."""
     found = equals(left, right)
     return None if found is None else not found
 
@@ -248,7 +241,6 @@ def ordered(wanted: str, left: Json, right: Json) -> bool | None:
 
 
 def is_in(value: Json, items: Json) -> bool | None:
-    """Tells whether a value is in a list; None if nothing in the list is like it."""
     if not isinstance(items, list):
         return None
     found = [equals(value, each) for each in items]
@@ -256,7 +248,6 @@ def is_in(value: Json, items: Json) -> bool | None:
 
 
 def contains(left: Json, right: Json) -> bool | None:
-    """Tells whether a list has a value, a text a text, or an object a key."""
     if isinstance(left, (str, dict)) and isinstance(right, str):
         return right in left
     return is_in(right, left)
@@ -329,7 +320,6 @@ class Tool(NamedTuple):
         return self.broken(said, "tool")
 
     def broken(self, why: str, kind: str) -> StepError:
-        """Returns the failure of a call that may have taken effect, unless it only reads."""
         return StepError(why, kind) if self.reads else self.lost(why, kind)
 
     def lost(self, why: str, kind: str) -> StepError:
@@ -410,7 +400,6 @@ async def in_thread(work: Callable[[], Any]) -> Any:
 
 @lru_cache
 def builtin_sources() -> list[Any]:
-    """Returns the built-in tools of plansmith for this folder, with its settings."""
     from plansmith_cli.config import load_settings
     from plansmith_cli.wiring import builtin_tools
 
@@ -418,7 +407,6 @@ def builtin_sources() -> list[Any]:
 
 
 async def call_builtin(name: str, arguments: dict[str, Json], call: Call) -> Json:
-    """Calls a built-in tool of plansmith, which is used as a library here."""
     from plansmith import Call as LibraryCall
 
     for source in builtin_sources():
@@ -429,7 +417,6 @@ async def call_builtin(name: str, arguments: dict[str, Json], call: Call) -> Jso
 
 
 def secret(name: str, variable: str) -> str:
-    """Returns the value of a secret, which is in the environment."""
     value = os.environ.get(variable, "")
     if not value:
         raise StepError(f"the secret '{name}' is not in the environment: set {variable}", "tool")
@@ -521,14 +508,12 @@ class Running:
         return {**EARLIER, **gone, **known, **self.bound}
 
     def is_wanted(self, values: dict[str, Json]) -> bool:
-        """Tells whether the condition of the step holds."""
         try:
             return holds(self.step["when"], values)
         except StepError as error:
             raise StepError(f"its condition cannot be decided: {error.message}") from None
 
     def failed(self, error: StepError) -> Outcome:
-        """Returns how the step ends after a failure, by its rule for that."""
         wanted = self.step.get("on_error", "fail")
         if isinstance(wanted, dict):
             return {"status": "skipped", "rule": "error", **wanted}
@@ -540,7 +525,6 @@ class Running:
         return {"status": "failed", "error": error.message, "kind": error.kind}
 
     async def rounds(self, values: dict[str, Json]) -> Json:
-        """Runs the step again and again until its condition holds; returns the last result."""
         self.check_depth()
         rule = self.step["repeat"]
         for number in range(1, rule["at_most"] + 1):
@@ -556,12 +540,10 @@ class Running:
         raise StepError(f"after {rule['at_most']} rounds it is still not so that {rule['said']}")
 
     def check_depth(self) -> None:
-        """Fails if steps are nested too deeply."""
         if self.depth >= DEEPEST:
             raise StepError(f"{self.name} is nested more than {DEEPEST} levels deep")
 
     async def once(self, values: dict[str, Json]) -> Json:
-        """Does what the step is there for."""
         step = self.step
         match step["kind"]:
             case "tool":
@@ -582,21 +564,18 @@ class Running:
                 return await self.run_template(fill(step["inputs"], values))
 
     def not_empty(self, value: Json) -> Json:
-        """Returns a result; fails if it is empty."""
         if value is None or (isinstance(value, str) and not value.strip()):
             agent = TOOLS.get(f"agent:{self.step.get('agent')}")
             raise (agent.broken if agent else StepError)("the result is empty", "result")
         return value
 
     async def ask(self, text: str) -> Json:
-        """Asks a person; a no leaves out what only waits for a yes."""
         answer = await answer_to(self.name, text, self.step)
         if "only_yes" in self.step and is_refused(answer, self.step):
             raise LeftOut
         return answer
 
     async def map_items(self, items: Json) -> Json:
-        """Runs the inner step for every item of a list; returns the list of results."""
         self.check_depth()
         if not isinstance(items, list):
             raise StepError(f"{self.name} goes over a list, and this is a {type(items).__name__}")
@@ -618,7 +597,6 @@ class Running:
         return [end["value"] for end in ends if "value" in end]
 
     async def run_template(self, parameters: dict[str, Json]) -> Json:
-        """Runs the steps of a template; returns their results by id."""
         self.check_depth()
         name, bound = self.step["template"], {"params": parameters}
         ends = await run_steps(name, f"{self.name}/", bound, self.depth + 1)
@@ -626,7 +604,6 @@ class Running:
         return {each: end["value"] for each, end in ends.items() if "value" in end}
 
     def check_parts(self, ends: Mapping[str, Outcome]) -> None:
-        """Fails if a part failed; if parts were only left out, so is the whole step."""
         lost = [n for n, end in ends.items() if end["status"] in ("failed", "left_out")]
         if not lost:
             return
@@ -669,7 +646,6 @@ NO = {"n", "no", "not", "never", "don", "stop", "cancel", "reject", "refuse", "å
 
 
 async def answer_to(name: str, text: str, step: Step) -> Json:
-    """Returns the answer of a file, or of the person at the terminal."""
     if name not in ANSWERS:
         async with ONE_QUESTION:
             return await in_thread(lambda: typed_answer(text, step))
@@ -694,7 +670,6 @@ def is_refused(answer: Json, step: Step) -> bool:
 
 
 def typed_answer(text: str, step: Step) -> Json:
-    """Asks until an answer fits the question."""
     options = f" [{' | '.join(step['options'])}]" if step.get("options") else ""
     while True:
         sys.stderr.write(f"{text}{options}\n> ")
