@@ -216,8 +216,8 @@ async def _last_run(journals: Journals) -> str:
     before, hint = "", Sentence("plansmith ask starts one")
     while page := await RunLists(journals).newest(before=before, limit=_PAGE):
         for each in page:
-            if each.damage or each.folder in ("", journals.folder):
-                return each.run  # a damaged one needs attention, wherever it is from
+            if each.folder in ("", journals.folder):
+                return each.run
         before = page[-1].run
         hint = Sentence("plansmith runs lists those of other folders, too")
     raise Misconfigured(Sentence("there is no run in this folder"), hint=hint)
