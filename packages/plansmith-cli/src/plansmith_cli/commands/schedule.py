@@ -355,9 +355,12 @@ async def _exit_of_fire(session: Session, fire: Fire) -> Exit:
 async def _keep(session: Session) -> int | None:
     if session.args.once:
         return await _keep_once(session)
-    session.say(Sentence("firing schedules; Ctrl-C stops, and open runs can be resumed later"))
-    look = max(session.args.look, 0.1)
-    await stoppable(session.smith.schedules.keep(look_s=look), signal.SIGTERM)
+
+    async def keep() -> None:
+        session.say(Sentence("firing schedules; Ctrl-C stops, and open runs can be resumed later"))
+        await session.smith.schedules.keep(look_s=max(session.args.look, 0.1))
+
+    await stoppable(keep(), signal.SIGTERM)
     return None
 
 
