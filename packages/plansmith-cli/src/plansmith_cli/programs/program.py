@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import re
@@ -42,7 +43,7 @@ from plansmith.review.policy import active_steps
 from plansmith.text import clip, safe
 from plansmith_cli.config import Settings
 from plansmith_cli.options import warn
-from plansmith_cli.programs import runtime
+from plansmith_cli.programs import runtime, values
 from plansmith_cli.session import Session
 from plansmith_cli.wiring import builtin_tools, python_functions
 from plansmith_planner.language.yes_or_no import goes_on
@@ -114,15 +115,14 @@ class _Writer:
             }
             for name, plan in {"": self._plan, **self._around.templates}.items()
         }
-        head, rules = inspect.getsource(runtime).split('"""\n', 1)[1].split("Json = Any", 1)
-        imports = "\n".join(line for line in head.split("\n") if not line.startswith("#"))
+        imports, rules = _parts()
         goal = clip(safe(self._plan.goal or "A plan"), 400)
         about = f"{goal}\n{_ABOUT.format(hash=self._plan.hash[:16])}"
         about = about.replace("\\", "\\\\").replace('"', '\\"')
         parts = (
-            f'"""{about}"""\n{imports}# What the steps call.\n',
+            f'"""{about}"""\n\n{imports}\n# What the steps call.\n',
             *self._functions(),
-            f"# The rules of steps.\n\nJson = Any{rules}",
+            f"# The rules of steps.\n\n{rules}",
             "# What is called, and the plan.\n",
             "\n".join([*self._tables(), *(f"PLANS[{n!r}] = {_data(p)}" for n, p in plans.items())]),
             '\nif __name__ == "__main__":\n    sys.exit(main())\n',
@@ -161,10 +161,12 @@ class _Writer:
 
     def _callee(self, kind: str, name: str) -> None:
         """Gives what a step calls a function with a name of its own."""
-        plain = f"{kind}_{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_').lower() or 'x'}"[:80]
-        plain, taken = plain if name else "write_text", {*self._callees.values(), *vars(runtime)}
-        found = (each for n in itertools.count(2) if (each := f"{plain}_{n}") not in taken)
-        self._callees.setdefault((kind, name), plain if plain not in taken else next(found))
+        plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "x"
+        plain = f"{kind}_{plain}"[:80] if name else "write_text"
+        taken = {*self._callees.values(), *vars(values), *vars(runtime)}
+        names = itertools.chain([plain], (f"{plain}_{n}" for n in itertools.count(2)))
+        if (kind, name) not in self._callees:
+            self._callees[kind, name] = next(each for each in names if each not in taken)
 
     def _step(self, step: AnyStep, name: str, plan: Plan | None = None) -> dict[str, Any]:
         """Returns a step as data; the inner one of a map waits for nothing, for the map does."""
@@ -244,7 +246,7 @@ class _Writer:
             # Secrets are put into the plan's own text, wherever that stands.
             return map_leaves(given[LITERAL], self._own) if private else given[LITERAL]
         if FIRST in given:
-            return runtime.First(tuple(map(_ref, first_refs(given))))
+            return values.First(tuple(map(_ref, first_refs(given))))
         return {key: self._value(each, private=private) for key, each in given.items()}
 
     def _own(self, leaf: Json) -> Any:
@@ -263,12 +265,12 @@ class _Writer:
                 if place % 2:
                     variable = re.sub(r"[^A-Za-z0-9]", "_", text).upper()
                     self._secrets[text] = self._around.secrets.get(text) or variable
-                    found.append(runtime.Secret(text, self._secrets[text]))
+                    found.append(values.Secret(text, self._secrets[text]))
                 elif text:
                     found.append(text)
         if all(isinstance(each, str) and not isinstance(each, tuple) for each in found):
             return "".join(found)
-        return runtime.Text(tuple(found))
+        return values.Text(tuple(found))
 
     def _condition(self, condition: Any) -> Any:
         [(name, given)] = condition.items()
@@ -277,14 +279,14 @@ class _Writer:
         if name in ("all", "any"):
             return (name, [self._condition(each) for each in given])
         if name == "empty":
-            return runtime.Check(name, self._operand(given), None, operand_text(given))
+            return values.Check(name, self._operand(given), None, operand_text(given))
         left, right = map(self._operand, given)
-        return runtime.Check(name, left, right, condition_text(condition))
+        return values.Check(name, left, right, condition_text(condition))
 
     def _operand(self, operand: Json) -> Any:
         if isinstance(operand, dict) and operand.keys() == {LENGTH}:
             inner = operand[LENGTH]
-            return runtime.Length(self._value(inner), operand_text(inner))
+            return values.Length(self._value(inner), operand_text(inner))
         return self._value(operand)
 
     def notes(self) -> Iterator[str]:
@@ -320,14 +322,33 @@ class _Writer:
             yield Sentence("fill in {function}: the code of {name} is not known", **named)
 
 
+def _parts() -> tuple[str, str]:
+    """Returns the imports of the parts that every program has, and their text."""
+    whole, single, texts = set[str](), dict[str, set[str]](), list[str]()
+    for part in (values, runtime):
+        text = inspect.getsource(part)
+        tree = ast.parse(text)
+        found = [each for each in tree.body if isinstance(each, (ast.Import, ast.ImportFrom))]
+        texts.append("\n".join(text.split("\n")[found[-1].end_lineno :]).strip("\n") + "\n")
+        for each in found:
+            names = {alias.name for alias in each.names}
+            if isinstance(each, ast.Import):
+                whole |= names
+            elif not (each.module or "").startswith(("__future__", "plansmith_cli")):
+                single.setdefault(each.module or "", set()).update(names)
+    lines = [f"import {name}" for name in sorted(whole)]
+    lines += [f"from {name} import {', '.join(sorted(single[name]))}" for name in sorted(single)]
+    return "\n".join(["from __future__ import annotations", "", *lines, ""]), "\n\n".join(texts)
+
+
 def _data(value: Any) -> str:
     return pformat(value, width=96, sort_dicts=False)
 
 
-def _ref(ref: Any) -> runtime.Ref:
+def _ref(ref: Any) -> values.Ref:
     if not isinstance(ref, Ref):
         raise Refused(Sentence("a reference of this plan cannot be read"), hint="plansmith check")
-    return runtime.Ref(ref.step, tuple(ref.path))
+    return values.Ref(ref.step, tuple(ref.path))
 
 
 def _limits(kind: str, name: str, around: Surroundings) -> Iterator[str]:
@@ -469,5 +490,5 @@ async def _earlier(session: Session, plan: Plan, run: Run | None) -> dict[str, J
     if missing:
         problem = Sentence("the plan uses {name}, a result of an earlier run", name=missing[0])
         raise Refused(problem, hint=Sentence("convert the run"))
-    values = await load_values(session.smith.store, run) if run is not None and used else {}
-    return {name: values[name] for name in sorted(used)}
+    found = await load_values(session.smith.store, run) if run is not None and used else {}
+    return {name: found[name] for name in sorted(used)}
