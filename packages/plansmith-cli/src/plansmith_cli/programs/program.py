@@ -338,7 +338,9 @@ def _parts() -> tuple[str, str]:
                 single.setdefault(each.module or "", set()).update(names)
     lines = [f"import {name}" for name in sorted(whole)]
     lines += [f"from {name} import {', '.join(sorted(single[name]))}" for name in sorted(single)]
-    return "\n".join(["from __future__ import annotations", "", *lines, ""]), "\n\n".join(texts)
+    lines = sorted(lines, key=lambda line: "pydantic" in line)  # the one that is not Python's
+    head = ["from __future__ import annotations", "", *lines[:-1], "", lines[-1], ""]
+    return "\n".join(head), "\n\n".join(texts)
 
 
 def _data(value: Any) -> str:
