@@ -39,37 +39,38 @@ from plansmith_cli.ui.words import error_text
 from plansmith_desk.files.run_files import WorkFiles
 
 CHANGE: Final = frozenset({"change", "修改"})
+Given = Mapping[str, Json]
 
 
 async def preview_of(
-    session: Session, run: Run, asked: QuestionAsked, own: Mapping[str, Json] | None = None
+    session: Session, run: Run, asked: QuestionAsked, own: Given | None = None
 ) -> Preview | None:
     """Returns what the call would do to files, where that is known."""
     return await WorkFiles(session.smith.runs).consent_preview(run, asked, own)
 
 
+def _typed(prompt: str) -> Iterator[str]:
+    """Yields what is typed at a prompt, until that is nothing."""
+    while typed := (ask_line(prompt) or "").strip():
+        yield typed
+
+
 async def consented(
-    session: Session,
-    run: Run,
-    asked: QuestionAsked,
-    values: Mapping[str, Json],
-    seen: Preview | None,
+    session: Session, run: Run, asked: QuestionAsked, values: Given, seen: Preview | None
 ) -> bool:
     """Asks for consent to what was shown until there is a decision; False if it stays open."""
-    while typed := (
-        ask_line(
-            session.own_text(
-                "Your answer (y = allow, n = refuse, all = see every value whole, change "
-                "= use values of your own, Enter = later): "
-            )
-        )
-        or ""
-    ).strip():
-        if typed in ALL:
-            session.say(*whole_lines(values))
-            continue
+    prompt = session.own_text(
+        "Your answer (y = allow, n = refuse, all = see every value whole, change "
+        "= use values of your own, Enter = later): "
+    )
+    for typed in _typed(prompt):
         try:
-            if await _decided(session, run, asked, values, seen=seen, typed=typed):
+            if typed in ALL:
+                session.say(*whole_lines(values))
+            elif typed not in CHANGE:
+                await _answer(session, run, asked, read_answer(asked, typed), seen)
+                return True
+            elif await _change_by_hand(session, run, asked, values):
                 return True
         except Refused as error:
             seen = await preview_of(session, run, asked)
@@ -78,23 +79,13 @@ async def consented(
     return False
 
 
-async def _decided(
-    session: Session,
-    run: Run,
-    asked: QuestionAsked,
-    values: Mapping[str, Json],
-    *,
-    seen: Preview | None,
-    typed: str,
-) -> bool:
-    if typed in CHANGE:
-        return await _change_by_hand(session, run, asked, values)
-    value = read_answer(asked, typed)
+async def _answer(
+    session: Session, run: Run, asked: QuestionAsked, value: Json, seen: Preview | None
+) -> None:
     if value == ALLOW:
         await need_as_seen(session, run, asked, seen)
         value = allow_seen(seen.seen if seen else "")
     await answer_seen(session, run, asked, value)
-    return True
 
 
 async def need_as_seen(
@@ -111,9 +102,7 @@ async def need_as_seen(
     )
 
 
-async def _change_by_hand(
-    session: Session, run: Run, asked: QuestionAsked, values: Mapping[str, Json]
-) -> bool:
+async def _change_by_hand(session: Session, run: Run, asked: QuestionAsked, values: Given) -> bool:
     """Lets a person edit the values; returns whether they are used instead and allowed."""
     if not may_change_values(run, asked, session.smith.runs.intake.policy.second_person):
         raise Refused(
@@ -136,7 +125,7 @@ async def change_values(
     session: Session,
     run: Run,
     asked: QuestionAsked,
-    changes: Mapping[str, Json],
+    changes: Given,
     *,
     seen: Preview | None = None,
 ) -> Run:
@@ -173,31 +162,23 @@ def _sendable(name: str, text: str) -> Json:
     return value
 
 
-async def _edited(session: Session, values: Mapping[str, Json]) -> dict[str, Json]:
+async def _edited(session: Session, values: Given) -> dict[str, Json]:
     """Opens the values in the person's editor; returns those that were changed."""
-    path = _values_file(values)
+    handle, path = tempfile.mkstemp(prefix="plansmith-values-", suffix=".json")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(dict(values), file, ensure_ascii=False, indent=2)
     try:
-        await open_in_editor(editor_of(session), path)
-        edited = _read_values(path)
+        await open_in_editor(editor_of(session), Path(path))
+        edited = _read_values(Path(path))
     finally:
         os.unlink(path)  # noqa: PTH108 - in an async function
     if values.keys() - edited.keys():
-        raise Refused(
-            Sentence("a value is missing"),
-            hint=Sentence("keep all names, and change only their values"),
-        )
+        raise Refused(Sentence("a value is missing"), hint=_KEEP)
     return {
         name: value
         for name, value in edited.items()
         if name not in values or not same(values[name], value)
     }
-
-
-def _values_file(values: Mapping[str, Json]) -> Path:
-    handle, name = tempfile.mkstemp(prefix="plansmith-values-", suffix=".json")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(dict(values), file, ensure_ascii=False, indent=2)
-    return Path(name)
 
 
 def _read_values(path: Path) -> dict[str, Json]:
@@ -207,11 +188,11 @@ def _read_values(path: Path) -> dict[str, Json]:
         problem = Sentence("that is not JSON: {error}", error=str(error))
         raise Refused(problem, hint=Sentence("type change to try it again")) from None
     if not isinstance(edited, dict):
-        raise Refused(
-            Sentence("that is not an object of values"),
-            hint=Sentence("keep all names, and change only their values"),
-        )
+        raise Refused(Sentence("that is not an object of values"), hint=_KEEP)
     return edited
+
+
+_KEEP: Final = Sentence("keep all names, and change only their values")
 
 
 class Shown(NamedTuple):
@@ -269,7 +250,7 @@ async def _ask(session: Session, run: Run, shown: Shown) -> bool:
     (asked,), (values,), (seen,) = shown
     if values is not None:
         return await consented(session, run, asked, values, seen)
-    while typed := (ask_line(session.own_text("Your answer (Enter = later): ")) or "").strip():
+    for typed in _typed(session.own_text("Your answer (Enter = later): ")):
         try:
             await answer_seen(session, run, asked, read_answer(asked, typed))
         except Refused as error:
@@ -282,16 +263,12 @@ async def _ask(session: Session, run: Run, shown: Shown) -> bool:
 async def _ask_together(session: Session, run: Run, shown: Shown) -> bool:
     """Asks for one decision on all items, or on one of them alone first."""
     count = len(shown.group)
-    while typed := (
-        ask_line(
-            session.own_text(
-                "Allow all {count}? y = all, n = none, a number = decide on that one "
-                "alone, all = see every value whole, Enter = later: ",
-                count=count,
-            )
-        )
-        or ""
-    ).strip():
+    prompt = session.own_text(
+        "Allow all {count}? y = all, n = none, a number = decide on that one "
+        "alone, all = see every value whole, Enter = later: ",
+        count=count,
+    )
+    for typed in _typed(prompt):
         if typed in ALL:
             session.say(*shown.lines(session, run, whole=True))
         elif typed.isdecimal() and 0 < int(typed) <= count:
@@ -303,11 +280,10 @@ async def _ask_together(session: Session, run: Run, shown: Shown) -> bool:
         else:
             try:
                 await answer_group(session, run, shown, read_answer(shown.group[0], typed))
-            except StaleDecision as error:
-                session.say(safe(error_text(error, session.locale)))
-                return await _ask_again(session, run, shown.group)
             except Refused as error:
                 session.say(safe(error_text(error, session.locale)))
+                if isinstance(error, StaleDecision):
+                    return await _ask_again(session, run, shown.group)
             else:
                 return True
     return False
@@ -322,10 +298,8 @@ async def _ask_again(session: Session, run: Run, group: Group) -> bool:
 
 async def answer_group(session: Session, run: Run, shown: Shown, value: Json) -> Run:
     """Gives one answer to every question of a group: a permit each, for its own values alone."""
-    answered, paths = (
-        run,
-        Counter(file.path for each in shown.previews if each for file in each.changes),
-    )
+    answered = run
+    paths = Counter(file.path for each in shown.previews if each for file in each.changes)
     if value == ALLOW:
         for asked, seen in zip(shown.group, shown.previews, strict=True):
             await need_as_seen(session, run, asked, seen)

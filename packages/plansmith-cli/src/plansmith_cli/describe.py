@@ -59,8 +59,7 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
         "updated_at": run.updated_at.isoformat() if run.updated_at else None,
         "next": list(next_commands(run, session)),
     }
-    told: dict[str, Json] = {"turn": session.turn} if session.turn else {}
-    return shown | told
+    return shown | ({"turn": session.turn} if session.turn else {})
 
 
 def _step_json(state: StepState) -> dict[str, Json]:
@@ -86,11 +85,9 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
     if is_unusable(run):
         yield session.command_for(run, "runs", "edit", run.id)
         return
-    match next_move(run):
-        case AwaitReview(hash=digest):
-            yield session.command_for(run, "approve", run.id, digest)
-        case _:
-            pass
+    move = next_move(run)
+    if isinstance(move, AwaitReview):
+        yield session.command_for(run, "approve", run.id, move.hash)
     for group in question_groups(run.questions.values()):
         name = group_name(group)
         if group[0].kind == "consent":
@@ -166,11 +163,8 @@ def _review_lines(
         yield session.own_text("In the folder {folder}", folder=safe(run.folder))
     yield from prefetch_lines(run, session)
     yield from continued_lines(run, session)
-    yield (
-        session.own_text("Approved by {flag}.", flag=flag)
-        if flag
-        else session.own_text("This plan waits for your approval.")
-    )
+    waits = session.own_text("This plan waits for your approval.")
+    yield session.own_text("Approved by {flag}.", flag=flag) if flag else waits
     found = [(each, previews.get(getattr(each, "fields", {}).get("step", ""))) for each in reasons]
     for reason, seen in sorted(found, key=lambda each: not loses(each[1])):
         if flag and getattr(reason, "key", "") == _BY_RULES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
@@ -94,19 +94,20 @@ class Watcher:
 
 
 @asynccontextmanager
-async def interrupts() -> AsyncGenerator[asyncio.Queue[None]]:
-    """Puts each Ctrl-C into a queue instead of raising KeyboardInterrupt."""
+async def interrupts(*others: signal.Signals) -> AsyncGenerator[asyncio.Queue[None]]:
+    """Puts each Ctrl-C, and other signals, into a queue instead of raising KeyboardInterrupt."""
     hits: asyncio.Queue[None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
     def hit(*_: object) -> None:
         loop.call_soon_threadsafe(hits.put_nowait, None)
 
-    before = signal.signal(signal.SIGINT, hit)
+    before = {each: signal.signal(each, hit) for each in (signal.SIGINT, *others)}
     try:
         yield hits
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 @asynccontextmanager
@@ -230,9 +231,9 @@ def show_plan(session: Session, run: Run) -> None:
         session.tell(*plan_lines(run.plan, locale=session.locale), "")
 
 
-async def stoppable(work: Coroutine[Any, Any, _T]) -> _T | None:
-    """Does some work; Ctrl-C cancels it and gives None."""
-    async with interrupts() as hits:
+async def stoppable(work: Coroutine[Any, Any, _T], *signals: signal.Signals) -> _T | None:
+    """Does some work; Ctrl-C, or one of these signals, cancels it and gives None."""
+    async with interrupts(*signals) as hits:
         working = asyncio.ensure_future(work)
         hit = asyncio.ensure_future(hits.get())
         both: list[asyncio.Future[Any]] = [working, hit]
@@ -258,24 +259,18 @@ async def run_to_rest(
     watcher = Watcher(session, run_id, prompts)
     if not fresh:
         await watcher.skip()
-    stop = Stop.ITSELF
+    stop: Stop | None = None
     try:
-        stop = await _until_rest(watcher)
+        while stop is None:
+            run = await session.smith.get(run_id)
+            session.use_language_of(run)
+            stop = await _advance(watcher, run)
     except KeyboardInterrupt:
         session.say("")
         stop = Stop.DETACHED
     await watcher.catch_up()
     watcher.view.stop()
     return Executed(await session.smith.get(run_id), stop)
-
-
-async def _until_rest(watcher: Watcher) -> Stop:
-    while True:
-        run = await watcher.session.smith.get(watcher.run_id)
-        watcher.session.use_language_of(run)
-        stop = await _advance(watcher, run)
-        if stop is not None:
-            return stop
 
 
 async def _advance(watcher: Watcher, run: Run) -> Stop | None:
@@ -293,12 +288,7 @@ async def _advance(watcher: Watcher, run: Run) -> Stop | None:
         case AwaitAnswer() | Paused():
             return None if await watcher.prompts.answer(session, run) else Stop.ITSELF
         case _:
-            return await _execute(watcher, run)
-
-
-async def _execute(watcher: Watcher, run: Run) -> Stop | None:
-    """Plans or executes; returns why it stopped, or None to continue."""
-    session = watcher.session
+            pass
     if run.plan is not None:
         await session.refuse_what_cannot_run(run.plan)
     executed = await execute(watcher)
@@ -358,11 +348,9 @@ class Prompts:
     async def _decide(self, session: Session, run: Run) -> bool:
         choice = read_choice(ask_line(self.approve(session)) or "")
         while self.asks_again and choice.kind == "later" and choice.text:
+            typed = safe(clip(choice.text, 40))
             session.say(
-                Sentence(
-                    "“{typed}” is neither y nor n, and only y runs the plan.",
-                    typed=safe(clip(choice.text, 40)),
-                )
+                Sentence("“{typed}” is neither y nor n, and only y runs the plan.", typed=typed)
             )
             choice = read_choice(ask_line(self.approve(session)) or "")
         digest = run.plan.hash if run.plan else ""
@@ -408,45 +396,36 @@ async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
     args = vars(session.args)
     found = run.status.over and run.status is not RunStatus.CANCELLED and not has_no_plan(run)
     if found and args.get("request") and session.has_person:
-        session.tell(*map(dim, _next_lines(session, run)))
+        whole = safe(session.command("report", run.id))
+        again = safe(session.command("ask", "--thread", "last", "…"))
+        session.tell(
+            dim(session.own_text("How this was found: {command}", command=whole)),
+            dim(session.own_text("To follow up: {command}", command=again)),
+        )
     if args.get("json"):
         print_json(run_json(run, session))
     await print_end(session, run, silent=bool(args.get("json") or args.get("jsonl")))
     if detached:
-        session.say(
-            Sentence("Stopped here; what is done is kept. To go on:"),
-            f"  {session.command('go', run.id)}",
-        )
+        stopped = Sentence("Stopped here; what is done is kept. To go on:")
+        session.say(stopped, f"  {session.command('go', run.id)}")
     elif not run.status.over:
         session.say(*waiting_lines(run, session))
 
 
-def _next_lines(session: Session, run: Run) -> Iterator[str]:
-    whole = session.command("report", run.id)
-    yield session.own_text("How this was found: {command}", command=safe(whole))
-    again = session.command("ask", "--thread", "last", "…")
-    yield session.own_text("To follow up: {command}", command=safe(again))
-
-
 async def print_end(session: Session, run: Run, *, silent: bool = False) -> None:
     """Prints what a run that is over came to, or why there is no plan."""
-    report = await _report(session, run)
+    report = None
+    # Only a run that was executed to its end has one.
+    if run.status.over and run.status is not RunStatus.ANSWERED and run.report:
+        report = await load_report(session.smith.store, run.id, locale=session.locale)
     if report is not None and session.detail == "verbose":
         session.say(*took_lines(report.took, report.words))
     if run.status.over and not silent:
         _print_outcome(session, run, report)
     if is_unusable(run):
-        found = problem_lines(run.problems, session.locale)
-        session.say(_no_plan_text(session, run), *found)
+        session.say(_no_plan(session, run), *problem_lines(run.problems, session.locale))
     if has_no_plan(run):
         say_no_plan(session, run)
-
-
-async def _report(session: Session, run: Run) -> Report | None:
-    """Returns the report of a run that was executed to its end; None for any other."""
-    if not run.status.over or run.status is RunStatus.ANSWERED or not run.report:
-        return None
-    return await load_report(session.smith.store, run.id, locale=session.locale)
 
 
 def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
@@ -477,17 +456,17 @@ def _print_outcome(session: Session, run: Run, report: Report | None) -> None:
     sys.stdout.flush()
 
 
-def _no_plan_text(session: Session, run: Run) -> str:
-    return session.own_text("No usable plan could be made; {ran}.", ran=done_so_far(run, session))
+def _no_plan(session: Session, run: Run) -> Sentence:
+    return Sentence("No usable plan could be made; {ran}.", ran=done_so_far(run, session))
 
 
 def say_no_plan(session: Session, run: Run) -> None:
     """Says that planning failed, why, and how to try again."""
-    session.say(_no_plan_text(session, run))
     # The reason of a run that failed is printed with it.
     others = [each for each in run.problems if each.message not in run.reason]
-    session.say(*problem_lines(others, session.locale))
     session.say(
+        _no_plan(session, run),
+        *problem_lines(others, session.locale),
         Sentence("To have it planned again, perhaps with another --model:"),
         f"  {session.command('runs', 'retry', run.id)}",
     )

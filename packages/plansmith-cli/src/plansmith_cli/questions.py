@@ -11,7 +11,7 @@ import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from plansmith.check.schemas import BadSchema, Schema, validator
 from plansmith.plan.data import Json, json_text
@@ -205,13 +205,14 @@ def group_name(group: Group) -> str:
 
 ALL: Final = frozenset({"all", "全部"})
 _LONGEST_TEXT: Final = 4000
+Values = Mapping[str, Json] | None
 
 
 def question_lines(
     asked: QuestionAsked,
     session: Session,
     run: Run,
-    values: Mapping[str, Json] | None = None,
+    values: Values = None,
     effects: Iterable[str] = (),
 ) -> Iterator[str]:
     """Yields a question and who asks it; for consent, what the call does and its values."""
@@ -220,11 +221,9 @@ def question_lines(
     if values is None:
         yield from quoted(clip(in_language(asked.text, session.locale), _LONGEST_TEXT))
     else:
-        yield from effects
-        yield f"  {origin_line(asked, session, run)}"
+        yield from (*effects, f"  {origin_line(asked, session, run)}")
         for name, value in values.items():
-            lines = named_lines(name, value, session.locale)
-            yield from (f"  {line}" for line in lines)
+            yield from (f"  {line}" for line in named_lines(name, value, session.locale))
     for number, option in enumerate(asked.options, start=1):
         yield from quoted(f"{number}. {clip(option)}")
 
@@ -233,7 +232,7 @@ def group_lines(
     group: Group,
     session: Session,
     run: Run,
-    values: Sequence[Mapping[str, Json] | None] = (),
+    values: Sequence[Values] = (),
     effects: Iterable[str] = (),
 ) -> Iterator[str]:
     """Yields a question; or several about the items of a list, with a table of their values."""
@@ -242,8 +241,7 @@ def group_lines(
         yield from question_lines(group[0], session, run, found[0], effects)
         return
     yield head_line(group, session, run)
-    yield from effects
-    yield f"  {origin_line(group[0], session, run)}"
+    yield from (*effects, f"  {origin_line(group[0], session, run)}")
     names = dict.fromkeys(name for each in found for name in each or {})
     rows = [
         [str(number), *(value_cell((each or {}).get(name)) for name in names)]
@@ -252,7 +250,7 @@ def group_lines(
     yield from (f"  {BAR}{line}" for line in table_lines(["", *names], rows))
 
 
-def _values_in(asked: QuestionAsked) -> Mapping[str, Json] | None:
+def _values_in(asked: QuestionAsked) -> Values:
     """Returns the values that the text of a question tells, shortened, if it asks for consent."""
     told = asked.text.fields.get("values", ()) if isinstance(asked.text, Sentence) else ()
     if asked.kind != "consent" or not told:
@@ -277,38 +275,29 @@ def origin_line(asked: QuestionAsked, session: Session, run: Run) -> str:
 
 def head_line(group: Group, session: Session, run: Run) -> str:
     """Returns the line that says who asks: Plansmith, the plan, a tool or an agent."""
-    asked, count = group[0], len(group)
-    callee = clip(safe(asked.callee or callee_of(run.plan, asked.step)), 80)
-    name, step = safe(group_name(group)), safe(asked.step or "")
+    asked = group[0]
+    who: dict[str, Any] = {
+        "callee": clip(safe(asked.callee or callee_of(run.plan, asked.step)), 80),
+        "step": safe(asked.step or ""),
+        "name": safe(group_name(group)),
+        "count": len(group),
+    }
     match asked.kind:
-        case _ if count > 1:
-            return session.own_text(
-                "Plansmith asks for your consent to call {callee} {count} times ({name}):",
-                callee=callee,
-                count=count,
-                name=name,
+        case _ if len(group) > 1:
+            told = Sentence(
+                "Plansmith asks for your consent to call {callee} {count} times ({name}):", **who
             )
         case "step":
-            return session.own_text(
-                "The plan asks, in its step {step} ({name}):", step=step, name=name
-            )
+            told = Sentence("The plan asks, in its step {step} ({name}):", **who)
         case "call":
-            return session.own_text(
-                "The tool or agent {callee} asks, in the step {step} ({name}):",
-                callee=callee,
-                step=step,
-                name=name,
-            )
+            told = Sentence("The tool or agent {callee} asks, in the step {step} ({name}):", **who)
         case "request":
-            return session.own_text("The planner asks about your request ({name}):", name=name)
+            told = Sentence("The planner asks about your request ({name}):", **who)
         case "consent":
-            return session.own_text(
-                "Plansmith asks for your consent to call {callee} ({name}):",
-                callee=callee,
-                name=name,
-            )
+            told = Sentence("Plansmith asks for your consent to call {callee} ({name}):", **who)
         case _:
-            return session.own_text("Plansmith asks ({name}):", name=name)
+            told = Sentence("Plansmith asks ({name}):", **who)
+    return in_language(told, session.locale)
 
 
 def callee_of(plan: Plan | None, unit: str | None) -> str:

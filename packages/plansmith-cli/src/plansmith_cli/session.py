@@ -216,8 +216,8 @@ async def _last_run(journals: Journals) -> str:
     before, hint = "", Sentence("plansmith ask starts one")
     while page := await RunLists(journals).newest(before=before, limit=_PAGE):
         for each in page:
-            if each.damage or each.folder in ("", journals.folder):
-                return each.run  # a damaged one needs attention, wherever it is from
+            if each.folder in ("", journals.folder):
+                return each.run
         before = page[-1].run
         hint = Sentence("plansmith runs lists those of other folders, too")
     raise Misconfigured(Sentence("there is no run in this folder"), hint=hint)
@@ -286,16 +286,11 @@ def exit_of(run: Run) -> Exit:
             return Exit.INVALID
         case RunStatus.FAILED | RunStatus.CANCELLED:
             return Exit.FAILED
+        case _ if is_unusable(run):
+            return Exit.INVALID
         case _:
-            return _exit_of_open(run)
-
-
-def _exit_of_open(run: Run) -> Exit:
-    if is_unusable(run):
-        return Exit.INVALID
-    if any(each.limit in _BUDGETS for each in run.questions.values()):
-        return Exit.BUDGET
-    return Exit.WAITING
+            asks = any(each.limit in _BUDGETS for each in run.questions.values())
+            return Exit.BUDGET if asks else Exit.WAITING
 
 
 def has_no_plan(run: Run) -> bool:

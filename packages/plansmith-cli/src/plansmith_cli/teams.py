@@ -70,7 +70,11 @@ def research(
     """
     base = _Base.of(settings, model=model, folder=folder, tell=tell)
     documents = _documents(base.settings.documents)
-    readers = _readers(base, documents)
+    web = base.settings.builtin
+    readers: list[ToolSource] = [FileTools(documents)] if documents else []
+    if web.hosts or web.private:
+        readers.append(FetchTools(web.hosts, private=web.private))
+    readers += [*base.tools, *base.servers]
     if not readers:
         hint = Sentence("give a folder with --docs, or set up an MCP server that searches")
         raise Misconfigured(Sentence("there are no sources to research"), hint=hint)
@@ -114,23 +118,18 @@ def data(
     agents: list[Agent] = [writer]
     if not sql_only:
         agents.append(coder(model=base.worker, folder=base.folder, prompts=prompts, asks=True))
-    record = _record(base, named, sql_only=sql_only)
-    context = [writer.sql, *knowledge]
-    return base.smith(record, store, agents=agents, context=context, shown=base.servers)
-
-
-def _record(base: _Base, databases: Mapping[str, str], *, sql_only: bool) -> Team:
-    """Returns what a run records of a data team: the addresses without their passwords."""
-    addresses = {name: without_password(each) for name, each in databases.items()}
-    return Team(
+    addresses = {name: without_password(each) for name, each in named.items()}
+    record = Team(  # what a run records has no passwords
         name="data",
         documents=base.documents,
         folder=base.other_folder,
         database=addresses.get("", ""),
         databases={name: each for name, each in addresses.items() if name},
-        password_needed=addresses != databases,
+        password_needed=addresses != named,
         sql_only=sql_only,
     )
+    context = [writer.sql, *knowledge]
+    return base.smith(record, store, agents=agents, context=context, shown=base.servers)
 
 
 def rebuild(
@@ -166,14 +165,15 @@ def without_password(database: str) -> str:
         user, host = parts.netloc.rpartition("@")[::2]
         parts = parts._replace(netloc=f"{user.partition(':')[0]}@{host}")
     settings = parts.query.split("&")
-    kept = [each for each in settings if not _is_password(each.partition("=")[0])]
+    names = [unquote(each.partition("=")[0]).lower() for each in settings]
+    kept = [
+        each
+        for name, each in zip(names, settings, strict=True)
+        if name not in ("password", "sslpassword")
+    ]
     # Written anew only where something is left out: `sqlite:///` would lose a slash.
     parts = parts._replace(query="&".join(kept)) if kept != settings else parts
     return urlunsplit(parts) if parts != urlsplit(database) else database
-
-
-def _is_password(setting: str) -> bool:
-    return unquote(setting).lower() in ("password", "sslpassword")
 
 
 def _with_password(team: Team, address: str, settings: Settings) -> str:
@@ -345,14 +345,6 @@ def _documents(paths: Sequence[Path]) -> Path | None:
             Sentence("the research team needs exactly one folder of documents"), hint=hint
         )
     return paths[0]
-
-
-def _readers(base: _Base, documents: Path | None) -> list[ToolSource]:
-    """Returns the sources that researchers search and read."""
-    web = base.settings.builtin
-    files = [FileTools(documents)] if documents else []
-    pages = [FetchTools(web.hosts, private=web.private)] if web.hosts or web.private else []
-    return [*files, *pages, *base.tools, *base.servers]
 
 
 def _check_exists(database: str) -> None:

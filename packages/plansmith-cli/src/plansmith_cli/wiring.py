@@ -24,6 +24,7 @@ from plansmith.store.urls import sqlite_path
 from plansmith_cli.config import Settings, load_settings
 from plansmith_cli.folder_settings import with_paths
 from plansmith_cli.trust import command_files
+from plansmith_cli.ui.output import read_file
 from plansmith_connect.approvals import ApprovalFile
 from plansmith_connect.mcp.settings import ServerSettings, all_servers
 from plansmith_planner.make import make_model
@@ -178,7 +179,7 @@ def make_tools(
         if path.suffix == ".py":
             sources += python_tools(path)
         else:
-            specs += tool_lists.read_tools(_text(path))
+            specs += tool_lists.read_tools(read_file(str(path)).decode("utf-8", "replace"))
     if specs:
         sources.append(toolset.DescribedTools(specs))
     servers = make_servers(settings, secrets=secrets, tell=tell)
@@ -289,16 +290,6 @@ class _Lookup(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(os.environ)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise Misconfigured(
-            Sentence("cannot read {name}: {reason}", name=path, reason=error.strerror),
-            hint=Sentence("check the path and its permissions"),
-        ) from None
 
 
 def python_tools(path: Path) -> list[functions.FunctionTool[..., Any]]:

@@ -47,6 +47,11 @@ async def agent_of(wire: Wire, **settings: Any) -> A2AAgent:
     return await connect("desk", wire.url, **settings)
 
 
+def text_of(result: Json) -> Json:
+    assert isinstance(result, dict)
+    return result["text"]
+
+
 def again(need: InputNeeded, answer: Json) -> Call:
     return Call(key="k", attempt=2, reply=Reply(answer, need.state))
 
@@ -61,9 +66,7 @@ async def test_a_stream_that_is_cut_is_taken_up_again_and_the_work_is_done_once(
         working = asyncio.create_task(agent.work("hold x", {}, Call(key="k")))
         await wire.happened.wait()
         intake.executor.gates["x"].set()
-        result = await working
-        assert isinstance(result, dict)
-        assert result["text"] == "held x"
+        assert text_of(await working) == "held x"
         assert intake.executor.deeds == ["begin hold x", "done x"]
 
 
@@ -71,7 +74,7 @@ async def test_a_task_that_ended_while_the_stream_was_cut_is_found_ended() -> No
     async with behind_a_wire() as (intake, wire):
         agent = await agent_of(wire)
         wire.cut = [b"TASK_STATE_SUBMITTED"]
-        assert (await agent.work("echo x", {}, Call(key="k")))["text"] == "x"  # type: ignore[call-overload,index]
+        assert text_of(await agent.work("echo x", {}, Call(key="k"))) == "x"
         assert wire.happened.is_set()
         assert intake.executor.deeds == ["begin echo x"]
 
@@ -83,9 +86,7 @@ async def test_a_lost_reply_to_the_first_message_is_found_by_its_context(
     async with behind_a_wire(binding, streaming=streaming) as (intake, wire):
         agent = await agent_of(wire, limits={"lost_s": 20.0})
         wire.swallow = [SENDS[binding, streaming]]
-        result = await agent.work("echo x", {}, Call(key="k"))
-        assert isinstance(result, dict)
-        assert result["text"] == "x"
+        assert text_of(await agent.work("echo x", {}, Call(key="k"))) == "x"
         assert wire.happened.is_set()
         assert intake.executor.deeds == ["begin echo x"]
 
@@ -103,9 +104,8 @@ async def test_a_lost_reply_that_nobody_can_find_is_the_persons_to_decide() -> N
         with pytest.raises(ToolFailed, match="a person gave up"):
             await agent.work("reply x", {}, again(still.value, "give up"))
         assert intake.executor.deeds == ["begin reply x"]
-        result = await agent.work("reply x", {}, again(still.value, "send again"))
-        assert isinstance(result, dict)
-        assert result["text"] == "x"
+        sent = await agent.work("reply x", {}, again(still.value, "send again"))
+        assert text_of(sent) == "x"
         assert intake.executor.deeds == ["begin reply x"] * 2
 
 
@@ -116,9 +116,7 @@ async def test_a_lost_reply_of_an_agent_that_only_reads_is_worth_another_try() -
         with pytest.raises(OutcomeUnknown, match="the connection was lost") as caught:
             await agent.work("reply x", {}, Call(key="k"))
         assert caught.value.again
-        result = await agent.work("reply x", {}, Call(key="k", attempt=2))
-        assert isinstance(result, dict)
-        assert result["text"] == "x"
+        assert text_of(await agent.work("reply x", {}, Call(key="k", attempt=2))) == "x"
 
 
 @pytest.mark.parametrize(("binding", "streaming"), WAYS)
@@ -130,9 +128,9 @@ async def test_a_lost_reply_to_an_answer_does_not_give_it_twice(
         with pytest.raises(InputNeeded) as caught:
             await agent.work("ask x", {}, Call(key="k"))
         wire.swallow = [SENDS[binding, streaming]]
-        result = await agent.work("ask x", {}, again(caught.value, "monday"))
-        assert isinstance(result, dict)
-        assert result["text"] == "booked monday"
+        assert (
+            text_of(await agent.work("ask x", {}, again(caught.value, "monday"))) == "booked monday"
+        )
         assert wire.happened.is_set()
         assert intake.executor.deeds == ["begin ask x", "answer monday"]
 
@@ -206,9 +204,9 @@ async def test_a_question_outlives_the_agents_server(tmp_path: Path) -> None:
     with pytest.raises(OutcomeUnknown):
         await agent.work("ask x", {}, again(caught.value, "monday"))
     async with Desk(port=port, folder=tmp_path).serving():
-        result = await agent.work("ask x", {}, again(caught.value, "monday"))
-    assert isinstance(result, dict)
-    assert result["text"] == "booked monday"
+        assert (
+            text_of(await agent.work("ask x", {}, again(caught.value, "monday"))) == "booked monday"
+        )
     assert deeds(tmp_path) == ["begin ask x", "answer monday"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.test_server_files import asking, folder_of, write
 from tests.flow.test_given_values import LOOK, Bank, plan
 from tests.flow.test_values_under_attack import ONE
-from tests.unit.server.house import tool_step
+from tests.unit.server.house import House, tool_step
 
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
@@ -22,6 +22,16 @@ from plansmith_desk.files.changes import FILE_WRITERS, preview
 
 READ = tool_step("read", "files.read", inputs={"path": "in.md"})
 
+OVER = ("done", "partly_done", "failed")
+
+
+async def allowed(house: House, run: str, whole: Any, *, perhaps: bool = False) -> Any:
+    """Allows a call as it was seen, and waits for the end; `perhaps` it is refused."""
+    answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
+    reply = await house.client.post(f"/v1/runs/{run}/answers", json=answer)
+    assert perhaps or reply.status_code == 200
+    return await house.until(run, *OVER) if reply.status_code == 200 else None
+
 
 async def test_a_large_file_that_would_be_deleted_is_not_said_to_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -32,9 +42,7 @@ async def test_a_large_file_that_would_be_deleted_is_not_said_to_stay(
         delete = tool_step("x", "files.delete", inputs={"path": "{{read.text}}"})
         run, whole = await asking(house, READ, delete)
         said = whole["would_fail"]
-        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
-        await house.post(f"/v1/runs/{run}/answers", answer)
-        await house.until(run, "done", "partly_done", "failed")
+        await allowed(house, run, whole)
         assert not said or (tmp_path / "work" / "big.bin").exists(), said
 
 
@@ -49,10 +57,7 @@ async def test_a_large_file_that_changed_is_not_overwritten(
         inputs = {"path": "{{read.text}}", "to": "out.bin", "overwrite": True}
         run, whole = await asking(house, READ, tool_step("m", "files.move", inputs=inputs))
         (work / "out.bin").write_bytes(b"precious" * 2_000_000)
-        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
-        reply = await house.client.post(f"/v1/runs/{run}/answers", json=answer)
-        if reply.status_code == 200:
-            await house.until(run, "done", "partly_done", "failed")
+        await allowed(house, run, whole, perhaps=True)
         assert (work / "out.bin").read_bytes().startswith(b"precious")
 
 
@@ -65,9 +70,7 @@ async def test_a_large_file_that_would_be_replaced_is_not_said_to_stay(
         inputs = {"path": "out.md", "text": "{{read.text}}", "overwrite": True}
         run, whole = await asking(house, READ, tool_step("w", "files.write", inputs=inputs))
         said = whole["would_fail"]
-        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
-        await house.post(f"/v1/runs/{run}/answers", answer)
-        await house.until(run, "done", "partly_done", "failed")
+        await allowed(house, run, whole)
         assert not said or (tmp_path / "work" / "out.md").stat().st_size == 11_000_000, said
 
 
@@ -81,9 +84,7 @@ async def test_a_move_into_a_new_folder_is_shown_where_it_goes(
         (work / "a.md").write_text("A")
         inputs = {"path": "{{read.text}}", "to": "box/"}
         run, whole = await asking(house, READ, tool_step("m", tool, inputs=inputs))
-        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
-        await house.post(f"/v1/runs/{run}/answers", answer)
-        over = await house.until(run, "done", "partly_done", "failed")
+        over = await allowed(house, run, whole)
         assert over["steps"]["m"]["result"]["path"] in [each["path"] for each in whole["files"]]
 
 
@@ -98,10 +99,7 @@ async def test_a_folder_goes_where_it_was_to_go_when_it_was_allowed(
         inputs = {"path": "{{read.text}}", "to": "kept"}
         run, whole = await asking(house, READ, tool_step("m", "files.move", inputs=inputs))
         (work / "kept").mkdir()  # now it would become kept/box
-        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
-        reply = await house.client.post(f"/v1/runs/{run}/answers", json=answer)
-        if reply.status_code == 200:
-            await house.until(run, "done", "partly_done", "failed")
+        await allowed(house, run, whole, perhaps=True)
         assert not (work / "kept" / "box").exists()
 
 
@@ -119,7 +117,7 @@ async def test_a_folder_whose_move_is_tried_again_goes_where_it_was_to_go(
         await house.post(f"/v1/runs/{run}/answers", answer)
         (work / "kept").mkdir()  # now it would become kept/box; the first try is refused
         await house.post(f"/v1/runs/{run}/resume")
-        await house.until(run, "done", "partly_done", "failed")
+        await house.until(run, *OVER)
         assert not (work / "kept" / "box").exists()
 
 
@@ -130,15 +128,11 @@ async def test_a_copy_writes_what_was_shown_or_nothing(
         work = tmp_path / "work"
         for name, text in {"in.md": "a.md", "a.md": "harmless", "out.md": "old"}.items():
             (work / name).write_text(text)
-        read = tool_step("read", "files.read", inputs={"path": "in.md"})
         inputs = {"path": "{{read.text}}", "to": "out.md", "overwrite": True}
-        run, whole = await asking(house, read, tool_step("copy", "files.copy", inputs=inputs))
+        run, whole = await asking(house, READ, tool_step("copy", "files.copy", inputs=inputs))
         assert whole["files"][0]["after"] == "harmless"
         (work / "a.md").write_text("evil")
-        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
-        reply = await house.client.post(f"/v1/runs/{run}/answers", json=answer)
-        if reply.status_code == 200:
-            await house.until(run, "done", "partly_done", "failed")
+        await allowed(house, run, whole, perhaps=True)
         assert (work / "out.md").read_text() in ("old", "harmless")
 
 
@@ -150,15 +144,11 @@ async def test_an_export_writes_what_was_shown_or_nothing(
         (work / "in.md").write_text("rows.csv")
         (work / "rows.csv").write_text("to,sum\nalice,10\n")
         (work / "out.csv").write_text("old\n")
-        read = tool_step("read", "files.read", inputs={"path": "in.md"})
         inputs = {"table": "{{read.text}}", "path": "out.csv", "overwrite": True}
-        run, whole = await asking(house, read, tool_step("x", "tables.export", inputs=inputs))
+        run, whole = await asking(house, READ, tool_step("x", "tables.export", inputs=inputs))
         assert "alice" in whole["files"][0]["after"], whole["would_fail"]
         (work / "rows.csv").write_text("to,sum\nmallory,9999\n")
-        answer = {"question": whole["question"], "answer": "allow", "seen": whole["seen"]}
-        reply = await house.client.post(f"/v1/runs/{run}/answers", json=answer)
-        if reply.status_code == 200:
-            await house.until(run, "done", "partly_done", "failed")
+        await allowed(house, run, whole, perhaps=True)
         assert "mallory" not in (work / "out.csv").read_text()
 
 
@@ -168,9 +158,8 @@ async def test_with_own_values_in_the_plan_a_file_that_changed_is_not_overwritte
     (tmp_path / "in.md").write_text("new")
     (tmp_path / "out.md").write_text("old")
     app = Plansmith(tools=builtin_sources(tmp_path), store=MemoryStore())
-    read = tool_step("read", "files.read", inputs={"path": "in.md"})
     save = write("save", "out.md", "{{read.text}}", overwrite=True)
-    run = await app.submit(plan(read, save), by="ann")
+    run = await app.submit(plan(READ, save), by="ann")
     assert run.plan is not None
     await app.decide(run.id, approve=run.plan.hash, by="ann")
     run = await app.run(run.id)
@@ -194,9 +183,8 @@ async def test_a_token_to_look_cannot_read_any_file_with_values_of_its_own(
         work = tmp_path / "work"
         (work / "in.md").write_text("new")
         (work / "mine.txt").write_text("private words")
-        read = tool_step("read", "files.read", inputs={"path": "in.md"})
         save = write("save", "out.md", "{{read.text}}", overwrite=True)
-        run, whole = await asking(house, read, save)
+        run, whole = await asking(house, READ, save)
         body = {"question": whole["question"], "change": {"path": "mine.txt"}}
         async with house.with_token("helper", "look") as client:
             reply = await client.post(f"/v1/runs/{run}/preview", json=body)
@@ -214,7 +202,7 @@ async def test_nothing_is_no_permission(
         body = {"question": whole["question"], **said}
         reply = await house.client.post(f"/v1/runs/{run}/answers", json=body)
         if reply.status_code == 200:
-            await house.until(run, "asking", "done", "partly_done", "failed")
+            await house.until(run, "asking", *OVER)
         assert not (tmp_path / "work" / "x.md").exists()
 
 
@@ -234,12 +222,11 @@ async def test_own_values_over_http_resume_nothing(tmp_path: Any, monkeypatch: A
     async with folder_of(tmp_path, monkeypatch) as house:
         work = tmp_path / "work"
         (work / "in.md").write_text("new")
-        read = tool_step("read", "files.read", inputs={"path": "in.md"})
-        run, whole = await asking(house, read, write("save", "out.md", "{{read.text}}"))
+        run, whole = await asking(house, READ, write("save", "out.md", "{{read.text}}"))
         await house.post(f"/v1/runs/{run}/pause")
         own = {"question": whole["question"], "change": {"text": "own"}}
         await house.client.post(f"/v1/runs/{run}/answers", json=own)
-        await house.until(run, "paused", "done", "partly_done", "failed")
+        await house.until(run, "paused", *OVER)
         assert not (work / "out.md").exists()
 
 
@@ -247,10 +234,9 @@ async def test_refuse_with_change_over_http(tmp_path: Path, monkeypatch: Any) ->
     async with folder_of(tmp_path, monkeypatch) as house:
         work = tmp_path / "work"
         (work / "in.md").write_text("new")
-        read = tool_step("read", "files.read", inputs={"path": "in.md"})
-        run, whole = await asking(house, read, write("save", "out.md", "{{read.text}}"))
+        run, whole = await asking(house, READ, write("save", "out.md", "{{read.text}}"))
         body = {"question": whole["question"], "answer": "refuse", "change": {"text": "own"}}
         reply = await house.client.post(f"/v1/runs/{run}/answers", json=body)
         if reply.status_code == 200:
-            await house.until(run, "done", "partly_done", "failed")
+            await house.until(run, *OVER)
         assert not (work / "out.md").exists()

@@ -23,8 +23,6 @@ from plansmith_cli.questions import read_answer
 from plansmith_desk.agents.local import LocalAgent
 from plansmith_desk.model.grammar import grammar_of
 
-PACKAGES = Path(__file__).parents[3]
-
 
 class Listener:
     """A real server that must be left alone; it would serve a schema that allows anything."""
@@ -168,13 +166,3 @@ def test_a_grammar_for_a_small_model_is_made_without_fetching(listener: Listener
     for schema in linked(listener.url):
         with suppress(PlansmithError, ValueError):  # one that cannot be had is an error
             grammar_of(schema)
-
-
-def test_schemas_are_made_ready_in_one_place() -> None:
-    makers = ("validator_for(", "jsonschema_rs.validate(", "is_valid(schema", "Draft7", "Draft202")
-    users = {
-        str(path.relative_to(PACKAGES))
-        for path in PACKAGES.glob("*/src/**/*.py")
-        if any(maker in path.read_text(encoding="utf-8") for maker in makers)
-    }
-    assert users == {"plansmith/src/plansmith/check/schemas.py"}

@@ -13,7 +13,7 @@ import pytest
 from tests.servers.kit import approved
 
 from plansmith import Plansmith, Run, RunStatus, StepStatus
-from plansmith.errors import Misconfigured, ModelRefused, ToolFailed
+from plansmith.errors import ModelRefused, ToolFailed
 from plansmith.plan.data import Json
 from plansmith.ports import Delta, Prompt
 from plansmith.secrets import SecretBox
@@ -444,16 +444,6 @@ async def test_a_background_search_without_a_search_tool_is_told_and_planning_go
     assert any("no tool is marked as search" in line for line in told)
 
 
-def test_research_needs_something_to_search_in_and_a_model(tmp_path: Path, library: Path) -> None:
-    with pytest.raises(Misconfigured, match="no sources to research"):
-        research(settings(tmp_path), model=Cast())
-    with pytest.raises(Misconfigured, match="needs a language model"):
-        research(settings(tmp_path, documents=[library], models={"plan": "rules"}))
-    for wrong in ([library / "rain.md"], [library, library]):
-        with pytest.raises(Misconfigured, match="one folder"):
-            research(settings(tmp_path, documents=wrong), model=Cast())
-
-
 async def test_a_model_that_fails_leaves_a_failed_run_that_says_so_and_runs_nothing(
     library: Path, tmp_path: Path
 ) -> None:
@@ -569,19 +559,6 @@ async def test_a_question_to_a_database_ends_in_a_report_with_chart_and_sql(
     assert "no such column: town" in cast.prompt(SQL, 1)
 
 
-async def test_a_chart_of_rows_is_not_asked_about_twice(
-    shop: str, intake: Path, tmp_path: Path, walls: None
-) -> None:
-    cast = data_cast([sql(BY_CITY)])
-    async with data(settings(tmp_path), database=shop, model=cast, folder=intake) as smith:
-        run = await smith.plan("How do orders differ by city?")
-        assert run.status is RunStatus.REVIEWING
-        assert run.plan is not None
-        await smith.decide(run.id, approve=run.plan.hash)
-        run = await smith.run(run.id)
-    assert run.status is RunStatus.DONE
-
-
 @pytest.mark.parametrize(
     ("writer", "said"),
     [
@@ -605,21 +582,3 @@ async def test_a_writer_that_has_no_rows_is_a_failed_step(
     database = sqlite3.connect(shop.removeprefix("sqlite:///"))
     assert database.execute("SELECT COUNT(*) FROM orders").fetchone() == (3,)
     database.close()
-
-
-async def test_sql_alone_needs_no_planner_and_runs_nothing(shop: str, tmp_path: Path) -> None:
-    cast = Cast((SQL, [sql(BY_CITY)]))
-    async with data(settings(tmp_path), database=shop, model=cast, sql_only=True) as smith:
-        run = await smith.plan("How do orders differ by city?", target="sql_writer")
-        run = await smith.run(run.id)
-    cast.finish()
-    assert run.status is RunStatus.DONE
-    assert result(run, "run")["sql"] == BY_CITY
-    assert result(run, "run")["rows"] == []
-
-
-def test_a_database_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match="there is no database"):
-        data(settings(tmp_path), database=f"sqlite:///{tmp_path / 'no.db'}", model=Cast())
-    with pytest.raises(Misconfigured, match="not the address of a database"):
-        data(settings(tmp_path), database="mysql://here/x", model=Cast())

@@ -12,10 +12,8 @@ from pydantic import ValidationError
 from tests.unit.server.house import serving
 
 from plansmith import Effect, Plan, Plansmith, RunStatus
-from plansmith.engine import budget
 from plansmith.errors import Misconfigured
 from plansmith.plan.limits import BudgetLimits, Limits
-from plansmith.plan.schedules import Schedule
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools
 from plansmith_cli.config import Settings, load_settings
@@ -33,15 +31,6 @@ def by_field(value: Any) -> dict[str, object]:
 
 def by_parameter(function: Any) -> dict[str, object]:
     return {name: each.default for name, each in inspect.signature(function).parameters.items()}
-
-
-def test_there_is_one_class_for_limits_and_one_for_budgets() -> None:
-    assert budget.BudgetLimits is BudgetLimits
-    assert Settings.model_fields["run"].annotation is Limits
-    assert Settings.model_fields["budget"].annotation is BudgetLimits
-    assert Schedule.model_fields["budget"].annotation is BudgetLimits
-    for body in (NewRun, Behaviour):
-        assert body.model_fields["budget"].annotation == BudgetLimits | None
 
 
 def _rules(smith: Plansmith) -> tuple[Limits, BudgetLimits, ReviewPolicy]:
@@ -153,28 +142,6 @@ def test_money_keeps_its_digits_on_every_way() -> None:
         assert BudgetLimits(money=said).to_json() == {"money": "0.50"}  # type: ignore[arg-type]
     settings = Settings.model_validate({"budget": {"money": 0.5}})
     assert settings.budget.money == Decimal("0.5")
-
-
-def test_a_schedule_that_stored_no_money_at_all_is_still_read() -> None:
-    from_store = {
-        "id": "s",
-        "name": "s",
-        "timing": {"every_minutes": 5},
-        "request": "look",
-        "budget": {"money": "0"},
-        "created": "2026-01-01T00:00:00Z",
-        "settled": "2026-01-01T00:00:00Z",
-        "watched": "2026-01-01T00:00:00Z",
-    }
-    kept = Schedule.model_validate(from_store).budget.money
-    assert kept is not None
-    assert 0 < kept < Decimal("0.00001")
-
-
-def test_a_file_with_a_wrong_limit_names_file_place_rule_and_value(tmp_path: Path) -> None:
-    (tmp_path / "plansmith.toml").write_text("[run]\nwidth = 0\n")
-    with pytest.raises(Misconfigured, match=r"toml: run\.width must be at least 1 \(got 0\)"):
-        load_settings(folder=tmp_path, environment={"HOME": str(tmp_path)})
 
 
 async def test_a_wrong_budget_is_told_in_the_same_words_through_every_door(tmp_path: Path) -> None:

@@ -36,11 +36,9 @@ def _main(args: argparse.Namespace) -> None:
         return
     shown = found if args.all or name else [each for each in found if each["source"] != "default"]
     width = max((len(str(each["name"])) for each in shown), default=0)
-    print_lines(
-        f"{each['name']:<{width}} = {safe(str(each['value']))}"
-        f"  ({own_text('config.' + str(each['source']))})"
-        for each in shown
-    )
+    for each in shown:
+        source = own_text(f"config.{each['source']}")
+        print_lines([f"{each['name']:<{width}} = {safe(str(each['value']))}  ({source})"])
     if not shown:
         print_lines([Sentence("Nothing is set: all is as by default (--all shows it).")])
     place = Sentence(

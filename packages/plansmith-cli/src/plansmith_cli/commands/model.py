@@ -6,7 +6,8 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import invalidate_caches
 from pathlib import Path
@@ -106,7 +107,7 @@ def about_fetching(model: KnownModel, models: ModelFolder) -> str:
 
 def fetch_model(model: KnownModel, models: ModelFolder) -> Path:
     """Downloads a model; shows the progress on stderr."""
-    with _DownloadProgress() as progress:
+    with _download_progress() as progress:
         return pull_remote(model, models, tell=tell, progress=progress)
 
 
@@ -115,32 +116,23 @@ def size_text(count: int) -> str:
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
-class _DownloadProgress:
+@contextmanager
+def _download_progress() -> Generator[Callable[[int, int], None]]:
     """Shows a download as a bar on a terminal, elsewhere a line for every 10 %."""
+    columns = BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    is_terminal, shown = sys.stderr.isatty(), 0
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_terminal)
+    task = bar.add_task("", total=None)
 
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._bar = Progress(
-            BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console, transient=True
-        )
-        self._task = self._bar.add_task("", total=None)
-        self._shown_percent = 0
+    def progress(done: int, total: int) -> None:
+        nonlocal shown
+        bar.update(task, completed=done, total=total)
+        if not is_terminal and done * 100 // total >= shown + _STEP:
+            shown = done * 100 // total // _STEP * _STEP
+            tell(Sentence("{percent} % of {size}", percent=shown, size=size_text(total)))
 
-    def __enter__(self) -> Callable[[int, int], None]:
-        if sys.stderr.isatty():
-            self._bar.start()
-        return self._progress
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def _progress(self, done: int, total: int) -> None:
-        if sys.stderr.isatty():
-            self._bar.update(self._task, completed=done, total=total)
-        elif done * 100 // total >= self._shown_percent + _STEP:
-            self._shown_percent = done * 100 // total // _STEP * _STEP
-            percent, size = self._shown_percent, size_text(total)
-            tell(Sentence("{percent} % of {size}", percent=percent, size=size))
+    with bar:
+        yield progress
 
 
 def _list(args: argparse.Namespace) -> None:

@@ -44,7 +44,7 @@ from plansmith_planner.parse.read import read_json
 from plansmith_planner.parse.reply import Parsed, parse_value, plan_fit
 
 _FORMS: Final = ("json", "yaml", "mermaid", "python", *dialect_names())
-_PROGRAM: Final = "plansmith_cli.commands.programs:print_program"
+_PROGRAM: Final = "plansmith_cli.programs.program:print_program"
 HERE: Final = Sentence("the tools of this folder")
 
 
@@ -75,19 +75,15 @@ async def _tools_of_folder(
     secrets = SecretBox(settings.secrets)
     sources = [*make_tools(settings, clock=SystemClock(), secrets=secrets), *more]
     agents = [agent.spec for agent in known_agents(settings, secrets=secrets)]
-    return Known(await _tool_specs(sources), agents, source)
-
-
-async def _tool_specs(sources: Sequence[FunctionTool[..., Any] | ToolSource]) -> list[ToolSpec]:
     specs: list[ToolSpec] = []
     try:
-        for source in sources:
-            specs += [source.spec] if isinstance(source, FunctionTool) else await source.tools()
-        return specs
+        for each in sources:
+            specs += [each.spec] if isinstance(each, FunctionTool) else await each.tools()
+        return Known(specs, agents, source)
     finally:
-        for source in sources:
-            if isinstance(source, Closing):
-                await source.close()
+        for each in sources:
+            if isinstance(each, Closing):
+                await each.close()
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from pkgutil import resolve_name
 from typing import Any, Final
 
@@ -20,7 +19,7 @@ from plansmith_cli.commands.runs import names_run
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.describe import continued_lines, run_json, waiting_lines
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.interactive import Watcher, finish, interrupts, is_new, run_interactively
+from plansmith_cli.interactive import Watcher, finish, is_new, run_interactively, stoppable
 from plansmith_cli.options import PARTS, RUN_OVER, RUNNING, WATCHING
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, session_command
@@ -149,27 +148,22 @@ async def _follow(session: Session, run: Run) -> int:
     """Shows a run of another process until it is over or the person presses Ctrl-C."""
     watcher = Watcher(session, run.id)
     await watcher.catch_up()
-    async with ticking(watcher.view), interrupts() as hits:
-        following = asyncio.ensure_future(_until_over(watcher))
-        leaving = asyncio.ensure_future(hits.get())
-        both: list[asyncio.Future[None]] = [following, leaving]
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        for each in both:
-            each.cancel()
-        await asyncio.gather(*both, return_exceptions=True)
+    async with ticking(watcher.view):
+        ended = await stoppable(_until_over(watcher))
     run = await session.smith.get(run.id)
     await finish(session, run)
-    return Exit.INTERRUPTED if leaving.done() and not leaving.cancelled() else exit_of(run)
+    return exit_of(run) if ended else Exit.INTERRUPTED
 
 
-async def _until_over(watcher: Watcher) -> None:
+async def _until_over(watcher: Watcher) -> bool:
     """Follows a run to its end; without a terminal, only until it waits for a person."""
     if watcher.session.has_person:
         await watcher.follow()
-        return
+        return True
     while isinstance(next_move(watcher.run), MakePlan | Execute | Conclude):
         await watcher.session.smith.store.wait(watcher.run_id, after=watcher.number)
         await watcher.catch_up()
+    return True
 
 
 _GO: Final = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import signal
 from datetime import datetime
 from decimal import Decimal
@@ -33,7 +32,7 @@ from plansmith_cli.commands.schedule_view import (
 )
 from plansmith_cli.commands.templates import inputs_of
 from plansmith_cli.exit_codes import Exit
-from plansmith_cli.interactive import finish, interrupts
+from plansmith_cli.interactive import finish, stoppable
 from plansmith_cli.options import JSON, PARTS, STORE_ALONE, TOOLS, read_budget, settings_of
 from plansmith_cli.parser import Verb, noun
 from plansmith_cli.session import Session, Work, exit_of, in_session
@@ -356,17 +355,12 @@ async def _exit_of_fire(session: Session, fire: Fire) -> Exit:
 async def _keep(session: Session) -> int | None:
     if session.args.once:
         return await _keep_once(session)
-    async with interrupts() as hits:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, hits.put_nowait, None)
-        firing = session.smith.schedules.keep(look_s=max(session.args.look, 0.1))
-        keeping, hit = asyncio.ensure_future(firing), asyncio.ensure_future(hits.get())
+
+    async def keep() -> None:
         session.say(Sentence("firing schedules; Ctrl-C stops, and open runs can be resumed later"))
-        await asyncio.wait([keeping, hit], return_when=asyncio.FIRST_COMPLETED)
-        for each in (keeping, hit):
-            each.cancel()
-        outcomes = await asyncio.gather(keeping, hit, return_exceptions=True)
-    if isinstance(outcomes[0], Exception):
-        raise outcomes[0]
+        await session.smith.schedules.keep(look_s=max(session.args.look, 0.1))
+
+    await stoppable(keep(), signal.SIGTERM)
     return None
 
 

@@ -48,10 +48,6 @@ from plansmith_server.carrier import need_server
 _SHOWN: Final = 5
 
 
-def _verify(args: argparse.Namespace) -> int:
-    return asyncio.run(_verify_runs(args))
-
-
 async def _verify_runs(args: argparse.Namespace) -> int:
     store = open_store(settings_of(args).store_url())
     try:
@@ -165,7 +161,10 @@ def _prune(args: argparse.Namespace) -> None:
     async def work(session: Session) -> None:
         old = await find_old(session.smith, before, statuses, needed=needed_by_threads)
         if not args.dry_run and old.runs and not args.yes:
-            _ask(session, own_text("Remove {count} runs, about {size}? [y/N] ", **_amount(old)))
+            question = own_text("Remove {count} runs, about {size}? [y/N] ", **_amount(old))
+            if not session.has_person or not agrees(question):
+                hint = Sentence("--yes removes without asking")
+                raise Refused(Sentence("nothing was removed"), hint=hint)
         if not args.dry_run:
             old = await prune(session.smith, before, statuses, needed=needed_by_threads)
         if args.json:
@@ -185,14 +184,6 @@ def _prune(args: argparse.Namespace) -> None:
 
 def _amount(old: Old) -> dict[str, Any]:
     return {"count": len(old.runs), "size": _size(old.bytes)}
-
-
-def _ask(session: Session, question: str) -> None:
-    nothing = Sentence("nothing was removed")
-    if not session.has_person:
-        raise Refused(nothing, hint=Sentence("--yes removes without asking"))
-    if not agrees(question):
-        raise Refused(nothing)
 
 
 def _backup(args: argparse.Namespace) -> None:
@@ -414,7 +405,7 @@ def _queue_lines(found: list[LiveProcess], waiting: list[str] | None) -> Iterato
 
 VERIFY = command(
     "[RUN]  default: last\n--all  verify all runs\n" + STORE + JSON,
-    _verify,
+    lambda args: asyncio.run(_verify_runs(args)),
     run={"default": "last"},
 )
 DOCTOR = command(

@@ -16,6 +16,7 @@ from plansmith.plan.refs import value_text
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.plan.thread import ThreadMessage, ThreadState, fold_thread
+from plansmith.ports import Records
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Command
@@ -121,7 +122,9 @@ async def headlines(store: ThreadStore) -> AsyncIterator[ThreadHeadline]:
 
 async def thread_of(session: Session, run: Run) -> str:
     """Returns the thread that a run belongs to; empty if none."""
-    return run.options.thread or await ThreadStore(session.smith.store).thread_of(run.id)
+    if run.options.thread or not isinstance(session.smith.store, Records):
+        return run.options.thread
+    return await ThreadStore(session.smith.store).thread_of(run.id)
 
 
 def turn_json(turn: Turn) -> dict[str, Json]:

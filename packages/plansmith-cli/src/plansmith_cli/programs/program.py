@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from pprint import pformat
 from typing import Any, Final
 
+from plansmith.check.check_plan import check_plan
 from plansmith.engine.answers import is_used, permits
 from plansmith.engine.units import Known
 from plansmith.errors import Refused
+from plansmith.engine.plan_levels import Known
+from plansmith.engine.values import load_values
+from plansmith.errors import PlanInvalid, Refused
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.conditions import LENGTH, condition_text, operand_text
 from plansmith.plan.data import Json, map_leaves
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.graph import upstream
 from plansmith.plan.plan import Plan
-from plansmith.plan.refs import FIRST, FROM, LITERAL, RESERVED, Ref, first_refs, pieces, ref_of
+from plansmith.plan.problem import has_errors
+from plansmith.plan.refs import (
+    FIRST,
+    FROM,
+    LITERAL,
+    RESERVED,
+    Ref,
+    first_refs,
+    is_earlier,
+    pieces,
+    ref_of,
+)
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, language_of, template
 from plansmith.plan.steps import AgentStep, AnyStep, AskStep, MapStep, PlanStep, ReplyStep, ToolStep
+from plansmith.review.policy import active_steps
 from plansmith.text import clip, safe
-from plansmith_cli.programs import runtime
+from plansmith_cli.config import Settings
+from plansmith_cli.options import warn
+from plansmith_cli.programs import runtime, values
+from plansmith_cli.session import Session
+from plansmith_cli.wiring import builtin_tools, python_functions
 from plansmith_planner.language.yes_or_no import goes_on
 
+# A tool or an agent that is not known here is a function to fill in; the others are looked at here.
+_UNKNOWN = ("PS101", "PS102", "PS103", "PS316")
 _DEEPEST: Final = 5
 _SECRET: Final = re.compile(r"\$\{secret:([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\}")
 _ABOUT: Final = """
@@ -92,15 +117,14 @@ class _Writer:
             }
             for name, plan in {"": self._plan, **self._around.templates}.items()
         }
-        head, rules = inspect.getsource(runtime).split('"""\n', 1)[1].split("Json = Any", 1)
-        imports = "\n".join(line for line in head.split("\n") if not line.startswith("#"))
+        imports, rules = _parts()
         goal = clip(safe(self._plan.goal or "A plan"), 400)
         about = f"{goal}\n{_ABOUT.format(hash=self._plan.hash[:16])}"
         about = about.replace("\\", "\\\\").replace('"', '\\"')
         parts = (
-            f'"""{about}"""\n{imports}# What the steps call.\n',
+            f'"""{about}"""\n\n{imports}\n# What the steps call.\n',
             *self._functions(),
-            f"# The rules of steps.\n\nJson = Any{rules}",
+            f"# The rules of steps.\n\n{rules}",
             "# What is called, and the plan.\n",
             "\n".join([*self._tables(), *(f"PLANS[{n!r}] = {_data(p)}" for n, p in plans.items())]),
             '\nif __name__ == "__main__":\n    sys.exit(main())\n',
@@ -139,10 +163,12 @@ class _Writer:
 
     def _callee(self, kind: str, name: str) -> None:
         """Gives what a step calls a function with a name of its own."""
-        plain = f"{kind}_{re.sub(r'[^A-Za-z0-9]+', '_', name).strip('_').lower() or 'x'}"[:80]
-        plain, taken = plain if name else "write_text", {*self._callees.values(), *vars(runtime)}
-        found = (each for n in itertools.count(2) if (each := f"{plain}_{n}") not in taken)
-        self._callees.setdefault((kind, name), plain if plain not in taken else next(found))
+        plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").lower() or "x"
+        plain = f"{kind}_{plain}"[:80] if name else "write_text"
+        taken = {*self._callees.values(), *vars(values), *vars(runtime)}
+        names = itertools.chain([plain], (f"{plain}_{n}" for n in itertools.count(2)))
+        if (kind, name) not in self._callees:
+            self._callees[kind, name] = next(each for each in names if each not in taken)
 
     def _step(self, step: AnyStep, name: str, plan: Plan | None = None) -> dict[str, Any]:
         """Returns a step as data; the inner one of a map waits for nothing, for the map does."""
@@ -222,7 +248,7 @@ class _Writer:
             # Secrets are put into the plan's own text, wherever that stands.
             return map_leaves(given[LITERAL], self._own) if private else given[LITERAL]
         if FIRST in given:
-            return runtime.First(tuple(map(_ref, first_refs(given))))
+            return values.First(tuple(map(_ref, first_refs(given))))
         return {key: self._value(each, private=private) for key, each in given.items()}
 
     def _own(self, leaf: Json) -> Any:
@@ -241,12 +267,12 @@ class _Writer:
                 if place % 2:
                     variable = re.sub(r"[^A-Za-z0-9]", "_", text).upper()
                     self._secrets[text] = self._around.secrets.get(text) or variable
-                    found.append(runtime.Secret(text, self._secrets[text]))
+                    found.append(values.Secret(text, self._secrets[text]))
                 elif text:
                     found.append(text)
         if all(isinstance(each, str) and not isinstance(each, tuple) for each in found):
             return "".join(found)
-        return runtime.Text(tuple(found))
+        return values.Text(tuple(found))
 
     def _condition(self, condition: Any) -> Any:
         [(name, given)] = condition.items()
@@ -255,14 +281,14 @@ class _Writer:
         if name in ("all", "any"):
             return (name, [self._condition(each) for each in given])
         if name == "empty":
-            return runtime.Check(name, self._operand(given), None, operand_text(given))
+            return values.Check(name, self._operand(given), None, operand_text(given))
         left, right = map(self._operand, given)
-        return runtime.Check(name, left, right, condition_text(condition))
+        return values.Check(name, left, right, condition_text(condition))
 
     def _operand(self, operand: Json) -> Any:
         if isinstance(operand, dict) and operand.keys() == {LENGTH}:
             inner = operand[LENGTH]
-            return runtime.Length(self._value(inner), operand_text(inner))
+            return values.Length(self._value(inner), operand_text(inner))
         return self._value(operand)
 
     def notes(self) -> Iterator[str]:
@@ -298,14 +324,35 @@ class _Writer:
             yield Sentence("fill in {function}: the code of {name} is not known", **named)
 
 
+def _parts() -> tuple[str, str]:
+    """Returns the imports of the parts that every program has, and their text."""
+    whole, single, texts = set[str](), dict[str, set[str]](), list[str]()
+    for part in (values, runtime):
+        text = inspect.getsource(part)
+        tree = ast.parse(text)
+        found = [each for each in tree.body if isinstance(each, (ast.Import, ast.ImportFrom))]
+        texts.append("\n".join(text.split("\n")[found[-1].end_lineno :]).strip("\n") + "\n")
+        for each in found:
+            names = {alias.name for alias in each.names}
+            if isinstance(each, ast.Import):
+                whole |= names
+            elif not (each.module or "").startswith(("__future__", "plansmith_cli")):
+                single.setdefault(each.module or "", set()).update(names)
+    lines = [f"import {name}" for name in sorted(whole)]
+    lines += [f"from {name} import {', '.join(sorted(single[name]))}" for name in sorted(single)]
+    lines = sorted(lines, key=lambda line: "pydantic" in line)  # the one that is not Python's
+    head = ["from __future__ import annotations", "", *lines[:-1], "", lines[-1], ""]
+    return "\n".join(head), "\n\n".join(texts)
+
+
 def _data(value: Any) -> str:
     return pformat(value, width=96, sort_dicts=False)
 
 
-def _ref(ref: Any) -> runtime.Ref:
+def _ref(ref: Any) -> values.Ref:
     if not isinstance(ref, Ref):
         raise Refused(Sentence("a reference of this plan cannot be read"), hint="plansmith check")
-    return runtime.Ref(ref.step, tuple(ref.path))
+    return values.Ref(ref.step, tuple(ref.path))
 
 
 def _limits(kind: str, name: str, around: Surroundings) -> Iterator[str]:
@@ -371,3 +418,81 @@ def _asking(
         elif isinstance(inner, PlanStep) and inner.template in templates and depth < _DEEPEST:
             inside = templates[inner.template]
             yield from _asking(inside, inner.template, f"{path}/", templates, depth + 1)
+
+
+async def print_program(session: Session, plan: Plan, run: Run | None) -> None:
+    """Prints a program; on stderr, what it lacks."""
+    plan, around = await _surroundings(session, plan, run)
+    written = write_program(plan, around)
+    for note in written.notes:
+        warn(note)
+    sys.stdout.write(written.source)
+
+
+async def _surroundings(session: Session, plan: Plan, run: Run | None) -> tuple[Plan, Surroundings]:
+    """Returns the plan as it would run, and what there is to write it with; refuses bad plans."""
+    intake = session.smith.runs.intake
+    if run is None:
+        plan = await intake.pinned(plan)
+    templates = dict(run.templates) if run is not None and run.templates else {}
+    templates = templates or dict(await intake.contents(plan))
+    callees = await intake.callees()
+    agents = {spec.name: spec for spec in intake.agents()}
+    found = check_plan(plan, list(callees.specs.values()), agents=list(agents.values()))
+    found = [each for each in found if each.code not in _UNKNOWN]
+    if has_errors(found):
+        raise PlanInvalid(found)
+    _check_templates(plan, templates)
+    return plan, Surroundings(
+        tools=callees.specs,
+        agents=agents,
+        functions=await _functions(session.settings, session.journals.folder),
+        templates=templates,
+        secrets={name: each.env or "" for name, each in session.settings.secrets.items()},
+        earlier=await _earlier(session, plan, run),
+        locale=run.locale if run is not None else plan.locale,
+    )
+
+
+def _check_templates(plan: Plan, templates: Mapping[str, Plan]) -> None:
+    for step in active_steps(plan, templates):
+        if not isinstance(step, PlanStep):
+            continue
+        known = templates.get(step.template)
+        if known is None:
+            problem = Sentence("there is no template '{name}'", name=step.template)
+            raise Refused(problem, hint="plansmith templates")
+        if step.content not in (None, known.hash):
+            raise Refused(Sentence("'{name}' is not what was approved", name=step.template))
+
+
+async def _functions(settings: Settings, folder: str) -> Functions:
+    """Returns where the code of the tools is that this folder knows."""
+    files: dict[str, tuple[str, str]] = {}
+    here = PurePath(folder)
+    for path in settings.tools:
+        if path.suffix == ".py":
+            for name, function in python_functions(path).items():
+                files[function.spec.name] = (str(here / path), name)
+    builtin: set[str] = set()
+    if settings.builtin.enabled:
+        for source in builtin_tools(settings):
+            builtin |= {spec.name for spec in await source.tools()}
+    return Functions(in_files=files, builtin=frozenset(builtin - files.keys()))
+
+
+async def _earlier(session: Session, plan: Plan, run: Run | None) -> dict[str, Json]:
+    """Returns the results of earlier runs that a plan uses."""
+    used = {
+        found.ref.step
+        for step in plan.steps
+        for found in step.references
+        if found.ref is not None and is_earlier(found.ref.step)
+    }
+    known = run.earlier if run is not None else dict[str, str]()
+    missing = sorted(used - known.keys())
+    if missing:
+        problem = Sentence("the plan uses {name}, a result of an earlier run", name=missing[0])
+        raise Refused(problem, hint=Sentence("convert the run"))
+    found = await load_values(session.smith.store, run) if run is not None and used else {}
+    return {name: found[name] for name in sorted(used)}

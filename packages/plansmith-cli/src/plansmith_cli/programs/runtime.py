@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import inspect
 import json
-import os
 import re
 import sys
 import threading
@@ -23,7 +22,8 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
-Json = Any  # null, true, false, a number, a text, a list or an object
+from plansmith_cli.programs.values import Json, Skipped, StepError, fill, hidden, holds
+
 Step = dict[str, Any]  # as the plan has it, with what it waits for and is skipped with
 # How a step ended: `status` is done, skipped, failed, left_out or not_run; the others if they are.
 Outcome = dict[str, Any]
@@ -35,243 +35,12 @@ TOOLS: dict[str, Tool] = {}
 ANSWERS: dict[str, Json] = {}  # of a file, by the step that asks
 EARLIER: dict[str, Json] = {}  # results of earlier runs that the plan uses
 WORDS = {"skipped": "('{step}' was skipped)"}
-SECRETS: dict[str, str] = {}  # the values that were used, to be taken out of results
 CALLS_AT_A_TIME = asyncio.Semaphore(16)
 ONE_QUESTION = asyncio.Lock()
 
 
 class LeftOut(Exception):
     """A person said no, and so a step is left out."""
-
-
-class StepError(Exception):
-    """Why a step has no result; `kind` is tool, time, result or reference.
-
-    Of a call: whether it may be made `again`, and whether it may have taken effect (`unsure`).
-    """
-
-    def __init__(
-        self, message: str, kind: str = "reference", *, again: bool = False, unsure: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.message, self.kind, self.again, self.unsure = message, kind, again, unsure
-
-
-# Values: what stands in the plan in their place, and how they compare.
-
-
-class Ref(NamedTuple):
-    """The result of a step, or a part of it."""
-
-    step: str
-    path: tuple[str | int, ...] = ()
-
-    def __str__(self) -> str:
-        return "{{" + self.step + "".join(map(key_text, self.path)) + "}}"
-
-
-class First(NamedTuple):
-    """The first of these whose step has a result."""
-
-    refs: tuple[Ref, ...]
-
-
-class Secret(NamedTuple):
-    """A secret, which is in a variable of the environment."""
-
-    name: str
-    variable: str
-
-
-class Text(NamedTuple):
-    """Texts and values, joined."""
-
-    parts: tuple[str | Ref | Secret, ...]
-
-
-class Length(NamedTuple):
-    """The length of a text, a list or an object, which is called `said`."""
-
-    of: Json
-    said: str
-
-
-class Check(NamedTuple):
-    """Whether two values compare so; `said` in words."""
-
-    name: str
-    left: Json
-    right: Json
-    said: str
-
-
-class Skipped(str):
-    """What stands in a text for the result of a step that was skipped."""
-
-    __slots__ = ()
-
-
-def fill(template: Json, values: Mapping[str, Json]) -> Json:
-    """Returns a value of the plan with results in the place of references."""
-    match template:
-        case Ref():
-            return at(values, template)
-        case First(refs):
-            return first(values, refs)
-        case Text(parts):
-            return "".join(value_text(fill(each, values)) for each in parts)
-        case Secret(name, variable):
-            return secret(name, variable)
-        case Length(of, said):
-            return length(fill(of, values), said)
-        case list():
-            return [fill(each, values) for each in template]
-        case dict():
-            return {key: fill(each, values) for key, each in template.items()}
-        case _:
-            return template
-
-
-def first(values: Mapping[str, Json], refs: Sequence[Ref]) -> Json:
-    """Returns the first of these whose step has a result."""
-    known = [each for each in refs if each.step in values]
-    if not known:
-        raise StepError(f"none of {', '.join(map(str, refs))} has a result")
-    return at(values, known[0])
-
-
-def key_text(key: str | int) -> str:
-    """Returns a key or a position as it is written in a reference."""
-    if isinstance(key, int):
-        return f"[{key}]"
-    is_plain = re.fullmatch(r"""[^\s.\[\]{}"]+""", key)
-    return f".{key}" if is_plain else f"[{json.dumps(key, ensure_ascii=False)}]"
-
-
-def at(values: Mapping[str, Json], ref: Ref) -> Json:
-    """Returns the result of a step, or the part of it at a path."""
-    if ref.step not in values:
-        raise StepError(f"{ref}: there is no result of '{ref.step}'")
-    value = values[ref.step]
-    if isinstance(value, Skipped):
-        return value
-    for depth, key in enumerate(ref.path):
-        try:
-            value = member(value, key)
-        except (KeyError, IndexError, TypeError):
-            here = f"{Ref(ref.step, ref.path[:depth])} has {parts_text(value)}"
-            raise StepError(f"{ref}: nothing at {key_text(key)} ({here})") from None
-    return value
-
-
-def member(value: Json, key: str | int) -> Json:
-    """Returns what an object has at a key, or a list at a position."""
-    if isinstance(value, dict):
-        return value[str(key)]
-    if isinstance(value, list) and (isinstance(key, int) or (key.isascii() and key.isdigit())):
-        return value[int(key)]
-    raise TypeError(type(value))
-
-
-def parts_text(value: Json) -> str:
-    """Says which parts a value has."""
-    if isinstance(value, dict):
-        return f"the keys {', '.join(list(value)[:8])}" if value else "no keys"
-    if isinstance(value, list):
-        return f"{len(value)} items"
-    return f"no parts: it is {value_text(value)[:40]!r}"
-
-
-def value_text(value: Json) -> str:
-    """Returns a value as it is written inside a text: text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def kind_of(value: Json) -> str:
-    """Returns the type of a value in words."""
-    kinds = {bool: "true or false", int: "a number", float: "a number", str: "a text"}
-    return {**kinds, list: "a list", dict: "an object"}.get(type(value), "null")
-
-
-def length(value: Json, said: str) -> int:
-    """Returns the length of a text, a list or an object."""
-    if isinstance(value, (str, list, dict)):
-        return len(value)
-    raise StepError(f"{said} is {kind_of(value)}, which has no length")
-
-
-def holds(condition: Json, values: Mapping[str, Json]) -> bool:
-    """Tells whether a condition holds; fails if its values are not comparable."""
-    match condition:
-        case Check("empty", operand, _, said):
-            value = fill(operand, values)
-            return value is None or length(value, said) == 0
-        case Check(name, left, right, said):
-            left, right = fill(left, values), fill(right, values)
-            found = COMPARISONS[name](left, right)
-            if found is None:
-                kinds = f"{kind_of(left)} and {kind_of(right)}"
-                why = f"it cannot be said whether {said}: {kinds} are not compared that way"
-                raise StepError(why)
-            return found
-        case ("not", inner):
-            return not holds(inner, values)
-        case _:
-            together = all if condition[0] == "all" else any
-            return together(holds(each, values) for each in condition[1])
-
-
-def equals(left: Json, right: Json) -> bool | None:
-    """Tells whether two values are equal, 1 and 1.0 too; None if they are of unlike types."""
-    kind, other = kind_of(left), kind_of(right)
-    if "null" in (kind, other):
-        return kind == other
-    if kind != other:
-        return None
-    if kind == "a number":
-        return bool(left == right)
-    # The same JSON: True, 1 and 1.0 are three values.
-    return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
-
-
-def not_equals(left: Json, right: Json) -> bool | None:
-    """Tells whether two values differ; None if they are of unlike types."""
-    found = equals(left, right)
-    return None if found is None else not found
-
-
-def ordered(wanted: str, left: Json, right: Json) -> bool | None:
-    """Tells whether two numbers or texts are ordered so: one of `<`, `=`, `>`."""
-    if kind_of(left) != kind_of(right) or kind_of(left) not in ("a number", "a text"):
-        return None
-    return ("<" if left < right else ">" if left > right else "=") in wanted
-
-
-def is_in(value: Json, items: Json) -> bool | None:
-    """Tells whether a value is in a list; None if nothing in the list is like it."""
-    if not isinstance(items, list):
-        return None
-    found = [equals(value, each) for each in items]
-    return None if found and set(found) == {None} else True in found
-
-
-def contains(left: Json, right: Json) -> bool | None:
-    """Tells whether a list has a value, a text a text, or an object a key."""
-    if isinstance(left, (str, dict)) and isinstance(right, str):
-        return right in left
-    return is_in(right, left)
-
-
-COMPARISONS: dict[str, Callable[[Json, Json], bool | None]] = {
-    "equals": equals,
-    "not_equals": not_equals,
-    "below": partial(ordered, "<"),
-    "at_most": partial(ordered, "<="),
-    "above": partial(ordered, ">"),
-    "at_least": partial(ordered, ">="),
-    "in": is_in,
-    "contains": contains,
-}
 
 
 # Calls: of functions by their type hints, and how they fail.
@@ -329,7 +98,6 @@ class Tool(NamedTuple):
         return self.broken(said, "tool")
 
     def broken(self, why: str, kind: str) -> StepError:
-        """Returns the failure of a call that may have taken effect, unless it only reads."""
         return StepError(why, kind) if self.reads else self.lost(why, kind)
 
     def lost(self, why: str, kind: str) -> StepError:
@@ -410,7 +178,6 @@ async def in_thread(work: Callable[[], Any]) -> Any:
 
 @lru_cache
 def builtin_sources() -> list[Any]:
-    """Returns the built-in tools of plansmith for this folder, with its settings."""
     from plansmith_cli.config import load_settings
     from plansmith_cli.wiring import builtin_tools
 
@@ -418,7 +185,6 @@ def builtin_sources() -> list[Any]:
 
 
 async def call_builtin(name: str, arguments: dict[str, Json], call: Call) -> Json:
-    """Calls a built-in tool of plansmith, which is used as a library here."""
     from plansmith import Call as LibraryCall
 
     for source in builtin_sources():
@@ -426,24 +192,6 @@ async def call_builtin(name: str, arguments: dict[str, Json], call: Call) -> Jso
             again = LibraryCall(key=call.key, attempt=call.attempt)
             return await source.call(name, arguments, again)
     raise StepError(f"there is no tool called '{name}'", "tool")
-
-
-def secret(name: str, variable: str) -> str:
-    """Returns the value of a secret, which is in the environment."""
-    value = os.environ.get(variable, "")
-    if not value:
-        raise StepError(f"the secret '{name}' is not in the environment: set {variable}", "tool")
-    SECRETS[value] = f"${{secret:{name}}}"
-    return value
-
-
-def hidden(value: Json) -> Json:
-    """Returns a value without the secrets that were used."""
-    written = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    for known, mark in SECRETS.items():
-        written = written.replace(json.dumps(known, ensure_ascii=False)[1:-1], mark)
-    written.encode()
-    return json.loads(written)
 
 
 # How steps run.
@@ -521,14 +269,12 @@ class Running:
         return {**EARLIER, **gone, **known, **self.bound}
 
     def is_wanted(self, values: dict[str, Json]) -> bool:
-        """Tells whether the condition of the step holds."""
         try:
             return holds(self.step["when"], values)
         except StepError as error:
             raise StepError(f"its condition cannot be decided: {error.message}") from None
 
     def failed(self, error: StepError) -> Outcome:
-        """Returns how the step ends after a failure, by its rule for that."""
         wanted = self.step.get("on_error", "fail")
         if isinstance(wanted, dict):
             return {"status": "skipped", "rule": "error", **wanted}
@@ -540,7 +286,6 @@ class Running:
         return {"status": "failed", "error": error.message, "kind": error.kind}
 
     async def rounds(self, values: dict[str, Json]) -> Json:
-        """Runs the step again and again until its condition holds; returns the last result."""
         self.check_depth()
         rule = self.step["repeat"]
         for number in range(1, rule["at_most"] + 1):
@@ -556,12 +301,10 @@ class Running:
         raise StepError(f"after {rule['at_most']} rounds it is still not so that {rule['said']}")
 
     def check_depth(self) -> None:
-        """Fails if steps are nested too deeply."""
         if self.depth >= DEEPEST:
             raise StepError(f"{self.name} is nested more than {DEEPEST} levels deep")
 
     async def once(self, values: dict[str, Json]) -> Json:
-        """Does what the step is there for."""
         step = self.step
         match step["kind"]:
             case "tool":
@@ -582,21 +325,18 @@ class Running:
                 return await self.run_template(fill(step["inputs"], values))
 
     def not_empty(self, value: Json) -> Json:
-        """Returns a result; fails if it is empty."""
         if value is None or (isinstance(value, str) and not value.strip()):
             agent = TOOLS.get(f"agent:{self.step.get('agent')}")
             raise (agent.broken if agent else StepError)("the result is empty", "result")
         return value
 
     async def ask(self, text: str) -> Json:
-        """Asks a person; a no leaves out what only waits for a yes."""
         answer = await answer_to(self.name, text, self.step)
         if "only_yes" in self.step and is_refused(answer, self.step):
             raise LeftOut
         return answer
 
     async def map_items(self, items: Json) -> Json:
-        """Runs the inner step for every item of a list; returns the list of results."""
         self.check_depth()
         if not isinstance(items, list):
             raise StepError(f"{self.name} goes over a list, and this is a {type(items).__name__}")
@@ -618,7 +358,6 @@ class Running:
         return [end["value"] for end in ends if "value" in end]
 
     async def run_template(self, parameters: dict[str, Json]) -> Json:
-        """Runs the steps of a template; returns their results by id."""
         self.check_depth()
         name, bound = self.step["template"], {"params": parameters}
         ends = await run_steps(name, f"{self.name}/", bound, self.depth + 1)
@@ -626,7 +365,6 @@ class Running:
         return {each: end["value"] for each, end in ends.items() if "value" in end}
 
     def check_parts(self, ends: Mapping[str, Outcome]) -> None:
-        """Fails if a part failed; if parts were only left out, so is the whole step."""
         lost = [n for n, end in ends.items() if end["status"] in ("failed", "left_out")]
         if not lost:
             return
@@ -669,7 +407,6 @@ NO = {"n", "no", "not", "never", "don", "stop", "cancel", "reject", "refuse", "å
 
 
 async def answer_to(name: str, text: str, step: Step) -> Json:
-    """Returns the answer of a file, or of the person at the terminal."""
     if name not in ANSWERS:
         async with ONE_QUESTION:
             return await in_thread(lambda: typed_answer(text, step))
@@ -694,7 +431,6 @@ def is_refused(answer: Json, step: Step) -> bool:
 
 
 def typed_answer(text: str, step: Step) -> Json:
-    """Asks until an answer fits the question."""
     options = f" [{' | '.join(step['options'])}]" if step.get("options") else ""
     while True:
         sys.stderr.write(f"{text}{options}\n> ")

@@ -40,18 +40,12 @@ ICONS: Final = {
 }
 _TITLE: Final = 60
 _ERROR: Final = 120
-# When not all rows fit, those with the highest number are left out first.
-_URGENCY: Final = {
-    StepStatus.ASKING: 0,
-    StepStatus.UNKNOWN: 0,
-    StepStatus.RUNNING: 1,
-    StepStatus.FAILED: 2,
-    StepStatus.READY: 3,
-    StepStatus.CANCELLED: 4,
-    StepStatus.DONE: 5,
-    StepStatus.WAITING: 6,
-    StepStatus.SKIPPED: 7,
-}
+# When not all rows fit, the last of these are left out first.
+_URGENCY: Final = (
+    *(StepStatus.ASKING, StepStatus.UNKNOWN, StepStatus.RUNNING, StepStatus.FAILED),
+    *(StepStatus.READY, StepStatus.CANCELLED, StepStatus.DONE, StepStatus.WAITING),
+    StepStatus.SKIPPED,
+)
 
 
 class Row(NamedTuple):
@@ -113,14 +107,12 @@ def rows(run: Run, *, now: datetime, locale: str, most: int | None = None) -> li
     if most is None or len(found) <= most:
         return found
     keep = max(most - 1, 1)
-    ranked = sorted(range(len(found)), key=lambda index: _URGENCY[_status(found[index])])
+    ranked = sorted(
+        range(len(found)), key=lambda index: _URGENCY.index(found[index].status or _URGENCY[-2])
+    )
     shown = [found[index] for index in sorted(ranked[:keep])]
     more = Sentence("… and {count} more", count=len(found) - len(shown))
     return [*shown, Row(None, in_language(more, locale))]
-
-
-def _status(row: Row) -> StepStatus:
-    return row.status or StepStatus.WAITING
 
 
 def _text(run: Run, name: str, now: datetime, locale: str) -> str:

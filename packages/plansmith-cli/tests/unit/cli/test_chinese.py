@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import re
 import sqlite3
@@ -14,14 +13,12 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Cli, Write
 
-import plansmith
 from plansmith import read_plan
 from plansmith.text import HAN, text_width
 from plansmith_cli import parser as cli_parser
 from plansmith_cli.command_table import COMMANDS
 from plansmith_cli.main import load_command, main, parser_of
 
-SOURCE = Path(plansmith.__file__).parent
 CHINESE = cli_parser.chinese_texts()
 
 # Two words beside each other are a sentence of ours, unless they are one of these.
@@ -340,36 +337,3 @@ def test_a_damaged_run_and_a_failed_tool_are_told_in_chinese(
     assert types("store", "doctor") == 1
     assert types("show", "last") == 0
     assert types("report", "last") != 0
-
-
-# Where a text of English words is nothing that a person is told, or is told in a way of its own.
-_NOT_TOLD = {
-    "completion.py": "a script of a shell",
-    "main.py": "fields of JSON",
-    "parser.py": "what argparse says, each with its Chinese",
-    "questions.py": "a pattern",
-}
-
-
-def literals(path: Path) -> Iterator[tuple[int, str]]:
-    """The texts of a file that are no docstrings, and no codes of sentences."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
-            yield node.lineno, node.value
-
-
-def test_no_english_sentence_of_the_command_line_is_outside_of_the_tables() -> None:
-    english_words = re.compile(r"[A-Za-z']+,? [a-z']+,? [a-z']+")
-    helps = "\n".join(CHINESE)
-    found = [
-        f"{path.name}:{line}: {text}"
-        for path in (SOURCE / "cli").rglob("*.py")
-        if path.name not in _NOT_TOLD
-        for line, text in literals(path)
-        if english_words.search(text)
-        and text not in helps
-        and not text.startswith(("plansmith ", "import time\n"))
-    ]
-    assert not found, "\n".join(found)

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import Cli
 
 from plansmith_desk.model import download as pull
 from plansmith_desk.model.download import FetchFailed
-from plansmith_desk.model.files import DEFAULT, ModelFolder
+from plansmith_desk.model.files import DEFAULT
 
 ASKED = ("ask", "Which files here mention invoices?")
 READ_ONLY = ("--yes-read-only", "--no-input")
@@ -140,13 +140,6 @@ def test_the_doctor_looks_whether_a_model_that_is_set_can_be_had(
     assert found["model"][0] == level
     assert message in found["model"][1]
     assert code == (1 if level == "error" else 0)
-
-
-def test_who_says_no_is_not_asked_again(tmp_path: Path) -> None:
-    shelf = ModelFolder(tmp_path / "models")
-    assert not shelf.is_declined
-    shelf.decline()
-    assert ModelFolder(tmp_path / "models").is_declined
 
 
 def test_rules_do_not_schedule_a_part_of_what_was_asked(cli: Cli) -> None:

@@ -13,7 +13,6 @@ from tests.unit.cli.conftest import Cli, Write
 
 from plansmith.plan.events import StepDone, next_event
 from plansmith.store.urls import open_store
-from plansmith_cli.command_table import COMMANDS
 from plansmith_cli.config import load_settings
 
 PY = ("--tools", "tools.py")
@@ -213,14 +212,6 @@ def test_go_tells_the_end_of_a_run_that_is_over(cli: Cli, write: Write) -> None:
     cli("runs", "cancel", "last")
     code, _, err = cli("go", "last", *PY)
     assert (code, "To try again from what is done:\n  plansmith runs retry" in err) == (1, True)
-
-
-def test_the_demo_keeps_the_plan_it_cannot_change(cli: Cli, write: Write) -> None:
-    cli("run", write(NOTE), *PY)
-    before = shown(cli)["hash"]
-    assert cli("runs", "change", "last", "write something else", *PY)[0] == 4
-    run = shown(cli)
-    assert (run["hash"], run["status"]) == (before, "reviewing")
 
 
 def test_a_place_where_no_store_can_be_is_named(cli: Cli, intake: Path) -> None:
@@ -462,14 +453,6 @@ def test_the_doctor_says_what_to_do_about_a_store_that_is_none(cli: Cli, intake:
     assert "it is made when first used" in cli("store", "doctor", "--store", "sqlite:///none.db")[1]
 
 
-def test_a_project_does_not_choose_the_code_that_runs(cli: Cli, intake: Path) -> None:
-    (intake / "plansmith.toml").write_text('tools = ["tools.py"]\n', encoding="utf-8")
-    code, out, err = cli("tools", "list")
-    assert (code, "note" in out.split()) == (0, False)
-    assert "not trusted this folder: tools; to see" in err
-    assert f"plansmith trust {intake}" in err
-
-
 @pytest.mark.parametrize("text", ["import nowhere_at_all", "x = 1", None])
 def test_a_file_of_tools_that_has_none_is_named(cli: Cli, intake: Path, text: str | None) -> None:
     if text is not None:
@@ -502,7 +485,6 @@ def test_text_from_tools_reaches_the_terminal_harmless(cli: Cli, write: Write) -
     assert shown(cli)["steps"]["a"]["result"] == {"name": "\x1b[31mred\x9b2J\u202e"}
 
 
-OURS = ("ask", "run", "decide", "runs")
 JSON_OF: dict[str, list[str]] = {
     "ask": ["Which files mention invoices?"],
     "plan": ["Which files mention invoices?"],
@@ -535,12 +517,6 @@ async def spoil(run: str) -> None:
     body = StepDone(step="nowhere", result="0" * 64)
     await store.append([next_event(body, run=run, by=last.by, at=last.at, last=last)])
     await store.close()
-
-
-def test_every_command_about_runs_is_in_the_table() -> None:
-    modules = {name: each.place.split(":")[0].rpartition(".")[2] for name, each in COMMANDS.items()}
-    ours = {name for name in modules if modules[name] in OURS}
-    assert ours | {"store verify", "store doctor"} == JSON_OF.keys()
 
 
 @pytest.mark.parametrize("name", JSON_OF)

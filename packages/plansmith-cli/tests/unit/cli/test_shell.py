@@ -30,20 +30,14 @@ def test_help_tells_the_commands_of_every_day_first_and_all_on_demand(cli: Cli) 
     assert all(entry.summary in whole for entry in COMMANDS.values())
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("aks", "ask"), ("aprove", "approve")])
-def test_a_mistyped_command_is_told_the_one_that_was_meant(
-    cli: Cli, typed: str, meant: str
-) -> None:
-    told = cli(typed)
-    assert told[0] == 2
-    assert f"did you mean plansmith {meant}?" in told[2]
-
-
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [(("runs", "puase"), "runs pause"), (("doctor",), "store doctor"), (("stoer", "x"), "store")],
+    [
+        *((("aks",), "ask"), (("aprove",), "approve"), (("runs", "puase"), "runs pause")),
+        *((("doctor",), "store doctor"), (("stoer", "x"), "store")),
+    ],
 )
-def test_a_mistyped_verb_is_told_the_one_that_was_meant(
+def test_a_mistyped_command_is_told_the_one_that_was_meant(
     cli: Cli, typed: tuple[str, ...], meant: str
 ) -> None:
     told = cli(*typed)
