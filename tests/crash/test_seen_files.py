@@ -13,7 +13,6 @@ import pytest
 from tests.e2e.test_server_files import asking, folder_of, write
 from tests.edited import change_step
 from tests.flow.test_given_values import plan
-from tests.plan_edits import change_step
 from tests.unit.server.house import tool_step
 
 from plansmith.app import Plansmith

@@ -12,7 +12,6 @@ import pytest
 from tests.edited import change_step
 from tests.flow.test_given_values import LOOK, SCHEMA, Bank, plan
 from tests.flow.test_values_under_attack import MANY, ONE, edited, refund
-from tests.plan_edits import change_step
 from tests.waiting import until
 
 from plansmith import Effect, Plan, RunStatus

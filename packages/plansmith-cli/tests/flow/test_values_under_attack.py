@@ -13,7 +13,6 @@ from typing import Any, cast
 import pytest
 from tests.edited import change_step
 from tests.flow.test_given_values import ALL, BILLS, LOOK, SCHEMA, Bank, plan
-from tests.plan_edits import change_step
 
 from plansmith import Effect, Plan, RunStatus
 from plansmith.errors import Refused, StaleDecision

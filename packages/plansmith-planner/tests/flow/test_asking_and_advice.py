@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.plan_edits import change_step, remove_step
 from tests.edited import change_step, remove_step
 from tests.flow.smiths import LIMITS, Script, bodies, plan, smith, statuses, step
 
@@ -29,9 +28,7 @@ from plansmith.plan.events import (
     ReplanStarted,
     StepProgressed,
 )
-from plansmith.plan.limits import Limits
 from plansmith.plan.run_options import Origin
-from plansmith.plan.origin import Origin
 from plansmith.ports import Call, ModelDone, TextDelta, Usage
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeClock, FakeTool, MemoryStore

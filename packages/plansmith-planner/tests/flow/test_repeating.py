@@ -12,9 +12,7 @@ from plansmith import Effect, Plan, Plansmith, Run, RunStatus
 from plansmith.errors import ModelRefused, Refused, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.events import PlanningFailed
-from plansmith.plan.limits import BudgetLimits, Limits
 from plansmith.plan.limits import BudgetLimits
-from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.run_options import RunOptions
 from plansmith.ports import Usage
 from plansmith.replay.player import replay

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.plan_edits import add_step, change_step, disable_step, move_step, remove_step
 from tests.edited import add_step, change_step, remove_step
 from tests.flow.smiths import LIMITS, NO_TRIAGE, Script, plan, smith, statuses, step
 

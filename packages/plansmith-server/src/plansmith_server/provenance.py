@@ -13,7 +13,6 @@ from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json, same
 from plansmith.plan.plan import Plan
 from plansmith.plan.refs import FROM, find
-from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import AnyStep, MapStep, ToolStep
 from plansmith.ports import Records
 

@@ -15,28 +15,19 @@ from pydantic import BaseModel, Field
 
 from plansmith.app import Plansmith
 from plansmith.engine.journal import load_results
-from plansmith.errors import PlansmithError
-from plansmith.plan import events as e
-from plansmith.plan.capability import Effect, ToolSpec
-from plansmith.plan.conditions import rule_sentences
-from plansmith.engine.undoing import can_be_undone
-from plansmith.engine.values import load_results
 from plansmith.errors import PlanInvalid, PlansmithError
 from plansmith.formats.dialect import dialect
 from plansmith.formats.native import try_read_plan
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
-from plansmith.plan.citations import without_citations
+from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, canonical_json, stored_json
 from plansmith.plan.events import PlanningFailed
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate, stands_in
-from plansmith.plan.refs import without_citations
-from plansmith.plan.planning import stands_in
-from plansmith.plan.planning_events import PlanningFailed
 from plansmith.plan.problem import Problem, has_errors
-from plansmith.plan.rule_text import rule_sentences
+from plansmith.plan.refs import without_citations
 from plansmith.plan.run import Run, RunStatus, StepState
 from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence
@@ -47,7 +38,6 @@ from plansmith.ports import Records
 from plansmith.review.policy import active_steps, effects
 from plansmith.runs.carry_over import carried_over, everything_done
 from plansmith.runs.undoing import can_be_undone
-from plansmith.runs.rerun import carried_over, everything_done
 from plansmith_planner.parse.normalize import assigned
 from plansmith_planner.threads.store import ThreadStore
 from plansmith_server.errors import ProblemView, not_found, problem_view

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from tests.plan_edits import change_step
 from tests.edited import change_step
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus

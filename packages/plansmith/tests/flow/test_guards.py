@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.plan_edits import change_step
 from tests.edited import change_step
 
 from plansmith import Effect, Plan, RunStatus, StepStatus

@@ -15,10 +15,8 @@ from typing import Any, Final
 
 from plansmith.check.check_plan import check_plan
 from plansmith.engine.answers import is_used, permits
+from plansmith.engine.journal import load_values
 from plansmith.engine.units import Known
-from plansmith.errors import Refused
-from plansmith.engine.plan_levels import Known
-from plansmith.engine.values import load_values
 from plansmith.errors import PlanInvalid, Refused
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.conditions import LENGTH, condition_text, operand_text

@@ -28,10 +28,10 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
 from plansmith.plan.fold import GO_ON
 from plansmith.plan.ids import uuid7
-from plansmith.plan.origin import Origin
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import has_errors
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import Origin
 from plansmith.plan.steps import LONGEST_TIMEOUT_S
 from plansmith.ports import Agent, Call, ChatModel, Delta, Prompt
 from plansmith.review.policy import active_steps, effects

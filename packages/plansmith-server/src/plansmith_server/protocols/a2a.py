@@ -48,8 +48,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import Actor, QuestionAsked
 from plansmith.plan.ids import Ids
 from plansmith.plan.next_move import goes_on
-from plansmith.plan.origin import Origin
 from plansmith.plan.run import Run, RunStatus
+from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Records
 from plansmith_planner.threads.turn import Turn

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from plansmith import Plan, ToolSpec
 from plansmith.plan import events as e
-from plansmith.plan.run_options import Origin
-from plansmith_server.provenance import Known, origins, plan_origins
 from plansmith_server.provenance import origins, plan_origins
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
