@@ -114,6 +114,7 @@ class RunStatus(StrEnum):
 
     @property
     def over(self) -> bool:
+        """Whether the run has ended."""
         return self in OVER
 
 
