@@ -83,7 +83,7 @@ def test_a_run_is_created_in_one_place() -> None:
     }
     assert places == {"plansmith/runs/journals.py"}
     assert {use.where for use in calls("run_created")} == {
-        f"plansmith/runs/{each}.py" for each in ("service", "noted")
+        f"plansmith/runs/{each}.py" for each in ("creating", "noted")
     }
 
 

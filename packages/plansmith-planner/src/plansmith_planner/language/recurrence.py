@@ -360,7 +360,8 @@ def _chinese_clock(found: Match, nth: int, part: str) -> Clock:
         minute = 15 * number(found[f"quarter{nth}"])
     elif said := found[f"colon{nth}"] or found[f"minute{nth}"]:
         minute = number(said)
-    hour = number(found[f"hour{nth}"]) % 24
+    said_hour = number(found[f"hour{nth}"])
+    hour = 0 if said_hour == 24 else said_hour
     if part == "中午" and hour in (11, 12):
         return hour, minute
     return _in_day_part((hour, minute), _PARTS.get(part, ""))
