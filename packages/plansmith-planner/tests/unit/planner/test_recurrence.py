@@ -112,6 +112,7 @@ def test_what_is_no_wish_to_do_it_again_is_left_alone(text: str) -> None:
         ("every day at 9 do a and every Friday at 5 do b", "more than one time"),
         ("every 3 days at 9 do x", "no time of day"),
         ("every day at 25:00 look", "no such time"),
+        ("每天25点看", "no such time"),
         ("every day at 13pm look", "no such time"),
         ("on the 45th of each month at 9 look", "bad day-of-month"),
         ("每隔两天打扫", "not clear"),

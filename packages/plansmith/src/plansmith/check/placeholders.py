@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import cast
 
 from plansmith.plan.data import Json, Path
 from plansmith.plan.refs import FIRST, FROM, LITERAL, Ref, pieces, whole_ref
@@ -106,8 +107,7 @@ def objects(value: Json, path: Path = ()) -> Iterator[tuple[Path, dict[str, Json
     """Yields every object in a value, outer ones first."""
     if isinstance(value, dict):
         yield path, value
-        for key, each in value.items():
+    parts = value.items() if isinstance(value, dict) else enumerate(cast("list[Json]", value))
+    for key, each in parts if isinstance(value, (dict, list)) else ():
+        if isinstance(each, (dict, list)):
             yield from objects(each, (*path, key))
-    elif isinstance(value, list):
-        for place, each in enumerate(value):
-            yield from objects(each, (*path, place))

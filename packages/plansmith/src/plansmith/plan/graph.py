@@ -44,6 +44,13 @@ def order(graph: Needs) -> list[str]:
 
 def _sequence(graph: Needs) -> list[str]:
     """Returns the nodes in order, without those in a cycle and behind it."""
+    seen: set[str] = set()
+    for node, before in graph.items():
+        if not before <= seen:
+            break
+        seen.add(node)
+    else:
+        return list(graph)  # most plans are written in order, and each is sorted several times
     position = {node: index for index, node in enumerate(graph)}
     names = list(graph)
     waiting = {node: len(before) for node, before in graph.items()}
