@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lab.simulation.timeline import Timeline
+from plansmith.claim_ports import Beat, Claim
 from plansmith.errors import StoreAway
 from plansmith.plan.schedules import Fire, Schedule
 from plansmith.store.memory import MemoryStore
-from plansmith.store_ports import Beat, Claim
 
 if TYPE_CHECKING:
     from plansmith.plan.events import Event

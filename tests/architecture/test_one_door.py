@@ -14,7 +14,9 @@ from plansmith import Plansmith
 SOURCE = Path(__file__).parents[2] / "packages"
 # `testing` holds the contract that every store has to keep: it writes as a store is written to.
 ROOMS = ("runs", "schedules", "engine", "replay", "testing", "store")
-WRITERS = (*(f"plansmith/{room}/" for room in ROOMS), "plansmith_postgres/")
+# The store of conversations has an `append` of its own.
+OTHERS = ("plansmith_postgres/", "plansmith_planner/threads/")
+WRITERS = (*(f"plansmith/{room}/" for room in ROOMS), *OTHERS)
 OF_INTEREST = re.compile(
     r"(journal|store)\s*\.\s*(append|set_aside)|RunCreated|run_created|\b_?smith\s*\."
 )

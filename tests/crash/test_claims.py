@@ -19,13 +19,13 @@ from tests.waiting import until
 
 from plansmith import RunStatus
 from plansmith.app import Plansmith
+from plansmith.claim_ports import Beat
 from plansmith.engine.ownership import Owners
 from plansmith.engine.processes import this_process
 from plansmith.errors import RunBusy, RunTakenOver, StaleWriter
 from plansmith.plan import events as e
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
-from plansmith.store_ports import Beat
 from plansmith.testing import FakeClock
 from plansmith.testing.contracts import journal
 from plansmith_postgres.store import PostgresStore

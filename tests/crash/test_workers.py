@@ -15,8 +15,8 @@ from tests.waiting import until
 from tests.worker_processes import TOOLS, Workers, acting, approved, status
 
 from plansmith.app import Plansmith
+from plansmith.claim_ports import OwnerStore
 from plansmith.plan.timing import Timing
-from plansmith.store_ports import OwnerStore
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from plansmith.app import Plansmith
+from plansmith.claim_ports import Claim
 from plansmith.engine.journal import SYSTEM, Journal
 from plansmith.errors import (
     EventMisfit,
@@ -25,7 +26,6 @@ from plansmith.errors import (
 from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
-from plansmith.store_ports import Claim
 from plansmith_server.carrier import RunCarrier
 from plansmith_server.news import Drafts
 from plansmith_server.ops.logs import Log

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
+from plansmith.claim_ports import Beat, OwnerStore, ProcessStore
 from plansmith.engine.processes import this_process
 from plansmith.errors import PlansmithError, RunTakenOver
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
-from plansmith.store_ports import Beat, OwnerStore, ProcessStore
 
 if TYPE_CHECKING:
     from importlib import metadata

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from plansmith.claim_ports import Beat, Claim, OwnerStore, ProcessStore
 from plansmith.engine.lease import LEASE_S, Fence, Lease, LeaseStore, OtherMachines
 from plansmith.engine.processes import Machine, ThisMachine, described
 from plansmith.errors import RunBusy, StoreAway
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore
-from plansmith.store_ports import Beat, Claim, OwnerStore, ProcessStore
 
 if TYPE_CHECKING:
     from plansmith.plan.run import Run

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from plansmith.claim_ports import Beat, Claim
 from plansmith.store.sql import Parameters
-from plansmith.store_ports import Beat, Claim
 
 # A process that has not been heard of for so long, and owns nothing, is forgotten.
 _FORGOTTEN_S: Final = 3600.0

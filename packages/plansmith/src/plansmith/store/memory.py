@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from plansmith.claim_ports import Claim
 from plansmith.errors import JournalDamaged, RunTakenOver, StaleWriter
 from plansmith.lazy import lazy_modules
 from plansmith.ports import News, Record, Sound
-from plansmith.store_ports import Claim
 
 if TYPE_CHECKING:
     from plansmith.plan import data, sentence
