@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, SupportsIndex, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol, SupportsIndex, cast
 
 from plansmith.app import Plansmith
 from plansmith.check.autofix import autofix
@@ -61,9 +61,6 @@ from plansmith_compat.sage.planner import (
 )
 from plansmith_planner.fallback import salvage
 from plansmith_planner.language.locales import locale_of
-
-if TYPE_CHECKING:
-    from plansmith.app import Plansmith
 
 _SUM_UP: Final = {
     True: "请简洁汇总以下结果，保留关键信息和结论。",
