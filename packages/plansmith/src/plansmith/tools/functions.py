@@ -29,7 +29,7 @@ from plansmith.plan.value_types import adapter_of, output_schema
 from plansmith.ports import Call
 
 EffectName = Literal["read", "write", "final"]
-_AS_IT_IS: Final = frozenset({str, int, float, bool, type(None)})
+_AS_IT_IS: Final = frozenset({str, int, bool, type(None)})  # a float may be no number
 P = ParamSpec("P")
 R = TypeVar("R")
 
