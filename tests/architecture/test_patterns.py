@@ -22,7 +22,7 @@ MAY_USE_PATTERNS = re.compile(
 FUNCTIONS = {"sub", "subn", "match", "search", "fullmatch", "findall", "finditer", "split"}
 ANCHORED = {"match", "fullmatch"}
 # Handed on in a module that also searches with others, but only to be matched at one place.
-ONLY_MATCHED = {"BARE_KEY", "QUOTED_KEY", "WORD_KEY"}
+ONLY_MATCHED = {"ANOTHER_FIELD", "BARE_KEY", "BARE_VALUE", "QUOTED_KEY", "WORD_KEY", "STRUCTURE"}
 LONGEST = 20_000
 # Whoever calls these makes sure that they see no longer texts.
 SEES_AT_MOST = {
@@ -54,6 +54,7 @@ def found_patterns() -> list[Found]:
     """Returns all patterns: those in globals, and those that calls such as `re.sub` are given."""
     by_pattern: dict[tuple[Any, int], Found] = {}
     inline: list[Found] = []
+    elsewhere = _methods_by_attribute()
     for path in MODULES:
         source = path.read_text(encoding="utf-8")
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts[2:]).removesuffix(".__init__")
@@ -62,12 +63,23 @@ def found_patterns() -> list[Found]:
         module, nodes = import_module(name), [*ast.walk(ast.parse(source))]
         inline += _inline(module, nodes)
         for found in _globals(module, _methods_by_name(nodes)):
+            more = found.methods | elsewhere.get(found.place.rpartition(".")[2], set())
             key = found.pattern.pattern, found.pattern.flags
             known = by_pattern.get(key, found)
-            by_pattern[key] = known._replace(methods=known.methods | found.methods)
+            by_pattern[key] = known._replace(methods=known.methods | more)
     for found in inline:
         by_pattern.setdefault((found.pattern.pattern, found.pattern.flags), found)
     return [*by_pattern.values()]
+
+
+def _methods_by_attribute() -> dict[str, set[str]]:
+    """Returns which methods are used of patterns of other modules: `signs.COLON.match(…)`."""
+    used: dict[str, set[str]] = {}
+    uses = re.compile(r"\b[a-z_]+\.([A-Z_]{3,60})\.([a-z]+)\(")
+    for path in MODULES:
+        for name, method in uses.findall(path.read_text(encoding="utf-8")):
+            used.setdefault(name, set()).update({method} & FUNCTIONS)
+    return used
 
 
 def _methods_by_name(nodes: Iterable[ast.AST]) -> dict[str, set[str]]:

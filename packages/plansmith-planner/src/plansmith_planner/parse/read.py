@@ -27,6 +27,7 @@ from plansmith_planner.parse.signs import (
 from plansmith_planner.parse.tolerant import Escaped, Repaired, Tolerant, TooDeep
 
 Fits = Callable[[Json], float]
+_PARENTHESIS: Final = re.compile(r"\s*\(")
 _LANDMARK = re.compile(
     r"(?P<fence>```+|~~~+)|(?P<think></?(?:think|thinking|reasoning|thought)>)|(?P<open>[{\[｛［])",
     re.IGNORECASE,
@@ -141,7 +142,7 @@ class _Scanner:
             if mark["fence"]:
                 position = self._at_fence(mark)
                 # A Python tuple; elsewhere than in a fence parentheses are prose.
-                if self._fence and re.compile(r"\s*\(").match(self.text, position):
+                if self._fence and _PARENTHESIS.match(self.text, position):
                     found += self._at(position)
             elif mark["think"]:
                 self._thinking = not mark[0].startswith("</")

@@ -592,7 +592,12 @@ class Tolerant:
 
     def _before(self, string: _String, at: int) -> int:
         """Returns the end of the text before white space and comments."""
-        body = self.text[max(string.start, at - _WINDOW) : at]
-        short = re.sub(r"(?:\s|/\*(?:(?!\*/)[\s\S])*\*/)+\Z", "", body)
-        self._budget -= len(body)
-        return at - len(body) + len(short)
+        start = max(string.start, at - _WINDOW)
+        body, opened = self.text[start:at].rstrip(), 0
+        while body.endswith("*/") and opened >= 0:
+            opened = body.rfind("/*", 0, -2)
+            if "*/" in body[opened + 2 : -2]:
+                break
+            body = body[: max(opened, 0)].rstrip() if opened >= 0 else body
+        self._budget -= at - start
+        return start + len(body)
