@@ -94,7 +94,8 @@ class Parser(argparse.ArgumentParser):
         given.setdefault(
             "formatter_class", _ChineseHelp if is_chinese() else argparse.HelpFormatter
         )
-        super().__init__(**given)
+        # `--yes` must never be taken for `--yes-read-only`.
+        super().__init__(**{"allow_abbrev": False, **given})
 
     @property
     def takes_words(self) -> bool:

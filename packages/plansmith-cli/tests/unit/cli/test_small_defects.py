@@ -86,3 +86,10 @@ def test_a_core_installation_is_told_the_command_that_brings_the_runtime(
     _, _, err = cli("model", "pull", "--offline")
     assert "pip install" in err
     assert "xllamacpp" in err
+
+
+@pytest.mark.parametrize("option", ["--yes", "--yes-read", "--js"])
+def test_the_beginning_of_an_option_is_no_option(cli: Cli, write: Write, option: str) -> None:
+    cli("run", write(LOOK), "--no-input")
+    code, _, said = cli("go", "last", option)
+    assert (code, "unrecognized arguments" in said) == (2, True)

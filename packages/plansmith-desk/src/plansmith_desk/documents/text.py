@@ -14,10 +14,12 @@ import zlib
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, cast
 from xml.etree import ElementTree as ET
+from xml.parsers import expat
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
@@ -251,7 +253,18 @@ def _check_xml(name: str, xml: bytes) -> None:
     if len(xml) > _MOST_UNPACKED:
         message = f"{name} unpacks to more than {_MOST_UNPACKED:,} bytes"
         raise ToolFailed(message, hint=Sentence("use a smaller file"))
-    if b"<!DOCTYPE" in xml:
+    declares: list[str] = []
+
+    def stop(*_: object) -> None:
+        raise StopIteration
+
+    # As the parser itself reads it, in whatever encoding; it comes before the first element.
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = lambda found, *_: declares.append(found)
+    parser.StartElementHandler = stop
+    with suppress(StopIteration, expat.ExpatError):  # what is broken is told below
+        parser.Parse(xml, True)  # noqa: FBT003 - it takes no names
+    if declares:
         # No real document declares entities; one that does wants to read or to explode.
         raise ToolFailed(
             Sentence("{name} declares a document type", name=name),

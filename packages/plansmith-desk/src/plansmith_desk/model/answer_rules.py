@@ -437,8 +437,7 @@ def _duplicates(fields: Fields, asked: Asked) -> str | None:
 
 
 def _chart(fields: Fields, asked: Asked) -> str:
-    said = fields.get("said") or {}
-    words = " ".join(str(said.get(asked.language) or fields["description"]).split())[:300]
+    words = " ".join(str(fields["description"]).split())[:300]
     return f"{asked.say('Chart: ', '图表：')}{fields['path']}\n{words}"
 
 

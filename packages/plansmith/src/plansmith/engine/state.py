@@ -72,16 +72,14 @@ class State:
         self._items: dict[str, dict[str, str]] = {}
         self.has_new_end = False
 
-    def enter(self, run: Run) -> None:
-        """Loads the plan and the state of its steps."""
-        if run.plan is None:
-            return
+    def enter(self, run: Run, plan: Plan) -> None:
+        """Loads the plan, which nobody else may change, and the state of its steps."""
         for name, state in run.steps.items():
             if state in _NEW:
                 self.attempts[name] = 0  # no call for each step of a new run
             else:
                 self._enter_step(name, state)
-        self._add(plan_units(run.plan))
+        self._add(plan_units(plan))
 
     def _enter_step(self, name: str, state: StepState) -> None:
         if state.permit is not None:

@@ -97,11 +97,13 @@ def locked_pdf(password: str) -> bytes:
     return made.getvalue()
 
 
-def docx(body: str, *, head: str = "", part: str = "word/document.xml") -> bytes:
+def docx(
+    body: str, *, head: str = "", part: str = "word/document.xml", encoding: str = "utf-8"
+) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         xml = f'<?xml version="1.0"?>{head}<w:document xmlns:w="{WORD}"><w:body>{body}'
-        archive.writestr(part, f"{xml}</w:body></w:document>")
+        archive.writestr(part, f"{xml}</w:body></w:document>".encode(encoding))
     return made.getvalue()
 
 
@@ -174,6 +176,11 @@ ENTITY = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
         ("trap.pdf", trap, "not a PDF that can be read"),
         ("bomb.docx", bomb, "unpacks to more than 40,000,000 bytes"),
         ("entity.docx", docx(paragraph("&a;"), head=ENTITY), "declares a document type"),
+        (
+            "hidden.docx",
+            docx(paragraph("&a;"), head=ENTITY, encoding="utf-16"),
+            "declares a document type",
+        ),
         ("other.docx", docx("", part="else.xml"), "not a DOCX file that can be read"),
         ("locked.docx", b"\xd0\xcf\x11\xe0" + bytes(900), "not a DOCX file that can be read"),
         ("broken.docx", docx("<w:p>"), "not a DOCX file that can be read"),
