@@ -215,7 +215,7 @@ class _ProblemWriter:
                     yield self._unknown_argument((*path, key), Severity.WARNING)
 
     def _missing(self, path: Path, name: str) -> Problem:
-        about = next(iter(inside(self.shape, (*path, name)).forms), {})
+        about = next(iter(inside(self.shape, (*path, name)).forms), dict[str, Any]())
         note = str(about.get("description") or "").strip()
         message = Sentence("the argument '{name}' is missing", name=name)
         if note:

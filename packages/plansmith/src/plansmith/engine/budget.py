@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from plansmith.engine.journal import Journal
 from plansmith.errors import JournalDamaged, Refused
@@ -16,10 +16,6 @@ from plansmith.plan.limits import BudgetLimits
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock, PlanStore, Usage
-
-if TYPE_CHECKING:
-    from plansmith.plan.run import Run
-
 
 STOP: Final = "stop"
 OPTIONS: Final = (GO_ON, STOP)

@@ -250,4 +250,10 @@ def _represent_text(dumper: Any, text: str) -> Any:
 
 
 _Dumper.add_representer(str, _represent_text)
-_Dumper.ignore_aliases = lambda *_: True
+
+
+def _no_aliases(*_: object) -> bool:
+    return True
+
+
+_Dumper.ignore_aliases = _no_aliases

@@ -200,7 +200,8 @@ def _compared(name: str, left: Json, right: Json) -> bool | None:
         case _:
             kind = kind_of_value(left)
             ordered = kind in ("number", "string") and kind == kind_of_value(right)
-            return _ORDERS[name](left, right) if ordered else None
+            two: list[Any] = [left, right]
+            return _ORDERS[name](*two) if ordered else None
 
 
 def _are_equal(left: Json, right: Json) -> bool | None:

@@ -166,7 +166,8 @@ class PlanRequest:
     def of(cls, text: str, options: RunOptions, *, triaged: bool = False) -> PlanRequest:
         stored: dict[str, Any] = {name: getattr(options, name) for name in _STORED}
         stored["history"] = tuple(Message(*each) for each in options.history)
-        return cls(text, **stored | {"target": options.target or None, "triaged": triaged})
+        stored["target"] = options.target or None
+        return cls(text, triaged=triaged, **stored)
 
 
 # What a request and the options in a journal have both, besides the history.

@@ -92,7 +92,8 @@ def find(template: Json, where: Path = ()) -> Iterator[Found]:
             yield from _find_in_text(template, where)
         case dict() if FROM in template:
             parsed = _parse(template)
-            yield Found(where, *((parsed,) if isinstance(parsed, Ref) else (None, parsed)))
+            ref, flaw = (parsed, "") if isinstance(parsed, Ref) else (None, parsed)
+            yield Found(where, ref, flaw)
         case dict() if FIRST in template and not first_refs(template):
             yield Found(where, None, _FIRST_ALONE)
         case dict() if not _is_literal(template):

@@ -141,7 +141,8 @@ class Report:
 
 def _json(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_json(each) for each in value]
+        items: tuple[Any, ...] = value
+        return [_json(each) for each in items]
     if is_dataclass(value):
         return {each.name: _json(getattr(value, each.name)) for each in fields(value)}
     return value.isoformat() if isinstance(value, datetime) else value

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from plansmith.engine.journal import Journal
     from plansmith.plan.data import Json
     from plansmith.plan.events import Actor, QuestionAsked
-    from plansmith.plan.run import Run
     from plansmith.plan.run_options import RunOptions, SecondPerson
     from plansmith.ports import PlanStore
-    from plansmith.review.settings import ReviewPolicy
 
 
 async def take_answer(

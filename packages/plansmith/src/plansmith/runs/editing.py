@@ -16,7 +16,6 @@ from plansmith.runs.carry_over import check_unknown, events_to_repeat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from plansmith.plan.plan import Plan
     from plansmith.plan.problem import Problem
     from plansmith.plan.run import Run
     from plansmith.runs.revising import PlanReviser

@@ -42,9 +42,8 @@ from plansmith.templates.template import (
 
 if TYPE_CHECKING:
     from plansmith.check import rehearsal
-    from plansmith.plan.capability import AgentSpec, ToolSpec
+    from plansmith.plan.capability import ToolSpec
     from plansmith.plan.data import Json
-    from plansmith.plan.plan import Plan
     from plansmith.plan.run import Run
     from plansmith.plan.run_options import RunOptions
 else:

@@ -29,7 +29,7 @@ from plansmith.templates.template import plan_steps, runs_templates, template_pr
 if TYPE_CHECKING:
     from plansmith.engine import prefetch
     from plansmith.engine.call import Callees
-    from plansmith.plan.planning import OnStep, Planned
+    from plansmith.plan.planning import OnStep
     from plansmith.plan.steps import AnyStep
     from plansmith.runs import replies
     from plansmith.runs.intake import PlanIntake

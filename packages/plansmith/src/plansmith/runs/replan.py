@@ -36,9 +36,6 @@ from plansmith.runs.carry_over import (
 from plansmith.text import clip
 
 if TYPE_CHECKING:
-    from plansmith.plan.data import Json
-    from plansmith.plan.limits import Limits
-    from plansmith.plan.plan import Plan
     from plansmith.review.settings import ReviewPolicy
 
 

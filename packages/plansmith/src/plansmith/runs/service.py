@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
     from plansmith.plan.data import Json
     from plansmith.plan.plan import Plan
-    from plansmith.plan.run import Run
     from plansmith.plan.run_options import Origin
     from plansmith.ports import Clock, PlanStore
     from plansmith.runs import editing, repeating, undoing
