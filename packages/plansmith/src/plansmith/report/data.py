@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from plansmith.plan.data import Json
 from plansmith.plan.refs import without_citations
@@ -141,8 +141,7 @@ class Report:
 
 def _json(value: Any) -> Any:
     if isinstance(value, tuple):
-        items: tuple[Any, ...] = value
-        return [_json(each) for each in items]
+        return [_json(each) for each in cast("Sequence[Any]", value)]
     if is_dataclass(value):
         return {each.name: _json(getattr(value, each.name)) for each in fields(value)}
     return value.isoformat() if isinstance(value, datetime) else value
