@@ -61,7 +61,11 @@ class A2AAgent:
             why = Sentence("a person gave up on {name}: how far it got is unknown", name=name)
             raise OutcomeUnknown(why, again=False)
         headers, secrets = fill_headers(self._settings.headers, self._lookup)
-        inner = replace(call, progress=lambda text: call.progress(_hide(text, secrets)))
+
+        def progress(text: str) -> None:
+            call.progress(_hide(text, secrets))
+
+        inner = replace(call, progress=progress)
         try:
             try:
                 await self._check(card)

@@ -135,7 +135,7 @@ class Exchange:
                     raise converted_error(error) from error
                 if news is None:
                     return
-                kind, body = next(iter(news.items()), ("", {}))
+                kind, body = next(iter(news.items()), ("", Body()))
                 yield kind, _checked(kind, body)
                 patience = self._limits.silence_s
 

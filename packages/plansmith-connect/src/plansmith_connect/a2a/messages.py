@@ -133,8 +133,8 @@ def _citations(made: Iterable[Body]) -> list[Json]:
     found: dict[str, Json] = {}
     for each in made:
         for holder in (each.get("metadata"), *(part.get("data") for part in each.get("parts", ()))):
-            listed = holder.get("citations") if isinstance(holder, dict) else None
-            for entry in listed if isinstance(listed, list) else ():
+            listed = cast("Body", holder).get("citations") if isinstance(holder, dict) else None
+            for entry in cast("list[Json]", listed) if isinstance(listed, list) else ():
                 if cited := _citation(entry):
                     found[json.dumps(cited, sort_keys=True)] = cited
     return list(found.values())[:_MOST_CITATIONS]
@@ -219,7 +219,7 @@ def _read(message: Body) -> tuple[str, dict[str, Any] | None, tuple[str, ...]]:
     options: tuple[str, ...] = ()
     texts = [text_of(message)]
     for data in (part["data"] for part in message.get("parts", ()) if "data" in part):
-        form: Body = data if isinstance(data, dict) else {}
+        form: Body = cast("Body", data) if isinstance(data, dict) else {}
         schema = schema or _schema(form.get("schema"))
         options = options or _options(form.get("options"))
         if not {"schema", "options"} & set(form):
@@ -253,7 +253,8 @@ def _addresses(message: Body) -> Iterator[str]:
     yield from _LINK.findall(text_of(message))
     for part in message.get("parts", ()):
         data = part.get("data")
-        held = (part.get("url"), *(data.values() if isinstance(data, dict) else ()))
+        fields = cast("Body", data) if isinstance(data, dict) else Body()
+        held = (part.get("url"), *fields.values())
         yield from (each for each in held if isinstance(each, str))
 
 

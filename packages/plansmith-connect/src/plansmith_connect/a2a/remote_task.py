@@ -344,7 +344,9 @@ class RemoteTask:
             async with asyncio.timeout(self._limits.cancel_s):
                 if not self._task.get("id"):
                     found = await self._listed_tasks()
-                    self._task = next((each for each in found if state_of(each) not in SETTLED), {})
+                    self._task = next(
+                        (each for each in found if state_of(each) not in SETTLED), Body()
+                    )
                 if self._task.get("id") and state_of(self._task) not in ENDED_BADLY | {COMPLETED}:
                     await self._exchange.cancel(self._task["id"])
 

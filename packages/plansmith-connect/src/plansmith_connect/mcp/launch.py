@@ -92,7 +92,8 @@ def launch_lines(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
         yield Sentence("MCP server {name}, reached at", name=safe(name))
         yield f"    {safe(definition['url'])}"
         yield from _values("mcp.header", definition["headers"])
-        parts = urlsplit(definition["url"])
+        url: str = definition["url"]
+        parts = urlsplit(url)
         if parts.scheme == "http" and parts.hostname not in _LOCAL:
             yield Sentence("    The connection is not encrypted.")
     else:
@@ -108,7 +109,8 @@ def launch_lines(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _command_lines(definition: Mapping[str, Any]) -> Iterator[str]:
-    command, cwd, folder = (definition[key] for key in ("command", "cwd", "folder"))
+    command: str = definition["command"]
+    cwd, folder = (definition[key] for key in ("cwd", "folder"))
     yield f"    {safe(shlex.join([command, *definition['args']]))}"
     found = shutil.which(command)
     yield (

@@ -241,13 +241,14 @@ class McpServer:
             ) from None
         except MCPError as error:
             raise await self._failed(request, connection, error) from None
+        else:
+            return outcome
         finally:
             if not isinstance(outcome, Question):
                 await self._drop(exchange)
             if exchange.fault:
                 # One who does not stop asking would go on in the next call.
                 await connection.close()
-        return outcome
 
     async def _drop(self, exchange: Exchange) -> None:
         self._exchanges.pop(exchange, None)

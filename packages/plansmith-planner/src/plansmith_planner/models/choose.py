@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
 from plansmith import plugins
@@ -177,10 +177,15 @@ def _read(place: Place, text: str) -> Server:
         value: Any = json.loads(text)
     except ValueError:
         value = None
-    rows: Any = value.get("data", value.get("models")) if isinstance(value, dict) else None
+    held = cast("dict[str, Any]", value) if isinstance(value, dict) else dict[str, Any]()
+    rows: Any = held.get("data", held.get("models"))
     if not isinstance(rows, list):
         return Server(place, flaw=Sentence("not a model server"))
-    named = [_chat_model(row) for row in rows if isinstance(row, dict)]
+    named = [
+        _chat_model(cast("dict[str, Any]", row))
+        for row in cast("list[object]", rows)
+        if isinstance(row, dict)
+    ]
     usable = tuple(dict.fromkeys(name for name in named if name))
     flaw = Sentence("has no model that chats" if rows else "has no model yet")
     return Server(place, usable, flaw="" if usable else flaw)
@@ -190,8 +195,9 @@ def _chat_model(row: Mapping[str, Any]) -> str:
     """Returns the name of a model that can chat, as the server calls it; empty for any other."""
     name = row.get("id") or row.get("model") or row.get("name")
     details = row.get("details")
-    known: Any = details.get("families") if isinstance(details, dict) else None
-    families = {*(known or []), row.get("type")}
+    held = cast("dict[str, Any]", details) if isinstance(details, dict) else dict[str, Any]()
+    known: Any = held.get("families")
+    families: set[Any] = {*(known or ()), row.get("type")}
     # A model of Ollama's cloud needs an account there, whatever the list says.
     remote = bool(row.get("remote_host")) or str(name).endswith(("-cloud", ":cloud"))
     if not isinstance(name, str) or remote or families & _EMBEDDING_FAMILIES:

@@ -127,7 +127,7 @@ class ProviderModel:
             return ("text",)
         if self._only is not None:
             return (self._only,)
-        modes = [mode for mode in MODES if mode not in self._refused]
+        modes: list[Mode] = [mode for mode in MODES if mode not in self._refused]
         return tuple(mode for mode in modes if mode != "tool" or takes_object(schema))
 
     async def _connect(self) -> Any:
@@ -164,7 +164,11 @@ class ProviderModel:
         unknown = arguments.keys() - inspect.signature(maker.__init__).parameters.keys()
         if unknown:
             raise ValueError(f"{provider} takes no {' and no '.join(sorted(unknown))}")
-        return library.models.infer_model(self._spec, lambda _: maker(**arguments))
+
+        def make(_: str) -> Any:
+            return maker(**arguments)
+
+        return library.models.infer_model(self._spec, make)
 
     async def _answer(self, model: Any, prompt: Prompt, mode: Mode) -> AsyncGenerator[Delta]:
         library = _library()

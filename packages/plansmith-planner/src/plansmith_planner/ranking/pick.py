@@ -223,6 +223,8 @@ def _takes(tool: ToolSpec) -> Iterator[str]:
     fields = cast("Mapping[str, Any]", found if isinstance(found, Mapping) else {})
     if "path" in fields:
         yield "path"
-    schemas = [each for each in fields.values() if isinstance(each, Mapping)]
+    schemas = [
+        cast("Mapping[str, Any]", each) for each in fields.values() if isinstance(each, Mapping)
+    ]
     if "table" in fields or any(each.get("format") == "sql" for each in schemas):
         yield "table"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -41,11 +41,12 @@ def why(question: str, digests: Sequence[RunDigest]) -> ThreadReply | None:
     Where a word came from counts more than that a later plan has it too.
     """
     words = subject_words(question)
-    for told in (
+    ways: tuple[Callable[[RunDigest], Iterable[_Told]], ...] = (
         lambda digest: _of_run(question, words, digest.run),
         lambda digest: [*_origins(words, digest)][:_MOST],
         lambda digest: [found for word in words for found in _of_plan(word, digest.run)][:_MOST],
-    ):
+    )
+    for told in ways:
         for digest in digests:
             found: Sequence[_Told] = [*told(digest)]
             if found:
