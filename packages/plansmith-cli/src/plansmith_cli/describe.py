@@ -59,7 +59,8 @@ def run_json(run: Run, session: Session) -> dict[str, Json]:
         "updated_at": run.updated_at.isoformat() if run.updated_at else None,
         "next": list(next_commands(run, session)),
     }
-    return shown | ({"turn": session.turn} if session.turn else {})
+    turn: dict[str, Json] = {"turn": session.turn} if session.turn else {}
+    return shown | turn
 
 
 def _step_json(state: StepState) -> dict[str, Json]:

@@ -269,7 +269,15 @@ def load_command(name: str) -> Command:
     return resolve_name(f"plansmith_cli.commands.{place}") if place else _VERBS_ONLY
 
 
-_VERBS_ONLY: Final = Command(lambda _: None, lambda _: Exit.USAGE)
+def _no_options(_: object) -> None:
+    return None
+
+
+def _wrong_usage(_: object) -> int:
+    return Exit.USAGE
+
+
+_VERBS_ONLY: Final = Command(_no_options, _wrong_usage)
 
 
 def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int | None:

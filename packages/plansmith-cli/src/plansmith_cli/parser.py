@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 from plansmith.errors import PlansmithError
 from plansmith.lazy import lazy_modules
@@ -95,7 +95,8 @@ class Parser(argparse.ArgumentParser):
             "formatter_class", _ChineseHelp if is_chinese() else argparse.HelpFormatter
         )
         # `--yes` must never be taken for `--yes-read-only`.
-        super().__init__(**{"allow_abbrev": False, **given})
+        given.setdefault("allow_abbrev", False)
+        super().__init__(**given)
 
     @property
     def takes_words(self) -> bool:
@@ -132,15 +133,18 @@ def add_options(parser: argparse.ArgumentParser, text: str, **typed: Any) -> Non
     what reads a value, or a table of what else argparse takes.
     """
     rows = [row for row in text.split("\n") if row]
-    to: argparse._ActionsContainer = parser
+    add: Callable[..., argparse.Action] = parser.add_argument
     for row, below in zip(rows, [*rows[1:], ""], strict=True):
         if not row.startswith("|"):
             to = parser.add_mutually_exclusive_group() if below.startswith("|") else parser
+            add = to.add_argument
         names, _, told = row.lstrip("| ").partition("  ")
-        _add(to, names, told.strip(), typed)
+        _add(add, names, told.strip(), typed)
 
 
-def _add(to: argparse._ActionsContainer, names: str, told: str, typed: Mapping[str, Any]) -> None:
+def _add(
+    add: Callable[..., argparse.Action], names: str, told: str, typed: Mapping[str, Any]
+) -> None:
     *flags, value = names.split(" ")
     more: dict[str, Any] = {"help": told or argparse.SUPPRESS}
     if not names.startswith("-"):
@@ -152,16 +156,20 @@ def _add(to: argparse._ActionsContainer, names: str, told: str, typed: Mapping[s
     else:
         more["metavar"] = value.rstrip("*")
         more |= {"action": "append"} if value.endswith("*") else {}
-    known = typed.get(flags[-1].lstrip("-").replace("-", "_"), {})
-    known = known if isinstance(known, dict) else {"type": known}
+    given: Any = typed.get(flags[-1].lstrip("-").replace("-", "_"), dict[str, Any]())
+    known = cast("dict[str, Any]", given) if isinstance(given, dict) else {"type": given}
     if value.startswith("-") and not known.keys() & {"action", "choices"}:
         more["action"] = "store_true"
-    to.add_argument(*flags, **more | known)
+    add(*flags, **more | known)
 
 
 def command(text: str, main: Callable[[argparse.Namespace], int | None], **typed: Any) -> Command:
     """Makes a command of its options, as text, and what it does."""
-    return Command(lambda parser: add_options(parser, text, **typed), main)
+
+    def configure(parser: argparse.ArgumentParser) -> None:
+        add_options(parser, text, **typed)
+
+    return Command(configure, main)
 
 
 class Verb(NamedTuple):
@@ -191,7 +199,10 @@ def noun(
             add_options(made, each.text, **each.typed)
             made.set_defaults(work=each.work)
 
-    return Command(configure, lambda args: run(args, args.work))
+    def main(args: argparse.Namespace) -> int | None:
+        return run(args, args.work)
+
+    return Command(configure, main)
 
 
 class _ChineseHelp(argparse.HelpFormatter):

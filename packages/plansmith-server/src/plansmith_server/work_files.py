@@ -25,9 +25,11 @@ class WorkFiles(Protocol):
         self, run: Run, asked: QuestionAsked, own: Mapping[str, Json] | None = None
     ) -> Preview | None:
         """Returns what a call that asks for consent would do to files; None if nobody knows."""
+        ...
 
     async def written(self, run_id: str, *, keep: str = "") -> Sequence[RunFile]:
         """Returns the files that a run wrote, with the content of pictures and of `keep`."""
+        ...
 
 
 class WorkFolder(Protocol):
@@ -35,21 +37,25 @@ class WorkFolder(Protocol):
 
     def parts(self, name: str) -> tuple[str, ...]:
         """Returns the parts of a path inside the folder."""
+        ...
 
     def entries(self, name: str) -> Iterator[tuple[str, os.stat_result]]:
         """Yields the files and folders in a folder."""
+        ...
 
     def opened(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Opens a file to read it."""
+        ...
 
     def replacing(self, name: str, *, overwrite: bool) -> AbstractContextManager[BinaryIO]:
         """Opens a file to write it; it gets its name when it is complete."""
+        ...
 
 
 class _NoFiles:
     """Stands in where no installed package knows files."""
 
-    async def consent_preview(self, *_: object) -> None:
+    async def consent_preview(self, *_: object, **__: object) -> None:
         return None
 
     async def written(self, *_: object, **__: object) -> Sequence[RunFile]:

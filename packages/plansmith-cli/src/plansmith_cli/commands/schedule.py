@@ -413,7 +413,11 @@ _EITHER: Final = {
     "missed": {"choices": list(Missed)},
     **dict.fromkeys(("window", "jitter", "max_failures"), int),
 }
-_GIVEN: Final = {"request": {"default": ""}, "set": {"default": []}, "name": {"default": ""}}
+_GIVEN: Final[dict[str, Any]] = {
+    "request": {"default": ""},
+    "set": {"default": []},
+    "name": {"default": ""},
+}
 _REASON: Final = "--reason REASON  why it is paused\n"
 _TIMES: Final = "--since TIME  the first time\n--until TIME  the last time\n"
 _NEEDED: Final = {"since": {"required": True}, "until": {"required": True}}

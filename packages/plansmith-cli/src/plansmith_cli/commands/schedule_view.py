@@ -51,7 +51,8 @@ _SHOWN: Final = {
 
 def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
     """Returns a schedule as JSON."""
-    return schedule.model_dump(mode="json", include=_SHOWN) | {
+    shown: dict[str, Json] = schedule.model_dump(mode="json", include=_SHOWN)
+    more: dict[str, Json] = {
         "state": "removed" if schedule.removed else schedule.state,
         "timing": schedule.timing.to_json() | {"timezone": schedule.timing.timezone},
         "plan": schedule.plan.to_json() if schedule.plan else None,
@@ -59,6 +60,7 @@ def schedule_json(schedule: Schedule, *, count: int = 1) -> dict[str, Json]:
         "created": instant(schedule.created),
         "next": [instant(at) for at in coming(schedule, count)],
     }
+    return shown | more
 
 
 def fire_json(fire: Fire) -> dict[str, Json]:

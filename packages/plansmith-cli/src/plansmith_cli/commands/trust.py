@@ -58,7 +58,7 @@ def _nothing(args: argparse.Namespace, folder: Path) -> None:
         raise StaleDecision(Sentence("there is nothing to trust in {folder}", folder=place))
     told = Sentence("{folder} needs no trust: all that it sets is harmless.", folder=safe(place))
     found: dict[str, Any] = {"folder": place, "hash": "", "trusted": True, "allows": []}
-    print_as(args, found | {"files": {}}, [told])
+    print_as(args, found | {"files": dict[str, Any]()}, [told])
 
 
 def _decided(args: argparse.Namespace, project: Project, content: Content, *, known: bool) -> bool:

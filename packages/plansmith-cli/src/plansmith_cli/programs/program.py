@@ -387,7 +387,7 @@ def _needs(step: AnyStep, plan: Plan) -> dict[str, Any]:
         else:
             alone.add(found.ref.step)
     if isinstance(step, ReplyStep):  # it also tells what was skipped
-        alone, groups = set(), {"": sorted(step.needed)} if step.needed else {}
+        alone, groups = set[str](), {"": sorted(step.needed)} if step.needed else {}
     skipped = [[each] for each in needs if each in through or each in alone]
     return {"needs": needs, "skipped_with": [*skipped, *groups.values()]}
 

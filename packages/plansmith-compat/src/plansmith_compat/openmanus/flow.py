@@ -339,7 +339,8 @@ class PlanningFlow(BaseFlow):
             hint = "steps run in the order of the plan: change the plan with planning_tool first"
             raise ToolFailed(f"step {index} was chosen, but step {step.index} is next", hint=hint)
         self.current_step_index = index
-        answer: object = await self._execute_step(executor, info)
+        # A subclass may return anything.
+        answer = cast("object", await self._execute_step(executor, info))
         if step.error is not None:
             self._failures[index] = _failure_text(step.error)
             raise self._failure(step, step.error)

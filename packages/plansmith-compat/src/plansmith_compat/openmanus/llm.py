@@ -188,13 +188,14 @@ def _config(given: Any, name: str) -> dict[str, Any]:
     """Returns the settings of a model: given by themselves, or by the name of a config."""
     if given is None:
         return {}
-    table = given
+    table: Mapping[str, Any] = given
     if not isinstance(given, Mapping):
-        table = given.model_dump() if hasattr(given, "model_dump") else vars(given)
+        dumps = hasattr(given, "model_dump")
+        table = cast("Mapping[str, Any]", given.model_dump() if dumps else vars(given))
     found = table.get(name, table.get("default"))
     if found is not None and not isinstance(found, str):
         return _config(found, name)
-    return dict(cast("Mapping[str, Any]", table))
+    return dict(table)
 
 
 def _configured(config: Mapping[str, Any]) -> ChatModel:

@@ -225,7 +225,7 @@ class PlanningTool(BaseTool):
 
     async def _write(self, plan_id: str) -> None:
         steps, before = self._plans[plan_id].get("steps"), self._known.get(plan_id)
-        if not isinstance(steps, list) or _texts(steps) is None:
+        if _texts(steps) is None or not isinstance(steps, list):
             raise ToolError(f"plans[{plan_id!r}]['steps'] must be a list of strings")
         want = whole(plan_id, self._plans[plan_id])
         known = PlanStepStatus.get_all_statuses()

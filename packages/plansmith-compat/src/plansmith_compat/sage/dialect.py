@@ -142,7 +142,7 @@ def _behind(step: dict[str, Json], made: Sequence[dict[str, Json]]) -> dict[str,
     """Lets the step wait for the one before it: SAGE has no other order."""
     last = str(made[-1]["id"]) if made else ""
     given = step.get("inputs") or step.get("instruction")
-    return step if not last or last in _names(given) else step | {"after": [last]}
+    return step if not last or last in _names(given) else {**step, "after": [last]}
 
 
 def write(plan: Plan, run: Run | None = None) -> Writing:

@@ -152,7 +152,8 @@ def wording_model(generator: GeneratorLike, query: str | None, profile: str) -> 
         system = {"role": "system", "content": profile}
         text = ask(generator, [query, [system, {"role": "user", "content": prompt.text}]])
         # Some generators answer with the plan again: then its reply is what is said.
-        steps = [each for each in coerce_json_array(text) or () if isinstance(each, dict)]
+        found = coerce_json_array(text) or ()
+        steps = [cast("dict[str, Any]", each) for each in found if isinstance(each, dict)]
         replies = [str(each.get("text") or "") for each in steps if each.get("type") == "reply"]
         return replies[-1] if replies else text
 

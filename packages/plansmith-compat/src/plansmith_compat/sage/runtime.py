@@ -217,7 +217,8 @@ def result_of(
 ) -> StepResult:
     """Returns the result of a run: its reply, else its question, else what each step gave."""
     ordered = in_order(run.plan) if run is not None and run.plan is not None else []
-    seen = [*unusable, *(observations_of(ordered, run) if run is not None else ())]
+    observed = observations_of(ordered, run) if run is not None else ()
+    seen: list[Mapping[str, Any]] = [*unusable, *observed]
     seen.sort(key=lambda each: int(each["step"]))
     reply = reply_of(ordered, run) if run is not None else ""
     if not reply:
@@ -231,8 +232,9 @@ def result_of(
 
 
 def _questions(run: Run | None) -> dict[str, str]:
-    asked = run.questions if run is not None else {}
-    return {name: in_language(each.text, run.locale if run else "") for name, each in asked.items()}
+    if run is None:
+        return {}
+    return {name: in_language(each.text, run.locale) for name, each in run.questions.items()}
 
 
 def _line(seen: Mapping[str, Any]) -> str:

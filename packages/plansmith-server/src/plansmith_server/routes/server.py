@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from starlette.responses import PlainTextResponse, Response
 
@@ -98,7 +98,7 @@ def _within(tenant: Tenant | None, name: str, value: Any) -> Any:
     if name == "store":
         return HIDDEN
     if isinstance(value, list):
-        return [_within(tenant, "", each) for each in value]
+        return [_within(tenant, "", each) for each in cast("list[object]", value)]
     return value.removeprefix(f"{tenant.home}/") if isinstance(value, str) else value
 
 

@@ -192,9 +192,11 @@ def _agent_step(
         message = Sentence("no agent is named: {agent} takes the step", agent=DEFAULT_AGENT)
         notes.say(message, step=f"s{place}")
     ends = text_of(fields.get(COLUMNS)) or columns
-    inputs = result_inputs(before) | ({COLUMNS: ends} if ends else {})
+    inputs = result_inputs(before)
+    if ends:
+        inputs[COLUMNS] = ends
     step: dict[str, Json] = {"agent": agent or DEFAULT_AGENT, "task": _with_parameters(task)}
-    return step | ({"inputs": inputs} if inputs else {})
+    return {**step, "inputs": inputs} if inputs else step
 
 
 def _with_parameters(text: str) -> str:
