@@ -26,11 +26,12 @@ def spec(
     **more: Any,
 ) -> ToolSpec:
     """Returns the spec of a tool of this machine, which may be called again if it reads."""
+    usual: dict[str, Any] = {"open_world": False, "idempotent": True, "timeout_s": 60.0}
     return ToolSpec(
         name=name,
         description=description,
         input_schema=takes,
         output_schema=gives,
         effect=effect,
-        **{"open_world": False, "idempotent": True, "timeout_s": 60.0} | more,
+        **usual | more,
     )

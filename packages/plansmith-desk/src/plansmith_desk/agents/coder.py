@@ -147,7 +147,8 @@ class _Workbench:
             "files": [{"name": each.path, "size": len(each.content)} for each in outcome.files],
         }
         shown |= {"stopped": outcome.stopped} if outcome.stopped else {}
-        return shown | ({"notes": [*outcome.notes]} if outcome.notes else {})
+        more: dict[str, Json] = {"notes": [*outcome.notes]} if outcome.notes else {}
+        return shown | more
 
     def summary(self, notes: list[Json]) -> dict[str, Json]:
         """Returns what the task's result says about the code and the files."""

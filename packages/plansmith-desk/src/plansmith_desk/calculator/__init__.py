@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from plansmith.errors import ToolFailed
 from plansmith.plan.capability import Effect, ToolSpec
@@ -133,7 +133,9 @@ def _values(given: Mapping[str, Any]) -> dict[str, Value]:
             hint = Sentence("use letters, digits and _")
             raise ToolFailed(Sentence("'{name}' cannot name a value", name=name[:40]), hint=hint)
     return {
-        name: list(map(amount, each)) if isinstance(each, list) else amount(each)
+        name: list(map(amount, cast("list[Json]", each)))
+        if isinstance(each, list)
+        else amount(each)
         for name, each in given.items()
     }
 

@@ -255,12 +255,15 @@ def _check_xml(name: str, xml: bytes) -> None:
         raise ToolFailed(message, hint=Sentence("use a smaller file"))
     declares: list[str] = []
 
+    def declare(found: str, *_: object) -> None:
+        declares.append(found)
+
     def stop(*_: object) -> None:
         raise StopIteration
 
     # As the parser itself reads it, in whatever encoding; it comes before the first element.
     parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = lambda found, *_: declares.append(found)
+    parser.StartDoctypeDeclHandler = declare
     parser.StartElementHandler = stop
     with suppress(StopIteration, expat.ExpatError):  # what is broken is told below
         parser.Parse(xml, True)  # noqa: FBT003 - it takes no names

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from plansmith.engine.units import named_unit
 from plansmith.errors import JournalDamaged, Misconfigured, PlansmithError, ToolFailed
@@ -149,7 +149,7 @@ def _written(step: str, at: datetime, spec: ToolSpec, given: Any, result: Any) -
         case {"path": str(path)} if isinstance(given, dict):
             if spec == moving.MOVE and isinstance(result.get("from"), str):
                 yield _Write(result["from"], step, at, is_there=False)
-            text = given.get("text") if spec == workspace.WRITE else None
+            text = cast("dict[str, Any]", given).get("text") if spec == workspace.WRITE else None
             content = text.encode() if isinstance(text, str) else None
             size = result.get("bytes")
             size = size if isinstance(size, int) else None

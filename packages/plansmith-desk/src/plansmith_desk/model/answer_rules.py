@@ -154,9 +154,9 @@ def rule_answer(value: Any, request: str, language: Language) -> Answer | None:
 
 def notes_of(value: Any, language: Language) -> list[str]:
     """Returns what a tool says was left out or else has to be known, a line each."""
-    fields = cast("Fields", value) if isinstance(value, dict) else {}
+    fields: Fields = cast("Fields", value) if isinstance(value, dict) else {}
     asked, left_out, notes = Asked("", language), fields.get("left_out"), fields.get("notes")
-    said = [str(each) for each in notes] if isinstance(notes, list) else []
+    said = [str(each) for each in cast("list[object]", notes)] if isinstance(notes, list) else []
     if isinstance(left_out, int) and left_out:
         said.append(asked.say(f"{left_out} more were left out.", f"另有 {left_out} 个未列出。"))
     return [asked.say(f"Note: {each}", f"注意：{_in_chinese(each)}") for each in said]

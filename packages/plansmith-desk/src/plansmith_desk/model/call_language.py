@@ -37,8 +37,10 @@ def calls_grammar(request: str, tools: Sequence[Offered], *, known: str = "") ->
 
 def _schemas(schema: Any, names: Collection[str] | None = None) -> list[Any]:
     """Returns the schemas of the fields of an object, or of some of them."""
-    fields: Any = (schema or {}).get("properties")
-    known = cast("Mapping[str, Any]", fields) if isinstance(fields, Mapping) else {}
+    fields: Any = cast("Mapping[str, Any]", schema or {}).get("properties")
+    known: Mapping[str, Any] = (
+        cast("Mapping[str, Any]", fields) if isinstance(fields, Mapping) else {}
+    )
     return [each for name, each in known.items() if names is None or name in names]
 
 
@@ -61,7 +63,11 @@ def _tool_call(book: GrammarBook, tool: Offered, earlier: str, *, found: bool) -
 
 def is_rows(schema: Any) -> bool:
     """Whether an argument takes rows of any shape: they come from a call, no one writes them."""
-    items: Any = schema.get("items") if isinstance(schema, Mapping) else None
-    if not isinstance(items, Mapping) or schema.get("type") != "array":
+    whole: Mapping[str, Any] = (
+        cast("Mapping[str, Any]", schema) if isinstance(schema, Mapping) else {}
+    )
+    items: Any = whole.get("items")
+    if not isinstance(items, Mapping) or whole.get("type") != "array":
         return False
-    return items.get("type") == "object" and not items.get("properties")
+    item = cast("Mapping[str, Any]", items)
+    return item.get("type") == "object" and not item.get("properties")

@@ -132,7 +132,7 @@ class _Filler:
         found = _WHOLE.fullmatch(value) if isinstance(value, str) else None
         if found is None:
             return self._text(value) if isinstance(value, str) else value
-        schema = tool.fields.get(name, {}) if tool else {}
+        schema: Schema = tool.fields.get(name, {}) if tool else {}
         place, path = int(found[1]) - 1, [part for part in found[2].split(".") if part]
         path = path or self._fitting_part(place, name, schema)
         if path:

@@ -210,20 +210,21 @@ class GrammarBook:
         return name
 
     def _resolved(self, schema: Any) -> Any:
-        return (
-            self._at(str(schema["$ref"]))
-            if isinstance(schema, dict) and "$ref" in schema
-            else schema
-        )
+        known = cast("dict[str, Any]", schema) if isinstance(schema, dict) else None
+        return self._at(str(known["$ref"])) if known and "$ref" in known else cast("Any", schema)
 
     def _at(self, pointer: str) -> Any:
         """Returns what a pointer within the schema points at; None if it is nothing."""
         place: Any = self._root if pointer.startswith("#") else None
         for part in pointer.split("/")[1:]:
             key = unquote(part).replace("~1", "/").replace("~0", "~")
-            known = dict(enumerate(place)) if isinstance(place, list) else place
+            known: Mapping[Any, Any] = {}
             number = isinstance(place, list) and key.isdecimal()
-            place = known.get(int(key) if number else key) if isinstance(known, Mapping) else None
+            if isinstance(place, list):
+                known = dict(enumerate(cast("Sequence[Any]", place)))
+            elif isinstance(place, Mapping):
+                known = cast("Schema", place)
+            place = known.get(int(key) if number else key)
         return place
 
     def _object(self, schema: Schema) -> str:
@@ -265,7 +266,7 @@ class GrammarBook:
 
     def _array(self, schema: Schema) -> str:
         items: Any = schema.get("items", True)
-        first = items if isinstance(items, list) else schema.get("prefixItems")
+        first: Any = cast("Any", items) if isinstance(items, list) else schema.get("prefixItems")
         if first:
             joined = f' "," {self.use("ws")} '.join(map(self.value, cast("list[Any]", first)))
             return self.rule(f'"[" {joined} "]"')
@@ -311,7 +312,7 @@ def _kinds(schema: Schema) -> list[str]:
 
 def _merged(schema: Schema, more: Any) -> dict[str, Any]:
     """Merges two schemas that must both hold, as far as one schema can say it."""
-    other = cast("Schema", more) if isinstance(more, Mapping) else {}
+    other: Schema = cast("Schema", more) if isinstance(more, Mapping) else {}
     both = {**schema, **other}
     if "properties" in schema and "properties" in other:
         both["properties"] = {**schema["properties"], **other["properties"]}

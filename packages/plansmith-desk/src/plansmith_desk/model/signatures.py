@@ -46,9 +46,10 @@ class Offered:
     def fields(self) -> dict[str, Schema]:
         """Returns the schemas of the arguments by name; one that says nothing is empty."""
         found: Any = self.inputs.get("properties")
+        known: Schema = cast("Schema", found) if isinstance(found, Mapping) else {}
         return {
-            name: schema if isinstance(schema, Mapping) else {}
-            for name, schema in (found.items() if isinstance(found, Mapping) else ())
+            name: cast("Schema", schema) if isinstance(schema, Mapping) else {}
+            for name, schema in known.items()
         }
 
     @property

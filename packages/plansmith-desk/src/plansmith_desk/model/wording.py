@@ -183,7 +183,9 @@ def _part(step: str, text: str, task: Task) -> _Part:
 
 def _listed(value: Any, text: str, task: Task) -> Answer | None:
     """Tells the number and names of the items of a list, then the items themselves."""
-    found = {"": value} if isinstance(value, list) else value if isinstance(value, dict) else {}
+    found: dict[str, Any] = {"": value} if isinstance(value, list) else {}
+    if isinstance(value, dict):
+        found = cast("dict[str, Any]", value)
     lists: dict[str, list[Any]] = {k: v for k, v in found.items() if isinstance(v, list)}
     kind = min(lists, key=lambda key: (not lists[key], key not in _KINDS), default=None)
     if kind is None or len(lists[kind]) == 1:

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
@@ -147,7 +147,8 @@ async def _exchange(process: Process, line: bytes) -> tuple[bytes, bytes]:
     with suppress(BrokenPipeError, ConnectionResetError):
         pipes.stdin.write(line)
         await pipes.stdin.drain()
-    output, errors = await asyncio.gather(pipes.stdout.read(), pipes.stderr.read())
+    reads: list[Awaitable[bytes]] = [pipes.stdout.read(), pipes.stderr.read()]
+    output, errors = await asyncio.gather(*reads)
     return output, errors
 
 

@@ -150,7 +150,8 @@ def distinct(names: Iterable[str]) -> list[str]:
 
 def parameters_of(given: Any) -> Parameters:
     """Returns the values for a statement's placeholders: a list, or an object by name."""
-    for each in given.values() if isinstance(given, dict) else given:
+    values: Any = cast("dict[str, Any]", given).values() if isinstance(given, dict) else given
+    for each in values:
         if isinstance(each, dict | list):
             raise ToolFailed(
                 Sentence("a parameter is a list or an object"), hint=Sentence("give single values")

@@ -289,4 +289,5 @@ def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
         {"value": value[:80] if isinstance(value, str) else value, "count": count}
         for value, count in counts.most_common(_TOP)
     ]
-    return found | {"top": top}
+    found["top"] = top
+    return found

@@ -107,7 +107,7 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
             Sentence("{name} is not a list of rows", name=name),
             hint=Sentence("give a list of objects"),
         )
-    listed: list[Any] = value
+    listed: Sequence[Any] = cast("Sequence[Any]", value)
     if listed and _is_list_of(list, listed):
         width = max(map(len, listed))
         check_size(width, len(listed), limits)
