@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -69,7 +70,7 @@ class Database:
     now: Callable[[], datetime]
 
 
-class DatabaseStore(SummaryReads, RecordRows, ClaimRecords):
+class DatabaseStore(SummaryReads, RecordRows, ClaimRecords, ABC):
     """A store over a database: journals, values, lists of runs, records, claims."""
 
     def __init__(self, database: Database) -> None:
@@ -101,9 +102,7 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords):
     ) -> None:
         """Stores events that follow the last one of their run, and values; all or none."""
         need_following(events)
-        texts: list[Content] = []
-        for each in values:  # no call for a content, as all values of a running step are
-            texts += (each if type(each) is Content else content_of(each),)
+        texts = [content_of(each) for each in values]
         if events or texts:
             run = events[0].run if events else ""
             cells = cells_of(summary) if summary is not None else None
@@ -111,9 +110,9 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords):
             await self._database.submit(request)
             self._values.keep(texts)
 
+    @abstractmethod
     async def close(self) -> None:
         """Finishes all requests and closes the database; may be called twice."""
-        raise NotImplementedError
 
     async def events(self, run: str, *, after: int = 0) -> Sequence[Event]:
         """Returns the events of a run after a number; none for an unknown run."""
@@ -186,9 +185,9 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords):
                 numbers[record_key(kind, name)] = int(version)
         return numbers | ({ANY_RUN: await self._position()} if ANY_RUN in runs else {})
 
+    @abstractmethod
     async def _watch(self) -> None:
         """Calls `look` of the followers whenever another process may have written."""
-        raise NotImplementedError
 
     async def _position(self) -> int:
         return int((await self._database.query(self._database.dialect.position, {}))[0][0])
@@ -289,9 +288,9 @@ class DatabaseStore(SummaryReads, RecordRows, ClaimRecords):
         short = should - len(await self.runs())
         return [Sentence("{count} of {total} runs", count=short, total=should)] if short > 0 else []
 
+    @abstractmethod
     async def sound(self, run: str) -> Sound:
         """Returns the events of a run up to the first that is missing or altered."""
-        raise NotImplementedError
 
     async def set_aside(self, run: str, after: int, events: Sequence[Event]) -> int:
         """Moves the events after a number aside and appends these instead; all or none."""
