@@ -27,6 +27,7 @@ from plansmith_connect.mcp.launch import Target
 from plansmith_connect.mcp.settings import ServerLimits
 from plansmith_connect.mcp.trusted_copy import trusted_copy
 
+_POLL_S: Final = 0.005
 _CHUNK: Final = 64 * 1024
 _ID: Final = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
 _ENDS: Final = 200
@@ -165,18 +166,21 @@ async def end(process: asyncio.subprocess.Process, patience_s: float) -> None:
     _signal(process, signal.SIGKILL if sys.platform != "win32" else signal.SIGTERM)
     await _is_gone(process, patience_s)
     # A child that left the group may hold the pipes; the transport would wait for it for ever.
+    if process.stdin is not None and process.stdin.transport.get_write_buffer_size():
+        process.stdin.transport.abort()
     transport: Any = getattr(process, "_transport", None)
     if transport is not None:
         transport.close()
+    with anyio.move_on_after(patience_s):
+        await process.wait()
 
 
 async def _is_gone(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await process.wait()
-    except TimeoutError:
-        return False
-    return True
+    """Whether the process ends in time; `wait` would also wait for output that nobody reads."""
+    with anyio.move_on_after(seconds):
+        while process.returncode is None:  # noqa: ASYNC110 - a process has no such event
+            await anyio.sleep(_POLL_S)
+    return process.returncode is not None
 
 
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:

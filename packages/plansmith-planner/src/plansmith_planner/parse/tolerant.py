@@ -562,11 +562,10 @@ class Tolerant:
         """Whether the object around an unclosed value continues at a sign."""
         char = self.text[at]
         follow = self._after_gap(at + 1)
-        later = self._char(follow)
-        if later == "":
+        if (later := self._char(follow)) == "":
             return char != "+"
-        ends_line = char == "\n" and later in signs.CLOSERS
-        return ends_line or self._is(signs.QUOTED_KEY, follow) or self._is(signs.BARE_KEY, follow)
+        closes = char == "\n" and later in signs.CLOSERS
+        return closes or self._is(signs.QUOTED_KEY, follow) or self._is(signs.BARE_KEY, follow)
 
     # The text
 
@@ -582,8 +581,7 @@ class Tolerant:
     def _after_gap(self, position: int) -> int:
         """Returns the next place that is neither white space nor a comment."""
         found = signs.GAP.match(self.text, position, self.end)
-        end = found.end() if found else position
-        self._budget -= end - position
+        self._budget -= (end := found.end() if found else position) - position
         return end
 
     def _char_before(self, string: _String, at: int) -> str:
@@ -593,11 +591,10 @@ class Tolerant:
     def _before(self, string: _String, at: int) -> int:
         """Returns the end of the text before white space and comments."""
         start = max(string.start, at - _WINDOW)
-        body, opened = self.text[start:at].rstrip(), 0
-        while body.endswith("*/") and opened >= 0:
-            opened = body.rfind("/*", 0, -2)
+        body = self.text[start:at].rstrip()
+        while body.endswith("*/") and (opened := body.rfind("/*", 0, -2)) >= 0:
             if "*/" in body[opened + 2 : -2]:
                 break
-            body = body[: max(opened, 0)].rstrip() if opened >= 0 else body
+            body = body[:opened].rstrip()
         self._budget -= at - start
         return start + len(body)
