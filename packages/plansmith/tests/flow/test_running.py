@@ -12,7 +12,6 @@ import pytest
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, try_read_plan
 from plansmith.app import Plansmith
 from plansmith.errors import (
-    JournalDamaged,
     Misconfigured,
     PlanInvalid,
     Refused,
@@ -77,16 +76,6 @@ async def test_a_tool_that_changes_its_arguments_changes_nothing_recorded() -> N
     run = await app.run((await app.submit(wanted)).id)
     assert [run.steps[name].result for name in "nab"] == [[3, 1, 2], 1, 1]
     assert run.steps["n"].result == (await app.get(run.id)).steps["n"].result
-
-
-async def test_a_plan_changed_in_place_after_its_approval_is_not_approved() -> None:
-    app, tools = smith(FakeTool("mail", effect=Effect.FINAL))
-    run = await app.submit(plan(step("m", "mail", inputs={"to": "bob"})))
-    run = await app.decide(run.id, approve=cast("Plan", run.plan).hash)
-    cast("Any", run.plan).steps[0].inputs["to"] = "eve"
-    with pytest.raises(JournalDamaged, match="its hash is not the hash of the current plan"):
-        await app.run(run.id)
-    assert tools.calls == []
 
 
 async def test_nothing_with_an_effect_happens_before_the_approval_of_that_hash() -> None:
