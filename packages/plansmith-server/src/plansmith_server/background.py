@@ -128,7 +128,7 @@ class BackgroundRuns:
 
     async def _plan_or_execute(self, run_id: str) -> Run:
         """Plans or executes a run; a run without a mode is planned only."""
-        journal = await self._journals.resumed(run_id)
+        journal = await self._journals.load(run_id)
         run = journal.run
         try:
             smith = self._teams.of(run)

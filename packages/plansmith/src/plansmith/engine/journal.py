@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
@@ -95,7 +96,28 @@ class Journal:
     async def catch_up(self) -> Sequence[Event]:
         """Reads and returns the events that others have written since."""
         start = len(self.events)
-        events, last, why = await _readable(self._store, self.id, start)
+        self._take(*await _readable(self._store, self.id, start))
+        return self.events[start:]
+
+    def copy(self, store: JournalStore) -> Journal:
+        """Returns a journal that has read the same, for another writer; it owns nothing."""
+        copied, own = copy(self), {"events": [*self.events], "_summaries": self._summaries.copy()}
+        vars(copied).update(own, _store=store, fence=None)
+        return copied
+
+    async def is_current(self) -> bool:
+        """Reads what came since; false if what was read before is not what the store has."""
+        if self.damage is not None or not self.events:
+            return False
+        last = self.events[-1]
+        events, number, why = await _readable(self._store, self.id, last.number - 1)
+        if not events or events[0] != last:
+            return False
+        self._take(events[1:], number, why)
+        return True
+
+    def _take(self, events: Sequence[Event], last: int, why: str) -> None:
+        """Takes events that were read; those up to the first that does not fit."""
         good = events
         try:
             self._fold = self._fold.after(events)
@@ -108,7 +130,6 @@ class Journal:
         self.beyond = events[len(good) :]
         self.last = max(last, len(self.events))
         self.damage = JournalDamaged(why, hint=_hint(self.id, self.events)) if why else None
-        return self.events[start:]
 
     def need_sound(self) -> None:
         """Raises `JournalDamaged` if the journal is damaged; it says why and what to do."""

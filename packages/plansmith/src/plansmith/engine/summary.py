@@ -30,6 +30,13 @@ class SummaryMaker:
         # The plan that the last stored summary tells.
         self.plan: Plan | None = None
 
+    def copy(self) -> SummaryMaker:
+        """Returns one that has looked at the same events."""
+        copied = SummaryMaker()
+        copied._clock, copied._records = self._clock.copy(), [*self._records]
+        copied._known, copied._taken, copied.plan = self._known, self._taken, self.plan
+        return copied
+
     def look(
         self, fold: RunFold, events: Sequence[e.Event], new: Sequence[e.Event]
     ) -> tuple[str, RunSummary | None]:

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), build="plansmith.report.build")
 
-_MAX_REMEMBERED: Final = 1000
+_MOST_KEPT: Final = 256
+_MOST_EVENTS: Final = 50_000
 SUBMITTED: Final = {"origin": "submitted"}
 
 
@@ -70,7 +71,7 @@ class Journals:
         self.recorded_folder = self.folder
         self.owners = Owners(store, clock, lease_s=lease_s, machine=machine)
         self.patience = StoreOutage(store, clock)
-        self._remembered: dict[str, Journal] = {}
+        self._kept: dict[str, Journal] = {}
 
     def new(self, run_id: str = "") -> Journal:
         """Creates the journal of a new run."""
@@ -80,20 +81,29 @@ class Journals:
         )
 
     def keep(self, journal: Journal) -> Journal:
-        """Remembers the journal of a run just created, so that `resumed` need not read it again."""
-        self._remembered[journal.id] = journal
-        while len(self._remembered) > _MAX_REMEMBERED:
-            del self._remembered[next(iter(self._remembered))]
+        """Keeps what was read of a run, so that the next reader begins behind it."""
+        kept = self._kept
+        kept.pop(journal.id, None)
+        if journal.damage is None and len(journal.events) <= _MOST_EVENTS:
+            kept[journal.id] = journal
+        while (
+            len(kept) > _MOST_KEPT or sum(len(each.events) for each in kept.values()) > _MOST_EVENTS
+        ):
+            del kept[next(iter(kept))]
         return journal
 
     async def load(self, run_id: str) -> Journal:
-        """Loads the journal of a run."""
+        """Loads the journal of a run; of one that was read before, what came since."""
+        if run_id in self._kept:
+            journal = self._kept[run_id].copy(self.store)
+            if await journal.is_current():
+                return self.keep(journal)
         journal = await Journal.load(run_id, store=self.store, clock=self.clock)
         if journal.damage is not None and isinstance(self.store, SummaryStore):
             # Lists read a journal again that is longer than its summary, and so tell of the damage.
             with suppress(JournalError, Misconfigured):
                 await self.store.keep_summaries([(journal.last, await journal.summary())])
-        return journal
+        return self.keep(journal)
 
     async def readable(self, run_id: str) -> Journal | None:
         """Loads the journal of a run; None if it was deleted or cannot be read."""
@@ -110,20 +120,13 @@ class Journals:
         self.require_ours(journal.run)
         return journal
 
-    async def resumed(self, run_id: str) -> Journal:
-        """Loads the journal of a run; reads only new events if it was just created here."""
-        journal = self._remembered.pop(run_id, None)
-        if journal is not None:
-            await journal.catch_up()
-        return journal or await self.load(run_id)
-
     def unread(self, run_id: str, *, if_so: Callable[[Run], bool]) -> Journal | None:
         """Returns the journal of a run just created here, if so; others may have written since."""
-        journal = self._remembered.get(run_id)
-        if journal is None or journal.damage is not None or not if_so(journal.run):
+        kept = self._kept.get(run_id)
+        if kept is None or not if_so(kept.run):
             return None
-        self.require_ours(journal.run)
-        return self._remembered.pop(run_id)
+        self.require_ours(kept.run)
+        return kept.copy(self.store)
 
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """Returns a run with its results and report; reads results that are not given."""

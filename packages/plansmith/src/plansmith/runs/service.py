@@ -185,7 +185,7 @@ class RunService:
 
     async def _load_current(self, run_id: str) -> Journal:
         """Loads a run's journal; closes expired questions, asks for a review that is due now."""
-        journal = await self.journals.resumed(run_id)
+        journal = await self.journals.load(run_id)
         journal.need_sound()
         self.journals.require_ours(journal.run)
         await self._expire(journal)
@@ -327,8 +327,8 @@ class RunService:
         """Makes a plan whose making was interrupted."""
         run = journal.run
         here = self.journals.is_ours(run) and self.execution.of(journal.id) is None
-        if here and isinstance(next_move(run), MakePlan) and await self._plan(journal):
-            await self.journals.resumed(journal.id)  # the same, which is not kept for another
+        if here and isinstance(next_move(run), MakePlan):
+            await self._plan(journal)
 
     async def _resume(self, journal: Journal) -> asyncio.Future[Run] | None:
         journal.need_sound()
