@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 import jsonschema_rs
 
 from plansmith.check.placeholders import at
-from plansmith.plan.data import Json, Path, canonical_json, kind_of_value
+from plansmith.plan.data import Json, Path, canonical_json, kind_of_value, plain_numbers
 
 _ALL_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 _TABLES: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -52,8 +52,9 @@ def validator(
 ) -> jsonschema_rs.Validator:
     """Compiles a schema; never reads from the network or a file."""
     try:
+        plain = cast("dict[str, Any]", plain_numbers(dict(schema)))
         return jsonschema_rs.validator_for(
-            dict(schema), validate_formats=formats or None, mask=mask, offline=True
+            plain, validate_formats=formats or None, mask=mask, offline=True
         )
     except jsonschema_rs.ValidationError as error:
         raise BadSchema(error.message) from error

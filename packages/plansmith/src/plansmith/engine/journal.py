@@ -111,7 +111,7 @@ class Journal:
             return False
         last = self.events[-1]
         events, number, why = await _readable(self._store, self.id, last.number - 1)
-        if not events or events[0] != last:
+        if not events or events[0].hash != last.hash:
             return False
         self._take(events[1:], number, why)
         return True
