@@ -19,6 +19,7 @@ from plansmith.plan.thread import (
     ReplyGiven,
     ThreadEntry,
     ThreadOpened,
+    ThreadState,
     ThreadSummarised,
     fold_thread,
 )
@@ -74,7 +75,9 @@ class ThreadStoreContract:
             assert await store.append_entries(entries[3:])
             found = await store.thread_entries("trip")
             assert list(found) == entries
-            assert fold_thread("trip", found) == fold_thread("trip", entries)
+            assert fold_thread(ThreadState("trip"), found) == fold_thread(
+                ThreadState("trip"), entries
+            )
             assert list(await store.thread_entries("trip", after=6)) == entries[6:]
             assert list(await store.thread_entries("trip", after=-1)) == entries
             assert list(await store.thread_entries("trip", after=99)) == []
@@ -154,7 +157,7 @@ class ThreadStoreContract:
             entries = story("trip")
             for each in entries:
                 assert await store.append_entries([each])
-                state = fold_thread("trip", await store.thread_entries("trip"))
+                state = fold_thread(ThreadState("trip"), await store.thread_entries("trip"))
                 [listed] = await store.threads(limit=2)
                 assert listed == ThreadHeadline(
                     "trip",

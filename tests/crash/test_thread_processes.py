@@ -9,7 +9,7 @@ from pathlib import Path
 from tests import forked
 from tests.contract.threads import story
 
-from plansmith.plan.thread import fold_thread
+from plansmith.plan.thread import ThreadState, fold_thread
 from plansmith.store.doctor import diagnose
 from plansmith.store.sqlite import SqliteStore
 from plansmith_planner.threads.store import ThreadStore, check_threads
@@ -41,7 +41,7 @@ async def test_processes_that_write_one_thread_at_once_keep_it_in_order_and_lose
     acknowledged += (await killed.stdout.read()).splitlines()
     told = [(await each.communicate())[0].splitlines() for each in others]
     await asyncio.wait_for(follower, 60)
-    state = fold_thread("trip", await ThreadStore(store).thread_entries("trip"))
+    state = fold_thread(ThreadState("trip"), await ThreadStore(store).thread_entries("trip"))
     said = {each.number: each.text for each in state.messages}
     names = ["killed", "ann", "bob"]
     for name, lines in zip(names, (acknowledged, *told), strict=True):

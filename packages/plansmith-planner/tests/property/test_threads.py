@@ -13,7 +13,7 @@ from tests.flow.looking_model import Desk, LookingModel
 from plansmith import Plansmith, RunStatus
 from plansmith.errors import PlansmithError
 from plansmith.plan.events import Actor, PlanApproved, QuestionAnswered
-from plansmith.plan.thread import MessageAdded, MessageRead, fold_thread
+from plansmith.plan.thread import MessageAdded, MessageRead, ThreadState, fold_thread
 from plansmith.ports import PlanBrief
 from plansmith.store.memory import MemoryStore
 from plansmith_planner.threads.store import ThreadStore
@@ -95,7 +95,7 @@ class Talk:
 
     async def check(self) -> None:
         entries = await ThreadStore(self.store).thread_entries("talk")
-        state = fold_thread("talk", entries)
+        state = fold_thread(ThreadState("talk"), entries)
         said = [each for each in entries if isinstance(each.body, MessageAdded)]
         read = [each.body.message for each in entries if isinstance(each.body, MessageRead)]
         assert read == [each.number for each in said]

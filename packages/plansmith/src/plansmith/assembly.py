@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from plansmith import plugins
@@ -42,16 +42,17 @@ def make_runs(given: Arguments) -> RunService:
         lease_s=options.get("limits", Limits()).lease_s,
         machine=options.get("machine"),
     )
-    intake = _intake(journals, given.sources, given.agents, options)
+    threads = _Threads(journals)
+    intake = _intake(journals, threads, given.sources, given.agents, options)
     return RunService(
         journals=journals,
         intake=intake,
-        planning=_planning(given, journals, intake),
+        planning=_planning(given, journals, threads, intake),
         limits=options.get("limits"),
         rounds=options.get("rounds"),
         budget=options.get("budget"),
         shared_budget=options.get("shared_budget"),
-        join=partial(_join, journals),
+        join=threads.join,
     )
 
 
@@ -62,7 +63,11 @@ def make_schedules(runs: RunService, templates: TemplateBook) -> service.Schedul
 
 
 def _intake(
-    journals: Journals, sources: Sequence[ToolSource], agents: Sequence[Agent], options: Options
+    journals: Journals,
+    threads: _Threads,
+    sources: Sequence[ToolSource],
+    agents: Sequence[Agent],
+    options: Options,
 ) -> PlanIntake:
     return PlanIntake(
         store=journals.store,
@@ -75,32 +80,37 @@ def _intake(
         past=options.get("past"),
         secrets=options.get("secrets"),
         ask_also=options.get("ask_also", lambda _: ()),
-        find_earlier=partial(_results, journals),
+        find_earlier=threads.results,
     )
 
 
-def _conversations(journals: Journals) -> Conversations:
-    """Returns what remembers conversations, when a run belongs to one."""
-    made: Conversations = plugins.load("planners", "conversations")(journals)
-    return made
+class _Threads:
+    """What remembers conversations, loaded when a run first belongs to one."""
+
+    def __init__(self, journals: Journals) -> None:
+        self._journals = journals
+
+    @cached_property
+    def _conversations(self) -> Conversations:
+        made: Conversations = plugins.load("planners", "conversations")(self._journals)
+        return made
+
+    async def said(self, thread: str, message: int | None) -> Sequence[Message]:
+        """Returns the conversation before a message of a thread."""
+        return await self._conversations.before(thread, message)
+
+    async def results(self, thread: str, message: int | None) -> Sequence[EarlierResult]:
+        """Returns the results that a plan for a message of a thread may use."""
+        return await self._conversations.results(thread, message)
+
+    async def join(self, run: str, options: RunOptions) -> None:
+        """Adds a run that repeats or continues another one to its thread."""
+        await self._conversations.join(run, options)
 
 
-async def _said(journals: Journals, thread: str, message: int | None) -> Sequence[Message]:
-    """Returns the conversation before a message of a thread."""
-    return await _conversations(journals).before(thread, message)
-
-
-async def _results(journals: Journals, thread: str, message: int | None) -> Sequence[EarlierResult]:
-    """Returns the results that a plan for a message of a thread may use."""
-    return await _conversations(journals).results(thread, message)
-
-
-async def _join(journals: Journals, run: str, options: RunOptions) -> None:
-    """Adds a run that repeats or continues another one to its thread."""
-    await _conversations(journals).join(run, options)
-
-
-def _planning(given: Arguments, journals: Journals, intake: PlanIntake) -> RunPlanning:
+def _planning(
+    given: Arguments, journals: Journals, threads: _Threads, intake: PlanIntake
+) -> RunPlanning:
     options = given.options
     limits = options.get("limits", Limits())
     return RunPlanning(
@@ -112,5 +122,5 @@ def _planning(given: Arguments, journals: Journals, intake: PlanIntake) -> RunPl
         trusts_texts=limits.tool_texts == "trust",
         tell=options.get("tell", ignore_progress),
         standing=StandingApproval(intake=intake).of_run,
-        said=partial(_said, journals),
+        said=threads.said,
     )

@@ -408,7 +408,7 @@ async def _state(session: Session) -> ThreadState:
     name = await find_thread(session, session.args.thread)
     entries = await ThreadStore(session.smith.store).thread_entries(name)
     if entries:
-        return fold_thread(name, entries)
+        return fold_thread(ThreadState(name), entries)
     thread: Thread = await session.smith.thread(name)
     return thread.state  # a run of its own
 

@@ -42,6 +42,7 @@ _THREAD: Final = "thread"
 _ENTRY: Final = "thread_entry"
 _RUN: Final = "thread_run"
 _PAGE: Final = 200
+_MOST_KNOWN: Final = 64
 _SHOWN: Final = 20
 # Whoever speaks, these are not their words.
 _OURS: Final = (MessageRead, ReplyGiven, ThreadSummarised)
@@ -68,10 +69,21 @@ class ThreadStore:
             raise Misconfigured(Sentence("this store keeps no threads"), hint=hint)
         self._records: Records = store
         self._clock = clock or SystemClock()
+        # The threads that were read last, so that the next reader begins behind that.
+        self._known: dict[str, ThreadState] = {}
 
     async def read(self, thread: str) -> ThreadState:
         """Returns the present state of a thread; an unknown one is empty."""
-        return fold_thread(thread, await self.thread_entries(thread))
+        head = await self._records.record(_THREAD, thread)
+        known = self._known.pop(thread, None)
+        # One that was removed, or lost its end, is read from its beginning.
+        if known is None or head is None or head.altered or known.last > _read_headline(head).last:
+            known = ThreadState(thread)
+        state = fold_thread(known, await self._entries(thread, head, known.last))
+        self._known[thread] = state
+        if len(self._known) > _MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        return state
 
     async def append(
         self, state: ThreadState, *bodies: AnyThreadBody, by: Actor = SYSTEM
@@ -134,8 +146,10 @@ class ThreadStore:
 
     async def thread_entries(self, thread: str, *, after: int = 0) -> Sequence[ThreadEntry]:
         """Returns the entries of a thread after a number; none for an unknown thread."""
-        after = max(after, 0)
         head = await self._records.record(_THREAD, thread)
+        return await self._entries(thread, head, max(after, 0))
+
+    async def _entries(self, thread: str, head: Record | None, after: int) -> list[ThreadEntry]:
         if head is None:
             return []
         # The head first: an entry that comes meanwhile is one more, never one that is missing.
@@ -299,7 +313,7 @@ async def _check(threads: ThreadStore, thread: str) -> Finding | None:
     subject = f"thread {thread}"
     try:
         entries = await threads.thread_entries(thread)
-        fold_thread(thread, entries)
+        fold_thread(ThreadState(thread), entries)
     except JournalDamaged as damage:
         hint = Sentence("restore the store from a backup; its runs are not affected")
         return Finding("error", subject, damage.message, hint)

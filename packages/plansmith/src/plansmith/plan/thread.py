@@ -238,9 +238,10 @@ class ThreadState:
         return replace(self, messages=earlier, runs=known, summary=summary)
 
 
-def fold_thread(thread: str, entries: Iterable[ThreadEntry]) -> ThreadState:
-    """Returns the state after all entries; raises `JournalDamaged` if one is missing."""
-    state, messages, runs = ThreadState(thread), dict[int, ThreadMessage](), dict[str, None]()
+def fold_thread(state: ThreadState, entries: Iterable[ThreadEntry]) -> ThreadState:
+    """Returns the state after more entries; raises `JournalDamaged` if one is missing."""
+    thread, runs = state.id, dict.fromkeys(state.runs)
+    messages = {each.number: each for each in state.messages}
     for entry in entries:
         if entry.number != state.last + 1 or entry.thread != thread:
             raise JournalDamaged(

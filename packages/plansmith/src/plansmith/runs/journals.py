@@ -43,6 +43,7 @@ else:
 
 _MOST_KEPT: Final = 256
 _MOST_EVENTS: Final = 50_000
+_SHORT: Final = 200
 SUBMITTED: Final = {"origin": "submitted"}
 
 
@@ -82,13 +83,12 @@ class Journals:
 
     def keep(self, journal: Journal) -> Journal:
         """Keeps what was read of a run, so that the next reader begins behind it."""
-        kept = self._kept
+        kept, size = self._kept, len(journal.events)
         kept.pop(journal.id, None)
-        if journal.damage is None and len(journal.events) <= _MOST_EVENTS:
+        if journal.damage is None and size <= _MOST_EVENTS:
             kept[journal.id] = journal
-        while (
-            len(kept) > _MOST_KEPT or sum(len(each.events) for each in kept.values()) > _MOST_EVENTS
-        ):
+        # Short ones are few events even together.
+        while len(kept) > _MOST_KEPT or (size > _SHORT and _events_of(kept) > _MOST_EVENTS):
             del kept[next(iter(kept))]
         return journal
 
@@ -221,6 +221,10 @@ class Journals:
             Sentence("run {run} needs the agents of the {team} team", run=run.id, team=team.name),
             hint=hint,
         )
+
+
+def _events_of(journals: Mapping[str, Journal]) -> int:
+    return sum(len(each.events) for each in journals.values())
 
 
 def run_created(
