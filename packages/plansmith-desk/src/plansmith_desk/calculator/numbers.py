@@ -186,8 +186,11 @@ class Function(NamedTuple):
         if len(given) < self.least or (self.most is not None and len(given) > self.most):
             many = f"{self.least} to {self.most}" if self.most else f"{self.least} or more"
             many = str(self.least) if self.least == self.most else many
-            message = "{name} takes {many} numbers, not {count}"
-            raise ToolFailed(Sentence(message, name=name, many=many, count=len(given)))
+            count = len(given)
+            message = Sentence(
+                "{name} takes {many} numbers, not {count}", name=name, many=many, count=count
+            )
+            raise ToolFailed(message)
         return self.work(*given)
 
 

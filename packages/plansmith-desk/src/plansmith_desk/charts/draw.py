@@ -10,7 +10,6 @@ from html import escape
 from typing import Final
 
 from plansmith.errors import ToolFailed
-from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import HAN, clip
 
@@ -27,9 +26,10 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 def element(name: str, *children: str, **attributes: str | float) -> str:
     """Returns an SVG element; `_` in attribute names becomes `-`."""
-    written = "".join(
-        f' {key.replace("_", "-")}="{escape(_shown(value))}"' for key, value in attributes.items()
-    )
+    written = ""
+    for key, value in attributes.items():
+        shown = value if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
+        written += f' {key.replace("_", "-")}="{plain(shown)}"'
     return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
 
 
@@ -70,29 +70,19 @@ def page(width: int, height: int, title: str, about: str, parts: Sequence[str]) 
         element("rect", width=width, height=height, fill="#FFFFFF"),
         *parts,
     ]
-    return (
-        element(
-            "svg",
-            "\n",
-            "\n".join(body),
-            "\n",
-            xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {width} {height}",
-            width=width,
-            height=height,
-            role="img",
-            aria_labelledby="title about",
-            font_family="system-ui, 'DejaVu Sans', 'Noto Sans', Arial, sans-serif",
-            font_size=13,
-        )
-        + "\n"
+    drawn = element(
+        "svg",
+        "\n".join(["", *body, ""]),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        aria_labelledby="title about",
+        font_family="system-ui, 'DejaVu Sans', 'Noto Sans', Arial, sans-serif",
+        font_size=13,
     )
-
-
-def _shown(value: str | float) -> str:
-    if isinstance(value, str):
-        return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", value)
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{drawn}\n"
 
 
 _LARGEST: Final = 1e300
@@ -119,24 +109,19 @@ def scale(values: Sequence[float], start: float, end: float, *, zero: bool) -> S
     """Returns a scale with room for all values, and with zero if `zero`."""
     low, high = min(values), max(values)
     if max(abs(low), abs(high)) > _LARGEST:
-        raise ToolFailed(
-            Sentence("the values are too large to be drawn"), hint=Sentence("use a larger unit")
-        )
+        raise ToolFailed(Sentence("the values are too large to be drawn"))
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
     if low == high:
         # One value alone has no range: give it some room on both sides.
         low, high = (low - 1, high + 1) if low == 0 else (low - abs(low) / 2, high + abs(high) / 2)
         low = 0.0 if zero and high > 0 else low
-    step = _step((high - low) / 5)
+    rough = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(each * power for each in _STEPS if each * power >= rough * 0.999_999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = tuple(number * step for number in range(first, last + 1))
     return Scale(ticks[0], ticks[-1], start, end, ticks)
-
-
-def _step(rough: float) -> float:
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(each * power for each in _STEPS if each * power >= rough * 0.999_999)
 
 
 def number(value: float) -> str:
@@ -177,22 +162,16 @@ class Chart:
     series: tuple[Series, ...]
     numeric: tuple[float, ...] | None = None
 
-    def said(self) -> dict[str, Json]:
-        """Describes the chart for people who do not see it, in English and in Chinese."""
+    def about(self) -> str:
+        """Describes the chart for people who do not see it, in the language of its columns."""
         values = [v for each in self.series for v in each.values if v is not None]
         names, count = [each.name for each in self.series], len(values)
         low, high = number(min(values)), number(max(values))
+        if _is_chinese(*names, self.x_name):
+            what = f"{_KINDS[self.kind]}：{heading(names, self.x_name)}"
+            return f"{what}，共 {count} 个值，从 {low} 到 {high}。"
         head = f"{self.kind.capitalize()} chart of {_by(names, self.x_name)}"
-        chinese = f"按{self.x_name}统计的{'、'.join(map(_chinese, names))}"
-        return {
-            "en": f"{head}: {count} value{'s' if count > 1 else ''} from {low} to {high}.",
-            "zh": f"{_KINDS[self.kind]}：{chinese}，共 {count} 个值，从 {low} 到 {high}。",
-        }
-
-    def about(self) -> str:
-        """Describes the chart in the language of its columns."""
-        names = [each.name for each in self.series]
-        return str(self.said()["zh" if _is_chinese(*names, self.x_name) else "en"])
+        return f"{head}: {count} value{'s' if count > 1 else ''} from {low} to {high}."
 
 
 _MADE: Final = re.compile(r"(sum|total|count|avg|average|mean|min|max|median)_(.+)", re.IGNORECASE)

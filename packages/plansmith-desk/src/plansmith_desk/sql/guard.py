@@ -16,8 +16,7 @@ from typing import Any, Final
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job
-from plansmith_desk.sql.rows import Data, Parameters, RowLimits
-from plansmith_desk.sql.wording import ONLY_READS, database_says, too_long
+from plansmith_desk.sql.rows import ONLY_READS, Data, Parameters, RowLimits, database_says, too_long
 
 _TICK: Final = 2_000  # instructions between two looks at the time
 _READS: Final = frozenset(
@@ -131,9 +130,7 @@ def converting_errors(limits: RowLimits, *, writing: bool = False) -> Generator[
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise _worded(str(error), limits, writing=writing) from None
     except (OverflowError, ValueError) as error:
-        raise ToolFailed(
-            Sentence("the database does not accept that: {error}", error=error)
-        ) from None
+        raise database_says(str(error)) from None
 
 
 def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
@@ -144,9 +141,8 @@ def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
         message = Sentence("the statement is not allowed: {why}", why=text)
         return ToolFailed(message, hint=hint if writing else ONLY_READS)
     if "one statement" in text:
-        return ToolFailed(
-            Sentence("there is more than one statement"), hint=Sentence("give one at a time")
-        )
+        hint = Sentence("give one at a time")
+        return ToolFailed(Sentence("there is more than one statement"), hint=hint)
     if "locked" in text or "busy" in text:
         return ToolBusy(Sentence("the database is in use: {why}", why=text))
     if "too big" in text:

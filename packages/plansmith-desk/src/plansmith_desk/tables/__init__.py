@@ -24,8 +24,7 @@ from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, known, not
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql.guard import exact_cell, exact_mean, is_decimal, select
-from plansmith_desk.sql.rows import Data, RowLimits, as_result
-from plansmith_desk.sql.wording import TookTooLong
+from plansmith_desk.sql.rows import Data, RowLimits, TookTooLong, as_result
 from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of
 from plansmith_desk.tables.query import (
     flaw_of_values,

@@ -186,8 +186,10 @@ def typed(
         kind, values, note = _from_texts(cells, comma=comma) if texts else _from_json(cells)
         if any(isinstance(each, str) and len(each) > limits.letters_each for each in values):
             most = f"{limits.letters_each:,} letters"
-            message = "a cell of '{name}' is longer than {most}"
-            raise ToolFailed(Sentence(message, name=clip(name, 40), most=most))
+            shown = clip(name, 40)
+            raise ToolFailed(
+                Sentence("a cell of '{name}' is longer than {most}", name=shown, most=most)
+            )
         for row, value in zip(rows, values, strict=True):
             row[place] = value
         found.columns.append((name, kind))
