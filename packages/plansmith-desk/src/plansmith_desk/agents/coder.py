@@ -90,9 +90,8 @@ class Coder:
                     what = Sentence("the content of {name} is not base64", name=name)
                     raise ToolFailed(what) from None
             case _:
-                hint = 'write "a.csv" or {"name": "a.csv", "text": "…"}'
                 what = Sentence("an entry of the coder's files is neither a path nor a file")
-                raise ToolFailed(what, hint=hint)
+                raise ToolFailed(what, hint='write "a.csv" or {"name": "a.csv", "text": "…"}')
 
 
 @dataclass

@@ -86,7 +86,7 @@ _UNTIL: Final = record(
     },
     notes=NOTES,
 )
-_ISO: Final = lazy_pattern(r"\d{4}-\d{2}|\d{4}-?W|\d{7,8}(?!\d)|[^\[]+\[")
+_ISO: Final = lazy_pattern(r"\d{4}-\d{2}|\d{4}-?W|\d{8}(?!\d)")
 _HERE: Final = ("here", "local", "local time", "这里", "本地", "当地")
 _NOW: Final = ("now", "right now", "现在", "此刻")
 

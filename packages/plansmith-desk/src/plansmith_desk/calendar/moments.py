@@ -20,9 +20,8 @@ MONTHS: Final = (
 )
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LONGEST: Final = 80
-_BRACKET: Final = re.compile(r"(?P<time>[^\[\]]+)\[(?P<zone>[^\[\]]+)\]")
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>[0-5]\d)?")
-_DAY: Final = re.compile(r"\d{4}-?\d{2}-?\d{2}|\d{4}-?W\d{2}(?:-?\d)?|\d{4}-?\d{3}")
+_DAY: Final = re.compile(r"\d{4}-?\d{2}-?\d{2}|\d{4}-?W\d{2}(?:-?\d)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +54,10 @@ def zone_of(name: str) -> tzinfo:
 def moment(text: str, zone: str) -> Moment:
     """Parses an ISO text; without an offset it is local time in `zone`."""
     text = text.strip()
-    inner = _BRACKET.fullmatch(text)
-    if inner is not None:
-        text, zone = inner["time"].strip(), inner["zone"]
     if len(text) > _LONGEST:
         raise ToolFailed(Sentence("the time is too long a text"), hint=_ISO)
-    is_day = _DAY.fullmatch(text) is not None
     try:
-        found = _by_day_of_year(text) or datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text)
         # Near the ends of the calendar an offset leads out of it.
         if found.tzinfo is not None:
             found.astimezone(UTC)
@@ -70,25 +65,8 @@ def moment(text: str, zone: str) -> Moment:
         message = Sentence("'{text}' is not a time: {error}", text=text, error=error)
         raise ToolFailed(message, hint=_ISO) from None
     if found.tzinfo is None:
-        return placed(found, zone, is_day=is_day)
-    if inner is None:
-        return Moment(found, _offset_name(found))
-    local = in_zone(found, zone)
-    if found.utcoffset() not in (local.at.utcoffset(), timedelta(0)):
-        message = Sentence("{text} has an offset that {zone} has not then", text=text, zone=zone)
-        hint = Sentence("in {zone} it is {time}", zone=zone, time=local.at.isoformat())
-        raise ToolFailed(message, hint=hint)
-    return local
-
-
-def _by_day_of_year(text: str) -> datetime | None:
-    digits = text.replace("-", "")
-    if not _DAY.fullmatch(text) or len(digits) != 7 or not digits.isdigit():
-        return None
-    found = datetime.strptime(digits, "%Y%j")  # noqa: DTZ007 - a day has no zone
-    if found.year != int(digits[:4]):
-        raise ValueError("a year does not have that day")
-    return found
+        return placed(found, zone, is_day=_DAY.fullmatch(text) is not None)
+    return Moment(found, _offset_name(found))
 
 
 def placed(naive: datetime, zone: str, *, is_day: bool = False) -> Moment:

@@ -144,7 +144,8 @@ def _chart(given: Arguments, notes: list[str]) -> Chart:
     if kind == "scatter" and numeric is None:
         hint = Sentence("a scatter chart has numbers on both sides: draw bars or a line")
         raise ToolFailed(Sentence("'{name}' is not a column of numbers", name=x), hint=hint)
-    title = clip(given.get("title") or heading(columns, x), 200)
+    shown = heading(columns, x)
+    title = clip(given.get("title") or f"{shown[:1].upper()}{shown[1:]}", 200)
     return Chart(kind, title, x, labels, tuple(series), numeric)
 
 

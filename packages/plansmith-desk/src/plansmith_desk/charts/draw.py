@@ -167,26 +167,21 @@ class Chart:
         values = [v for each in self.series for v in each.values if v is not None]
         names, count = [each.name for each in self.series], len(values)
         low, high = number(min(values)), number(max(values))
-        if _is_chinese(*names, self.x_name):
-            what = f"{_KINDS[self.kind]}：{heading(names, self.x_name)}"
-            return f"{what}，共 {count} 个值，从 {low} 到 {high}。"
-        head = f"{self.kind.capitalize()} chart of {_by(names, self.x_name)}"
-        return f"{head}: {count} value{'s' if count > 1 else ''} from {low} to {high}."
+        shown = heading(names, self.x_name)
+        if HAN.search(shown):
+            return f"{_KINDS[self.kind]}：{shown}，共 {count} 个值，从 {low} 到 {high}。"
+        counted = f"{count} value{'s' if count > 1 else ''}"
+        return f"{self.kind.capitalize()} chart of {shown}: {counted} from {low} to {high}."
 
 
-_MADE: Final = re.compile(r"(sum|total|count|avg|average|mean|min|max|median)_(.+)", re.IGNORECASE)
-_ENGLISH: Final = {
-    **dict.fromkeys(("avg", "average", "mean"), "average of {name}"),
-    "min": "lowest {name}",
-    "max": "highest {name}",
-}
-_CHINESE: Final = {
-    **dict.fromkeys(("sum", "total"), "{name}合计"),
-    **dict.fromkeys(("avg", "average", "mean"), "{name}平均值"),
-    "count": "{name}数量",
-    "min": "{name}最小值",
-    "max": "{name}最大值",
-    "median": "{name}中位数",
+# How a column that `tables.group` made is called, in English and in Chinese.
+_MADE: Final = re.compile(r"(sum|count|average|min|max)_(.+)", re.IGNORECASE)
+_WORDS: Final = {
+    "sum": ("sum of {}", "{}合计"),
+    "count": ("count of {}", "{}数量"),
+    "average": ("average of {}", "{}平均值"),
+    "min": ("lowest {}", "{}最小值"),
+    "max": ("highest {}", "{}最大值"),
 }
 _KINDS: Final = {
     "bar": "柱状图", "line": "折线图", "scatter": "散点图", "pie": "饼图", "donut": "环形图",
@@ -194,41 +189,16 @@ _KINDS: Final = {
 
 
 def heading(values: Sequence[str], by: str) -> str:
-    """Returns the title of a chart that has none: `Sum of amount by region`."""
-    if _is_chinese(*values, by):
-        return f"按{by}统计的{'、'.join(map(_chinese, values))}"
-    title = _by(values, by)
-    return f"{title[:1].upper()}{title[1:]}"
+    """Returns what a chart shows, in the language of its columns: `sum of amount by region`."""
+    if any(map(HAN.search, (*values, by))):
+        return f"按{by}统计的{'、'.join(map(_called, values))}"
+    return f"{', '.join(map(_called, values))} by {_called(by)}"
 
 
-def _axis_title(column: str) -> str:
-    """Returns the title of an axis: `sum of amount` for the column `sum_amount`."""
-    return clip(_chinese(column) if _is_chinese(column) else _english(column), 60)
-
-
-def _is_chinese(*names: str) -> bool:
-    return any(map(HAN.search, names))
-
-
-def _by(values: Sequence[str], by: str) -> str:
-    return f"{', '.join(map(_english, values))} by {_spaced(by)}"
-
-
-def _english(column: str) -> str:
-    made = _MADE.fullmatch(column)
-    if made is None:
-        return _spaced(column)
-    how = made[1].lower()
-    return _ENGLISH.get(how, f"{how} of {{name}}").format(name=_spaced(made[2]))
-
-
-def _chinese(column: str) -> str:
-    made = _MADE.fullmatch(column)
-    return _CHINESE[made[1].lower()].format(name=made[2]) if made else column
-
-
-def _spaced(column: str) -> str:
-    return column.replace("_", " ").strip()
+def _called(column: str) -> str:
+    made, is_chinese = _MADE.fullmatch(column), HAN.search(column) is not None
+    name = (made[2] if made else column).replace("_", " ").strip()
+    return _WORDS[made[1].lower()][is_chinese].format(name) if made else name
 
 
 def draw(chart: Chart) -> str:
@@ -262,9 +232,9 @@ def _plotted(chart: Chart) -> Iterator[str]:
     yield from _grid(y, left)
     yield from _x_axis(chart, x, left)
     middle = (left + WIDTH - _RIGHT) / 2
-    yield label(_axis_title(chart.x_name), middle, HEIGHT - 10, **_MIDDLE, fill=SOFT)
+    yield label(clip(_called(chart.x_name), 60), middle, HEIGHT - 10, **_MIDDLE, fill=SOFT)
     if len(chart.series) == 1:
-        title = _axis_title(chart.series[0].name)
+        title = clip(_called(chart.series[0].name), 60)
         yield label(title, 24, _TOP - 14, fill=SOFT, font_size=12)
     marks = {"bar": _bars, "line": _lines, "scatter": _points}[chart.kind]
     yield from marks(chart, x, y)

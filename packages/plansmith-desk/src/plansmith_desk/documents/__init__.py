@@ -217,8 +217,9 @@ class DocumentTools(ToolSet):
             first, second = (self._digests(name, job) for name in names)
             both = sorted(first.keys() & second.keys())
             changed = [(name, name) for name in both if first[name] != second[name]]
-            lists = sorted(second.keys() - first.keys()), sorted(first.keys() - second.keys())
-            return self._difference(names, "file", (*lists, changed), same=first == second)
+            added, removed = second.keys() - first.keys(), first.keys() - second.keys()
+            files = sorted(added), sorted(removed), changed
+            return self._difference(names, "file", files, same=first == second)
         if any(folders):
             hint = Sentence("give two files, or two folders")
             raise ToolFailed(Sentence("one is a file and the other a folder"), hint=hint)
@@ -258,10 +259,11 @@ class DocumentTools(ToolSet):
             ],
         }
         where = f"only in {names[1]}", f"only in {names[0]}", "changed"
+        counts = len(added), len(removed), len(changed)
         told = [
-            f"{len(each):,} {unit}{'' if len(each) == 1 else 's'} {what}"
-            for what, each in zip(where, lists, strict=True)
-            if each
+            f"{count:,} {unit}{'' if count == 1 else 's'} {what}"
+            for what, count in zip(where, counts, strict=True)
+            if count
         ]
         order = "" if same else ", in another order"
         otherwise = f"{names[0]} and {names[1]} have the same {unit}s{order}"

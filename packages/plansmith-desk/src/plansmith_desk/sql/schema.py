@@ -155,11 +155,13 @@ def read_schema(path: Path) -> list[Table]:
             database.execute("PRAGMA query_only = ON")
             database.execute("PRAGMA trusted_schema = OFF")
             for name, kind in database.execute(_TABLES).fetchall():
-                # A view may hide anything: the time of a look is limited.
                 calls = iter(range(_STEPS[1]))
-                database.set_progress_handler(
-                    lambda left=calls: next(left, None) is None, _STEPS[0]
-                )
+
+                def is_late(left: Iterator[int] = calls) -> bool:
+                    return next(left, None) is None
+
+                # A view may hide anything: the time of a look is limited.
+                database.set_progress_handler(is_late, _STEPS[0])
                 with suppress(sqlite3.Error):
                     tables.append(_table(database, str(name), str(kind)))
     except sqlite3.Error as error:

@@ -39,13 +39,10 @@ async def test_now_is_the_clocks_time_in_a_zone() -> None:
     [
         ("2026-06-01", "2026-06-01"),
         ("2026-W23-1", "2026-06-01"),
-        ("2026-152", "2026-06-01"),
         ("2026-06-01T12:00", "2026-06-01T12:00:00+02:00"),
         ("2026-06-01T12:00:00.25", "2026-06-01T12:00:00.250000+02:00"),
         ("2026-06-01T12:00Z", "2026-06-01T12:00:00+00:00"),
         ("20260601T1200-0300", "2026-06-01T12:00:00-03:00"),
-        ("2026-06-01T12:00[Asia/Tokyo]", "2026-06-01T12:00:00+09:00"),
-        ("2026-06-01T12:00Z[Asia/Tokyo]", "2026-06-01T21:00:00+09:00"),
     ],
 )
 async def test_iso_forms_are_read(text: str, iso: str) -> None:
@@ -55,9 +52,9 @@ async def test_iso_forms_are_read(text: str, iso: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("someday", "2026", "2026-02-30", "2025-366", "2026-01-01T23:59:60", "01/02/2026"),
-        *("", "9" * 500, "2026-06-01T12:00+05:00[Europe/Oslo]", "9999-12-31T23:59-12:00"),
-        *("0001-01-01", "2026-06-01T12:00[Nowhere/Land]", "2026-06-01T25:00"),
+        *("someday", "2026", "2026-02-30", "2026-01-01T23:59:60", "01/02/2026"),
+        *("", "9" * 500, "9999-12-31T23:59-12:00"),
+        *("0001-01-01", "2026-06-01T25:00"),
     ],
 )
 async def test_what_is_no_time_is_refused_with_a_hint(text: str) -> None:
@@ -84,7 +81,7 @@ async def test_a_time_that_comes_twice_is_the_first_and_told() -> None:
     found = await use("describe", time="2026-10-25T02:30")
     assert found["iso"] == "2026-10-25T02:30:00+02:00"
     assert "comes twice" in found["notes"][0]
-    second = await use("describe", time="2026-10-25T02:30+01:00[Europe/Oslo]")
+    second = await use("describe", time="2026-10-25T02:30+01:00")
     assert second["utc"] == "2026-10-25T01:30:00Z"
     assert "notes" not in second
 
@@ -127,7 +124,7 @@ async def test_an_unknown_zone_is_refused_with_the_one_meant(zone: str, hint: st
         ("2026-03-28T12:00", {"days": 1}, "2026-03-29T12:00:00+02:00"),
         ("2026-03-28T12:00", {"hours": 24}, "2026-03-29T13:00:00+02:00"),
         ("2026-03-28T02:30", {"days": 1}, "2026-03-29T03:30:00+02:00"),
-        ("2026-10-25T02:30+02:00[Europe/Oslo]", {"hours": 1}, "2026-10-25T02:30:00+01:00"),
+        ("2026-10-25T02:30", {"hours": 1}, "2026-10-25T02:30:00+01:00"),
         ("2026-01-01T00:00Z", {"seconds": -1}, "2025-12-31T23:59:59+00:00"),
     ],
 )
@@ -153,13 +150,8 @@ async def test_the_difference_is_said_in_every_way() -> None:
     assert (days["days"], days["seconds"]) == (2, 172_800)
     back = await use("difference", **{"from": "2026-06-02T10:00Z", "to": "2026-06-01T09:00Z"})
     assert (back["negative"], back["seconds"]) == (True, -90_000)
-    fold = await use(
-        "difference",
-        **{
-            "from": "2026-10-25T02:50+02:00[Europe/Oslo]",
-            "to": "2026-10-25T02:10+01:00[Europe/Oslo]",
-        },
-    )
+    times = {"from": "2026-10-25T02:50+02:00", "to": "2026-10-25T02:10+01:00"}
+    fold = await use("difference", **times)
     assert (fold["seconds"], fold["text"]) == (1200, "20 minutes")
 
 
