@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -142,10 +143,14 @@ def _read(pid: int, name: str) -> str:
 
 
 def _children() -> list[int]:
-    own = Path("/proc/self/task")
-    texts = [(each / "children").read_text() for each in own.iterdir()]
-    pids = [int(pid) for text in texts for pid in text.split()]
-    return [pid for pid in pids if b"subprocess_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    found: list[int] = []
+    for each in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # of a thread or a child that has ended meanwhile
+            pids = (each / "children").read_text().split()
+            names = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids]
+            pairs = zip(pids, names, strict=True)
+            found += [int(pid) for pid, name in pairs if b"subprocess_main" in name]
+    return found
 
 
 async def _busy_child() -> int:

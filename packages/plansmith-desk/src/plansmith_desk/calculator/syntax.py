@@ -24,7 +24,7 @@ from plansmith_desk.calculator.numbers import (
 
 Value = Num | list[Num]
 _DEEPEST: Final = 40
-_GROUPED: Final = r"\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?"
+_GROUPED: Final = r"\d{1,3}(?:,\d{3}){1,20}(?![\d,])(?:\.\d+)?"
 _TOKEN: Final = re.compile(
     rf"(?P<number>{_GROUPED}|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d{{1,9}})?)"
     r"|(?P<name>[^\W\d]\w*)|(?P<sign>\*\*|//|[-+*/^%(),!√])|(?P<strange>\S)",

@@ -52,10 +52,8 @@ _WEEKDAY: Final = lazy_pattern(rf"(?:on )?(?:(?P<which>next|this|last|coming|thi
 _CHINESE_WEEKDAY: Final = lazy_pattern(
     r"(?P<which>下+个?|本|这个?|上+个?)?(?:周|星期|礼拜)(?P<day>[一二三四五六日天])"
 )
-_YEAR: Final = (
-    lazy_pattern(r"(?P<year>\d{4})年?的?(?P<name>\D.*)"),
-    lazy_pattern(r"(?P<name>.*?)(?<![ ,-])[ ,-]*+(?:of |in )?(?P<year>\d{4})年?"),
-)
+_YEAR_FIRST: Final = lazy_pattern(r"(?P<year>\d{4})年?的?(?P<name>\D.*)")
+_YEAR: Final = lazy_pattern(r"(?P<name>.*?)(?<![ ,-])[ ,-]*+(?:of |in )?(?P<year>\d{4})年?")
 _RELATIVE: Final = {
     "今年": 0,
     "明年": 1,
@@ -268,7 +266,7 @@ class _Phrase(NamedTuple):
             if self.text.startswith(word) or self.text.endswith(f" {word}"):
                 rest = self.text.removeprefix(word).removesuffix(word)
                 return rest.strip(" 的,"), self.today.year + years
-        found = _first(_YEAR, self.text)
+        found = _YEAR_FIRST.fullmatch(self.text) or _YEAR.fullmatch(self.text)
         if found is None or not found["name"]:
             return self.text, None
         return found["name"].strip(" ,"), int(found["year"])

@@ -168,7 +168,8 @@ class FileTools(ToolSet):
                 if any(needle in line.casefold() for needle in needles)
             ]
             shown = lines[: self._limits.lines_each]
-            found += [{"path": path, "count": len(lines), "lines": shown}] if lines else []
+            hit: Json = {"path": path, "count": len(lines), "lines": shown}
+            found += [hit] if lines else []
         result: dict[str, Json] = {"text": text, "files": found, "searched": searched}
         if len(needles) > 1:
             result["also"] = needles[1]

@@ -148,8 +148,9 @@ class TableTools(ToolSet):
 
 def read_here(job: Job, *, act: str, given: Arguments, **reading: Any) -> Json:
     """Does the reading work of `TableTools`; called in the child."""
-    bounds = {"limits": TableLimits(**reading["limits"]), "rows": RowLimits(**reading["rows"])}
-    with _Reader(job=job, **{**reading, **bounds, "root": Path(reading["root"])}) as reader:
+    reading["limits"] = TableLimits(**reading["limits"])
+    reading["rows"] = RowLimits(**reading["rows"])
+    with _Reader(job=job, **reading) as reader:
         try:
             return {"done": cast("Json", getattr(reader, act)(given))}
         except TableUnclear as error:

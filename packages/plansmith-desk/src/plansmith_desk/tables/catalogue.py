@@ -97,7 +97,7 @@ class Catalogue:
     def __init__(
         self,
         *,
-        root: Path,
+        root: str,
         limits: TableLimits,
         rows: RowLimits,
         job: Job,
@@ -105,7 +105,7 @@ class Catalogue:
         meant: Mapping[str, str],
     ) -> None:
         self.limits, self.rows, self.job = limits, rows, job
-        self._folder = folder = Folder(root)
+        self._folder = folder = Folder(Path(root))
         self._request = request.casefold()
         self._meant = meant
         self._stack = ExitStack()
