@@ -29,8 +29,7 @@ from plansmith.ports import Call, Delta, ModelDone, Prompt, TextDelta, Usage
 from plansmith_cli.config import Settings
 from plansmith_cli.server_wiring import ServerWiring
 from plansmith_desk.charts import ChartTools
-from plansmith_desk.files.tools import FileTools
-from plansmith_desk.files.workspace import WorkspaceTools
+from plansmith_desk.files.tools import FileTools, WorkspaceTools
 from plansmith_desk.tables import TableTools
 from plansmith_server.ops.logs import Log
 from plansmith_server.serve import bind, make_server, make_state

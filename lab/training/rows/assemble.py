@@ -28,7 +28,7 @@ from lab.training.rows.triples import TripleAsker, triple
 from lab.training.rows.twins import TwinAsker
 from lab.training.rows.voice import Voice
 from lab.training.rows.world import World, WorldMaker
-from plansmith_desk.folder_brief.layout import words
+from plansmith_desk.folder_brief import words
 
 # How often each family of requests comes, in a hundred.
 FAMILIES: Final = {

@@ -37,8 +37,7 @@ from plansmith_desk.agents.reflecting import Reflecting
 from plansmith_desk.agents.researcher import researcher
 from plansmith_desk.agents.sql_writer import sql_writer
 from plansmith_desk.charts import ChartTools
-from plansmith_desk.files.tools import FileTools
-from plansmith_desk.files.workspace import WorkspaceTools
+from plansmith_desk.files.tools import FileTools, WorkspaceTools
 from plansmith_desk.settings import BuiltinSettings
 from plansmith_desk.web import FetchTools
 from plansmith_planner.context.background import Search, investigate, is_search

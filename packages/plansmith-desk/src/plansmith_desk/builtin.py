@@ -17,8 +17,7 @@ from plansmith_desk.charts import ChartTools
 from plansmith_desk.documents import DocumentTools
 from plansmith_desk.files.changes import SeenFiles
 from plansmith_desk.files.moving import MovingTools
-from plansmith_desk.files.tools import FileTools
-from plansmith_desk.files.workspace import WorkspaceTools
+from plansmith_desk.files.tools import FileTools, WorkspaceTools
 from plansmith_desk.tables import TableTools
 
 SPEC: Final = ToolSpec(

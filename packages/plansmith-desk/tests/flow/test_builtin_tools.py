@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any, cast
 
 import pytest
@@ -113,45 +111,18 @@ async def test_a_plan_with_wrong_arguments_is_refused_before_anything_runs(folde
         )
 
 
-async def test_databases_and_the_web_come_when_they_are_named(folder: Path) -> None:
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = b"<title>Prices</title><h1>Prices</h1><p>Tea 3"
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is called
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    Thread(target=server.serve_forever, daemon=True).start()
-    host = f"127.0.0.1:{server.server_port}"
-    try:
-        smith = Plansmith(
-            tools=builtin_sources(
-                folder, databases={"shop": f"sqlite:///{folder / 'shop.db'}"}, private=[host]
-            )
-        )
-        run = await finished(
-            smith,
-            plan(
-                step("rows", "sql.query", query="SELECT sum(n) AS total FROM t"),
-                step("page", "web.fetch", url=f"http://{host}/"),
-            ),
-        )
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert run.status is RunStatus.DONE, {name: each.error for name, each in run.steps.items()}
-    assert run.steps["rows"].result["rows"] == [{"total": 3}]
-    assert run.steps["page"].result["text"] == "# Prices\n\nTea 3"
-
-
 async def all_specs(sources: list[ToolSource]) -> list[ToolSpec]:
     return [spec for source in sources for spec in await source.tools()]
+
+
+async def test_databases_the_web_and_writing_come_when_they_are_named(folder: Path) -> None:
+    specs = await all_specs(builtin_sources(folder, write=False))
+    assert {spec.effect for spec in specs} == {"read"}
+    assert not {"sql.query", "web.fetch"} & {spec.name for spec in specs}
+    url = f"sqlite:///{folder / 'shop.db'}"
+    smith = Plansmith(tools=builtin_sources(folder, databases={"shop": url}, private=["a.lan"]))
+    run = await finished(smith, plan(step("rows", "sql.query", query="SELECT sum(n) AS n FROM t")))
+    assert run.steps["rows"].result["rows"] == [{"n": 3}]
 
 
 async def test_every_spec_says_what_it_takes_gives_and_does(folder: Path) -> None:
@@ -167,6 +138,8 @@ async def test_every_spec_says_what_it_takes_gives_and_does(folder: Path) -> Non
         assert spec.input_schema["additionalProperties"] is False, spec.name
         assert spec.timeout_s is not None, spec.name
         assert not spec.search
+        if spec.name.startswith(("calculator.", "time.", "tables.", "sql.")):
+            assert len(spec.description) < 140, spec.name
     writing = {spec.name for spec in mine if spec.effect == "write"}
     assert writing == {
         *("files.write", "files.append", "files.replace", "tables.write", "charts.draw"),
@@ -176,11 +149,6 @@ async def test_every_spec_says_what_it_takes_gives_and_does(folder: Path) -> Non
     assert {spec.name for spec in mine if spec.open_world} == {"web.fetch"}
 
 
-async def test_without_writing_no_tool_has_an_effect(folder: Path) -> None:
-    specs = await all_specs(builtin_sources(folder, write=False))
-    assert {spec.effect for spec in specs} == {"read"}
-
-
 def test_settings_that_cannot_work_are_told_at_once(folder: Path) -> None:
     for wrong in (
         {"databases": {"a": "mysql://x"}},
@@ -188,20 +156,17 @@ def test_settings_that_cannot_work_are_told_at_once(folder: Path) -> None:
         {"private": ["*"]},
         {"zone": "Oslo"},
     ):
-        with pytest.raises(Misconfigured) as told:
+        with pytest.raises(Misconfigured):
             builtin_sources(folder, **cast("Any", wrong))
-        assert told.value.hint
 
 
 @pytest.mark.parametrize(
     ("request_", "tool"),
     [
         ("calculate 17 percent of 2350", "calculator.compute"),
-        ("convert 5 miles to km", "calculator.convert"),
         ("which weekday is the 3rd of May 2026", "time.describe"),
         ("draw a bar chart of the sales", "charts.draw"),
         ("group the CSV file by region and sum the amounts", "tables.sql"),
-        ("how many days from now until christmas", "time.difference"),
         ("fetch the page at this address", "web.fetch"),
     ],
 )

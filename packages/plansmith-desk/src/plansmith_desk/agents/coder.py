@@ -69,9 +69,7 @@ class Coder:
         for entry in entries:
             name, content = self._file(entry)
             if name in given:
-                raise ToolFailed(
-                    Sentence("two of the coder's files are called '{name}'", name=name)
-                )
+                raise ToolFailed(Sentence("two of its files are called '{name}'", name=name))
             given[name] = content
         return given
 
@@ -89,14 +87,11 @@ class Coder:
                 try:
                     return name, base64.b64decode(coded, validate=True)
                 except binascii.Error:
-                    raise ToolFailed(
-                        Sentence("the content of {name} is not base64", name=name)
-                    ) from None
+                    what = Sentence("the content of {name} is not base64", name=name)
+                    raise ToolFailed(what) from None
             case _:
-                raise ToolFailed(
-                    Sentence("an entry of the coder's files is neither a path nor a file"),
-                    hint='write "a.csv" or {"name": "a.csv", "text": "…"}',
-                )
+                what = Sentence("an entry of the coder's files is neither a path nor a file")
+                raise ToolFailed(what, hint='write "a.csv" or {"name": "a.csv", "text": "…"}')
 
 
 @dataclass
@@ -146,9 +141,8 @@ class _Workbench:
             "stderr": outcome.stderr,
             "files": [{"name": each.path, "size": len(each.content)} for each in outcome.files],
         }
-        shown |= {"stopped": outcome.stopped} if outcome.stopped else {}
-        more: dict[str, Json] = {"notes": [*outcome.notes]} if outcome.notes else {}
-        return shown | more
+        more: dict[str, Json] = {"stopped": outcome.stopped, "notes": [*outcome.notes]}
+        return shown | {name: value for name, value in more.items() if value}
 
     def summary(self, notes: list[Json]) -> dict[str, Json]:
         """Returns what the task's result says about the code and the files."""

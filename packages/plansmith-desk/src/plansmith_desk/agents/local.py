@@ -42,8 +42,9 @@ from plansmith.ports import (
     ToolSource,
     Usage,
 )
-from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, fields, items
+from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, ToolSet, items
 from plansmith_desk.agents.toolbox import ALL, Choice, Toolbox, Unsure, cut_with_note
+from plansmith_desk.tool_specs import record
 from plansmith_planner.context.fence import fence
 from plansmith_planner.model_calls import places
 
@@ -59,14 +60,11 @@ _REMINDER: Final = f"Answer with a tool call; {FINISH} ends the task with its re
 def render_prompt(name: str, *, folder: Path | None, **values: str) -> str:
     """Returns an agent's prompt with its placeholders filled in."""
     text = prompt_of(name, folder)
-    unknown = sorted(places(text) - values.keys())
-    if unknown:
-        raise Misconfigured(
-            Sentence(
-                "the prompt '{name}' has unknown placeholders: {places}", name=name, places=unknown
-            ),
-            hint=Sentence("known: {names}", names=sorted(values)),
+    if unknown := sorted(places(text) - values.keys()):
+        what = Sentence(
+            "the prompt '{name}' has unknown placeholders: {places}", name=name, places=unknown
         )
+        raise Misconfigured(what, hint=Sentence("known: {names}", names=sorted(values)))
     return _PLACE.sub(lambda place: values[place[1]], text)
 
 
@@ -74,18 +72,15 @@ def prompt_of(name: str, folder: Path | None = None) -> str:
     """Returns the text of a prompt: from the user's folder if it is there, else ours."""
     if not _NAME.fullmatch(name):
         hint = Sentence("use 1 to 64 of a-z, 0-9, - and _, starting with a letter or digit")
-        raise Misconfigured(
-            Sentence("'{name}' is not a valid name for a prompt", name=name), hint=hint
-        )
+        message = Sentence("'{name}' is not a valid name for a prompt", name=name)
+        raise Misconfigured(message, hint=hint)
     own = folder / f"{name}.md" if folder else None
     shipped = files("plansmith_desk.agents") / "prompts" / f"{name}.md"
     found = own if own is not None and own.is_file() else shipped
     if not found.is_file():
         where = folder or Sentence("a folder of prompts")
-        raise Misconfigured(
-            Sentence("there is no prompt called '{name}'", name=name),
-            hint=Sentence("put {name}.md in {where}", name=name, where=where),
-        )
+        hint = Sentence("put {name}.md in {where}", name=name, where=where)
+        raise Misconfigured(Sentence("there is no prompt called '{name}'", name=name), hint=hint)
     return found.read_text(encoding="utf-8")
 
 
@@ -136,13 +131,8 @@ class LocalAgent:
         self, own: Sequence[ToolSource], task: str, inputs: Mapping[str, Json], call: Call
     ) -> dict[str, Json]:
         """Does a task like `work`, with additional tools for this task only."""
-        toolbox = Toolbox(
-            self.spec.name,
-            effect=self.spec.effect,
-            repeats=self.limits.repeats,
-            result_chars=self.limits.result_chars,
-            call=call,
-        )
+        bounds = {"repeats": self.limits.repeats, "result_chars": self.limits.result_chars}
+        toolbox = Toolbox(self.spec.name, effect=self.spec.effect, call=call, **bounds)
         for source in self.sources:
             await toolbox.add_source(source, self.tools)
         spoken = [BuiltIn(_ADVICE, _advise)] if self.advises else []
@@ -161,13 +151,15 @@ class LocalAgent:
         except (InputNeeded, Unsure):
             raise
         except PlansmithError as error:
-            raise _failure(error, toolbox.changes) from error
+            if toolbox.changes:  # what was changed before stays in effect
+                text = f"{error.message}; before that it called {', '.join(toolbox.changes)}"
+                raise OutcomeUnknown(text, hint=error.hint) from error
+            made = ToolBusy if isinstance(error, ModelBusy | ToolBusy) else ToolFailed
+            raise made(error.message, hint=error.hint) from error
         citations, notes = toolbox.evidence.check([each.model_dump() for each in result.citations])
-        if self.limits.money is not None and used.cost is None and used != Usage():
-            notes.append(
-                f"the price of the model is unknown: the limit of ${self.limits.money} was not "
-                "checked"
-            )
+        money = self.limits.money
+        if money is not None and used.cost is None and used != Usage():
+            notes.append(f"the price of the model is unknown: the limit of ${money} is unchecked")
         return {
             "text": result.text,
             "findings": list[Json](result.findings),
@@ -232,23 +224,9 @@ class LocalAgent:
             raise self._spent(what, "money")
 
     def _spent(self, what: str, limit: str) -> ToolFailed:
-        hint = Sentence(
-            "raise the agent's limit of {limit}, or give it a smaller task", limit=limit
-        )
         name = self.spec.name
-        return ToolFailed(
-            Sentence("{name} used up {what} before it was finished", name=name, what=what),
-            hint=hint,
-        )
-
-
-def _failure(error: PlansmithError, changes: Sequence[str]) -> ToolFailed:
-    """Makes a failure that lists the changes made before it, since they stay in effect."""
-    if changes:
-        text = f"{error.message}; before that it called {', '.join(changes)}"
-        return OutcomeUnknown(text, hint=error.hint)
-    made = ToolBusy if isinstance(error, ModelBusy | ToolBusy) else ToolFailed
-    return made(error.message, hint=error.hint)
+        message = Sentence("{name} used up {what} before it was finished", name=name, what=what)
+        return ToolFailed(message, hint=Sentence("raise the agent's limit of {limit}", limit=limit))
 
 
 class _Said(NamedTuple):
@@ -265,15 +243,12 @@ def _messages(said: Sequence[_Said], room: int) -> list[Message]:
     for role, text, tool in reversed(said):
         if tool:
             room -= len(text)
-        kept = text if room >= 0 or not tool else _left_out(tool)
+        left_out = f"(The result of {tool} is left out here to save room.)"
+        kept = text if room >= 0 or not tool else left_out
         if shown and shown[-1].role == role:
             kept = f"{kept}\n\n{shown.pop().text}"
         shown.append(Message(role, kept))
     return shown[::-1]
-
-
-def _left_out(tool: str) -> str:
-    return f"(The result of {tool} is left out here to save room.)"
 
 
 class _Answer(NamedTuple):
@@ -380,13 +355,8 @@ def _ask(given: Arguments, job: Job) -> Json:
 
 
 def _spec(name: str, description: str, takes: dict[str, Any]) -> ToolSpec:
-    return ToolSpec(
-        name=name,
-        description=description,
-        input_schema=takes,
-        effect=Effect.READ,
-        open_world=False,
-    )
+    about: dict[str, Any] = {"description": description, "input_schema": takes}
+    return ToolSpec(name=name, effect=Effect.READ, open_world=False, **about)
 
 
 _ENDING: Final = _spec(FINISH, "End the task with its result.", _Finish.model_json_schema())
@@ -396,13 +366,11 @@ _ADVICE: Final = _spec(
     "advise",
     "Tell the person who reads the plan that it does not fit what you found (replan), or that its "
     "goal is met already (finish), and why. Your task goes on.",
-    fields(
-        {"advice": {**TEXT, "enum": ["replan", "finish"]}, "reason": _REASON}, "advice", "reason"
-    ),
+    record({"advice": {**TEXT, "enum": ["replan", "finish"]}, "reason": _REASON}),
 )
 _ASKING: Final = _spec(
     ASK_PERSON,
     "Ask the person something that only they can know or decide, and that your task cannot do "
     "without. Your task begins again with the answer.",
-    fields({"question": _QUESTION, "options": items(_QUESTION, most=20)}, "question"),
+    record({"question": _QUESTION}, options=items(_QUESTION, most=20)),
 )

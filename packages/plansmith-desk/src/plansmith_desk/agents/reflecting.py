@@ -63,9 +63,9 @@ class Reflecting:
     def __post_init__(self) -> None:
         prompt_of(PROMPT, self.prompts)
         if self.agent.spec.effect is not Effect.READ:
-            name = self.agent.spec.name
             hint = Sentence("only an agent with the effect read can be asked to do a task twice")
-            raise Misconfigured(Sentence("{name} changes things", name=name), hint=hint)
+            message = Sentence("{name} changes things", name=self.agent.spec.name)
+            raise Misconfigured(message, hint=hint)
 
     @property
     def spec(self) -> AgentSpec:
@@ -79,7 +79,8 @@ class Reflecting:
         verdict = await self._judge(task, first, call)
         if verdict is None or verdict.enough:
             return first
-        call.progress(f"done again, since this is missing: {'; '.join(verdict.missing)}")
+        missing = "; ".join(verdict.missing)
+        call.progress(f"done again, since this is missing: {missing}")
         first_try: Json = {"result": _slim(first), "missing": list[Json](verdict.missing)}
         more = {**inputs, FIRST_TRY: first_try}
         again = replace(call, key=f"{call.key}-again", reply=None)
@@ -90,12 +91,8 @@ class Reflecting:
             return _noted(first, f"a second try failed: {second.reason}")
         other = await self._judge(task, second, call)
         if other is None or other.score < verdict.score:
-            return _noted(
-                first, f"a second try was no better; missing: {'; '.join(verdict.missing)}"
-            )
-        return _noted(
-            second, f"done twice; at first this was missing: {'; '.join(verdict.missing)}"
-        )
+            return _noted(first, f"a second try was no better; missing: {missing}")
+        return _noted(second, f"done twice; at first this was missing: {missing}")
 
     async def _judge(self, task: str, result: Json, call: Call) -> Verdict | None:
         text = json.dumps(_slim(result), ensure_ascii=False, indent=1)

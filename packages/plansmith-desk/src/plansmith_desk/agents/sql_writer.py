@@ -81,13 +81,9 @@ class SqlWriter:
             elif self._has_many and written.database not in self.kinds:
                 error = f'"database" must be one of {", ".join(self.kinds)}'
             elif plain in refused:
-                raise ToolFailed(
-                    Sentence(
-                        "the same statement came back after it failed: {error}",
-                        error=refused[plain],
-                    ),
-                    hint=_HINT,
-                )
+                why = refused[plain]
+                what = Sentence("the same statement came back after it failed: {error}", error=why)
+                raise ToolFailed(what, hint=_HINT)
             else:
                 try:
                     return {**await self._try(written, call), "tries": tries}
@@ -98,12 +94,9 @@ class SqlWriter:
             call.progress(f"try {tries} of {self.most_tries}: {error}")
             told = f"{fence('what the database said', error)}\n\nWrite another statement."
             messages += [Message("assistant", answer), Message("user", told)]
-        raise ToolFailed(
-            Sentence(
-                "no statement worked in {count} tries: {error}", count=self.most_tries, error=error
-            ),
-            hint=_HINT,
-        )
+        count = self.most_tries
+        what = Sentence("no statement worked in {count} tries: {error}", count=count, error=error)
+        raise ToolFailed(what, hint=_HINT)
 
     @property
     def _has_many(self) -> bool:
@@ -128,8 +121,7 @@ class SqlWriter:
         ]
         if inputs:
             text = json_text(dict(inputs), indent=1)
-            short = clipped(text, tokens=_TOKENS, count=rough_count)
-            blocks.append(fence("inputs", short))
+            blocks.append(fence("inputs", clipped(text, tokens=_TOKENS, count=rough_count)))
         return [
             Message("system", system),
             Message("user", "\n\n".join([*blocks, fence("question", task)])),
@@ -138,12 +130,9 @@ class SqlWriter:
     async def _ask(self, messages: Sequence[Message], call: Call) -> str:
         try:
             answer = await read_answer(self.model.stream(Prompt(messages, schema=self._form())))
-        except ModelBusy as busy:
-            raise ToolBusy(
-                Sentence("the model that writes SQL is busy: {why}", why=busy.message)
-            ) from None
         except ModelFailed as failure:
-            raise ToolFailed(Sentence("the model wrote no SQL: {why}", why=failure)) from None
+            made = ToolBusy if isinstance(failure, ModelBusy) else ToolFailed
+            raise made(Sentence("the model wrote no SQL: {why}", why=failure)) from None
         call.spend(answer.usage)
         return answer.text
 
@@ -220,8 +209,6 @@ def _statement(answer: str) -> _Written | None:
         return None
     sql = written.sql.strip().rstrip(";").strip()
     if not sql:
-        why = " ".join(written.reason.split())[:500] or Sentence(
-            "the model gave no statement and no reason"
-        )
+        why = " ".join(written.reason.split())[:500] or Sentence("the model gave no reason")
         raise ToolFailed(Sentence("the database cannot answer this: {why}", why=why), hint=_HINT)
     return written.replace(sql=sql)

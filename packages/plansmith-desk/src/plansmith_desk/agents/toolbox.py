@@ -144,11 +144,10 @@ class Toolbox:
         self.answers: list[tuple[str, Json]] = []
         self._done: dict[str, dict[str, Json]] = {}
         self._reply: dict[str, Reply] = {}
-        if call.reply is not None and isinstance(call.reply.state, dict):
-            self._take_up(call.reply.answer, cast("dict[str, Any]", call.reply.state))
-
-    def _take_up(self, answer: Json, state: dict[str, Any]) -> None:
-        """Takes up the task where a question ended it."""
+        if call.reply is None or not isinstance(call.reply.state, dict):
+            return
+        # The task goes on where a question ended it.
+        answer, state = call.reply.answer, cast("dict[str, Any]", call.reply.state)
         self.answers = [(str(asked), known) for asked, known in state.get("answers", [])]
         self.answers.append((str(state.get("question", "")), answer))
         if state.get("kind") == _ASKED:
@@ -160,10 +159,7 @@ class Toolbox:
         """Adds the selected tools of a source; sets aside those beyond the agent's effect."""
         for spec in filter(choice.takes, await source.tools()):
             if spec.name in self.specs or spec.name in self.set_aside:
-                raise Misconfigured(
-                    Sentence("two tools are called '{name}'", name=spec.name),
-                    hint=Sentence("rename one of them"),
-                )
+                raise Misconfigured(Sentence("two tools are called '{name}'", name=spec.name))
             if spec.effect.rank > self._effect.rank:
                 self.set_aside.add(spec.name)
             else:

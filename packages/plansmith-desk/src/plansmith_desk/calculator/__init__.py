@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final, cast
 
 from plansmith.errors import ToolFailed
-from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
-from plansmith.tools.toolset import (
-    TEXT,
-    Arguments,
-    BuiltIn,
-    Job,
-    PureTools,
-    fields,
-    items,
-    string,
-    whole,
-)
+from plansmith.tools.toolset import TEXT, Arguments, BuiltIn, Job, PureTools, items, string, whole
 from plansmith_desk.calculator.numbers import MOST_DIGITS, Num, kept, too_large, written
 from plansmith_desk.calculator.syntax import Value, amount, compute
-from plansmith_desk.calculator.units import Unit, unit
+from plansmith_desk.calculator.units import unit
+from plansmith_desk.tool_specs import record, spec
 
 _DIGITS: Final = 15
 _LONGEST_FRACTION: Final = 40
@@ -38,55 +27,40 @@ _ANSWER: Final[dict[str, Any]] = {
     "exact": {"type": "boolean", "description": "Whether the text is the number itself."},
 }
 _SHOWN: Final = whole("Digits shown of a number that does not end; 15 if left out.", 1, 50)
-_PURE: Final[dict[str, Any]] = {
-    "effect": Effect.READ,
-    "open_world": False,
-    "idempotent": True,
-    "timeout_s": 10,
-}
-
-COMPUTE: Final = ToolSpec(
-    name="calculator.compute",
-    description="Calculate exactly: + - * / ^ mod, percent (15% of 80), sqrt, round, min, max, "
-    "sum, mean, log and more (计算、加减乘除、百分之).",
-    input_schema=fields(
-        {
-            "expression": string(
-                "Such as (price * 3 + 4.50) * 1.25.",
-                format="arithmetic",
-                minLength=1,
-                maxLength=4_000,
-            ),
-            "values": {
-                "type": "object",
-                "description": "Numbers and lists of numbers that the expression names.",
-                "additionalProperties": {"anyOf": [*_AMOUNT["anyOf"], items(_AMOUNT, most=10_000)]},
-                "maxProperties": 100,
-            },
-            "digits": _SHOWN,
-        },
-        "expression",
-    ),
-    output_schema=fields({**_ANSWER, "fraction": TEXT}, "value", "text", "exact"),
-    **_PURE,
+_EXPRESSION: Final = string(
+    "Such as (price * 3 + 4.50) * 1.25.", format="arithmetic", minLength=1, maxLength=4_000
 )
-CONVERT: Final = ToolSpec(
-    name="calculator.convert",
-    description="Convert units: length, mass, time, data, area, volume, speed, temperature, "
+COMPUTE: Final = spec(
+    "calculator.compute",
+    "Calculate exactly: + - * / ^ mod, percent (15% of 80), sqrt, round, min, max, "
+    "sum, mean, log and more (计算、加减乘除、百分之).",
+    record(
+        {"expression": _EXPRESSION},
+        values={
+            "type": "object",
+            "description": "Numbers and lists of numbers that the expression names.",
+            "additionalProperties": {"anyOf": [*_AMOUNT["anyOf"], items(_AMOUNT, most=10_000)]},
+            "maxProperties": 100,
+        },
+        digits=_SHOWN,
+    ),
+    record(_ANSWER, fraction=TEXT),
+    timeout_s=10,
+)
+CONVERT: Final = spec(
+    "calculator.convert",
+    "Convert units: length, mass, time, data, area, volume, speed, temperature, "
     "energy, pressure, km/h (单位换算).",
-    input_schema=fields(
+    record(
         {
             "value": _AMOUNT,
             "from": string("The unit it is in, such as mile, kg, GiB, °F or m/s.", minLength=1),
             "to": string("The unit wanted.", minLength=1),
-            "digits": _SHOWN,
         },
-        *("value", "from", "to"),
+        digits=_SHOWN,
     ),
-    output_schema=fields(
-        {**_ANSWER, "unit": TEXT, "kind": TEXT}, *("value", "text", "exact", "unit", "kind")
-    ),
-    **_PURE,
+    record({**_ANSWER, "unit": TEXT, "kind": TEXT}),
+    timeout_s=10,
 )
 
 
@@ -99,7 +73,12 @@ class CalculatorTools(PureTools):
 
 def _compute(given: Arguments, job: Job) -> Json:
     del job
-    values = _values(given.get("values", {}))
+    values: dict[str, Value] = {}
+    for name, each in given.get("values", {}).items():
+        if not name.isidentifier() or not name.isascii():
+            raise ToolFailed(Sentence("'{name}' cannot name a value", name=name[:40]))
+        is_list = isinstance(each, list)
+        values[name] = [*map(amount, cast("list[Json]", each))] if is_list else amount(each)
     found = compute(given["expression"], values)
     answer = _answer(found, given.get("digits", _DIGITS))
     fraction = f"{found.value.numerator}/{found.value.denominator}"
@@ -113,31 +92,12 @@ def _convert(given: Arguments, job: Job) -> Json:
     if source.dimension != target.dimension:
         message = f"{given['from']} is {source.kind} and {given['to']} is {target.kind}"
         raise ToolFailed(message, hint=Sentence("convert between units of one kind"))
-    found = kept(_converted(number.value, source, target), number)
+    absolute = number.value * source.factor + source.offset
+    if source.kind == "temperature" and absolute < 0:
+        raise ToolFailed(Sentence("that is colder than absolute zero"))
+    found = kept((absolute - target.offset) / target.factor, number)
     answer = _answer(found, given.get("digits", _DIGITS))
     return answer | {"unit": given["to"], "kind": target.kind}
-
-
-def _converted(number: Fraction, source: Unit, target: Unit) -> Fraction:
-    absolute = number * source.factor + source.offset
-    if source.dimension == target.dimension == unit("K").dimension and absolute < 0:
-        raise ToolFailed(
-            Sentence("that is colder than absolute zero"), hint=Sentence("check the amount")
-        )
-    return (absolute - target.offset) / target.factor
-
-
-def _values(given: Mapping[str, Any]) -> dict[str, Value]:
-    for name in given:
-        if not name.isidentifier() or not name.isascii():
-            hint = Sentence("use letters, digits and _")
-            raise ToolFailed(Sentence("'{name}' cannot name a value", name=name[:40]), hint=hint)
-    return {
-        name: list(map(amount, cast("list[Json]", each)))
-        if isinstance(each, list)
-        else amount(each)
-        for name, each in given.items()
-    }
 
 
 def _answer(found: Num, digits: int) -> dict[str, Json]:
@@ -149,8 +109,6 @@ def _answer(found: Num, digits: int) -> dict[str, Json]:
         return {"value": value.numerator, "text": text, "exact": exact}
     near = float(text)
     if math.isinf(near):
-        hint = Sentence("round it to a whole number, or compute its logarithm")
-        raise ToolFailed(
-            Sentence("{text} is too large for a number with decimals", text=text[:30]), hint=hint
-        )
+        message = Sentence("{text} is too large for a number with decimals", text=text[:30])
+        raise ToolFailed(message, hint=Sentence("round it, or compute its logarithm"))
     return {"value": near, "text": text, "exact": exact}

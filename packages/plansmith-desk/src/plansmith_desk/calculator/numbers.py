@@ -60,9 +60,7 @@ class Num:
     def divisor(self) -> Fraction:
         """Returns the value, which must not be zero."""
         if not self.value:
-            raise ToolFailed(
-                Sentence("something is divided by zero"), hint=Sentence("check the divisor")
-            )
+            raise ToolFailed(Sentence("something is divided by zero"))
         return self.value
 
 
@@ -76,10 +74,7 @@ def literal(text: str) -> Num:
     plain = text.replace("_", "")
     exponent = plain.lower().partition("e")[2]
     if len(plain) > _LONGEST_LITERAL or (exponent and abs(int(exponent)) > _LARGEST_EXPONENT):
-        raise ToolFailed(
-            Sentence("the number {text}… is too long", text=text[:20]),
-            hint=Sentence("use a shorter one"),
-        )
+        raise ToolFailed(Sentence("the number {text}… is too long", text=text[:20]))
     return Num(Fraction(plain))
 
 
@@ -92,10 +87,7 @@ def kept(value: Fraction, *terms: Num) -> Num:
 
 def too_large() -> ToolFailed:
     """Returns the error for numbers out of bounds."""
-    return ToolFailed(
-        Sentence("the result has more than {most} digits", most=MOST_DIGITS),
-        hint=Sentence("use smaller numbers"),
-    )
+    return ToolFailed(Sentence("the result has more than {most} digits", most=MOST_DIGITS))
 
 
 def power(base: Num, exponent: Num) -> Num:
@@ -154,29 +146,7 @@ def _near(function: Callable[[Decimal], Decimal], number: Num) -> Num:
 
 
 def _no_value() -> ToolFailed:
-    hint = Sentence("check its arguments")
-    return ToolFailed(Sentence("a function has no value there"), hint=hint)
-
-
-def _log(number: Num, base: Num | None = None) -> Num:
-    """Returns a logarithm; the natural one without a base."""
-    if number.value <= 0 or (base is not None and (base.value <= 0 or base.value == 1)):
-        raise ToolFailed(Sentence("a logarithm needs positive numbers and a base other than 1"))
-    found = _near(_FINE.ln, number)
-    if base is None:
-        return found
-    found = found / _near(_FINE.ln, base)
-    guess = round(found.value)
-    if number.is_exact and base.is_exact and abs(guess) <= _MOST_BITS:
-        return num(guess) if base.value**guess == number.value else found
-    return found
-
-
-def rounded(number: Fraction, places: int) -> Fraction:
-    """Rounds to some decimal places, halves away from zero."""
-    scale = Fraction(10) ** places
-    up = math.floor(abs(number) * scale + Fraction(1, 2))
-    return (up if number >= 0 else -up) / scale
+    return ToolFailed(Sentence("a function has no value there"))
 
 
 def written(number: Num, digits: int) -> tuple[str, bool]:
@@ -215,14 +185,12 @@ class Function(NamedTuple):
         """Returns the function's value; refuses too few and too many numbers."""
         if len(given) < self.least or (self.most is not None and len(given) > self.most):
             many = f"{self.least} to {self.most}" if self.most else f"{self.least} or more"
-            raise ToolFailed(
-                Sentence(
-                    "{name} takes {many} numbers, not {count}",
-                    name=name,
-                    many=self.least if self.least == self.most else many,
-                    count=len(given),
-                )
+            many = str(self.least) if self.least == self.most else many
+            count = len(given)
+            message = Sentence(
+                "{name} takes {many} numbers, not {count}", name=name, many=many, count=count
             )
+            raise ToolFailed(message)
         return self.work(*given)
 
 
@@ -230,25 +198,38 @@ def factorial(number: Num) -> Num:
     """Returns the product of all whole numbers up to one."""
     value = _whole(number, Sentence("a factorial"))
     if not 0 <= value <= _LARGEST_FACTORIAL:
-        raise ToolFailed(
-            Sentence("a factorial is of a number from 0 to {most}", most=_LARGEST_FACTORIAL)
-        )
+        message = Sentence("a factorial is of a number from 0 to {most}", most=_LARGEST_FACTORIAL)
+        raise ToolFailed(message)
     return kept(Fraction(math.factorial(value)))
 
 
 def _whole(number: Num, what: str) -> int:
     if number.value.denominator != 1:
-        raise ToolFailed(
-            Sentence("{what} needs whole numbers", what=what), hint=Sentence("round them first")
-        )
+        raise ToolFailed(Sentence("{what} needs whole numbers", what=what))
     return number.value.numerator
 
 
 def _round(number: Num, places: Num | None = None) -> Num:
+    """Rounds to some decimal places, halves away from zero."""
     wanted = _whole(places, "round") if places else 0
     if abs(wanted) > _MOST_PLACES:
         raise ToolFailed(Sentence("round takes up to {most} places", most=_MOST_PLACES))
-    return kept(rounded(number.value, wanted), number)
+    scale = Fraction(10) ** wanted
+    up = math.floor(abs(number.value) * scale + Fraction(1, 2))
+    return kept((up if number.value >= 0 else -up) / scale, number)
+
+
+def _log(number: Num, base: Num | None = None) -> Num:
+    """Returns a logarithm; the natural one without a base."""
+    if number.value <= 0 or (base is not None and (base.value <= 0 or base.value == 1)):
+        raise ToolFailed(Sentence("a logarithm needs positive numbers and a base other than 1"))
+    found = _near(_FINE.ln, number)
+    if base is None:
+        return found
+    found = found / _near(_FINE.ln, base)
+    guess = round(found.value)
+    is_exact = number.is_exact and base.is_exact and abs(guess) <= _MOST_BITS
+    return num(guess) if is_exact and base.value**guess == number.value else found
 
 
 def _sum(*given: Num) -> Num:
@@ -306,10 +287,7 @@ _PI: Final = Num(
     Fraction("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899"),
     _SURE,
 )
-_E: Final = Num(
-    Fraction("2.71828182845904523536028747135266249775724709369995957496696762772407663035354759"),
-    _SURE,
-)
+_E: Final = Num(Fraction(_FINE.exp(Decimal(1))), _SURE)
 CONSTANTS: Final = {"pi": _PI, "e": _E, "tau": num(2) * _PI}
 FUNCTIONS: Final[dict[str, Function]] = {
     "abs": _exact(abs),
@@ -325,12 +303,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "log": Function(_log, 2, 2),
     "log2": _one(lambda n: _log(n, num(2))),
     "log10": _one(lambda n: _log(n, num(10))),
-    "sin": _float(math.sin),
-    "cos": _float(math.cos),
-    "tan": _float(math.tan),
-    "asin": _float(math.asin),
-    "acos": _float(math.acos),
-    "atan": _float(math.atan),
+    **{each.__name__: _float(each) for each in (math.sin, math.cos, math.tan)},
+    **{each.__name__: _float(each) for each in (math.asin, math.acos, math.atan)},
     "rad": _one(lambda n: n * _PI / num(180)),
     "deg": _one(lambda n: n * num(180) / _PI),
     "factorial": Function(factorial),

@@ -1,11 +1,12 @@
-"""Parses and computes the calculator's expressions; no Python code is ever evaluated."""
+"""Reads and computes the calculator's expressions; no Python code is ever evaluated."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from plansmith.errors import ToolFailed
 from plansmith.lazy import lazy_pattern
@@ -23,25 +24,34 @@ from plansmith_desk.calculator.numbers import (
 
 Value = Num | list[Num]
 _DEEPEST: Final = 40
-_GROUPED: Final = r"\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?"
+_GROUPED: Final = r"\d{1,3}(?:,\d{3}){1,20}(?![\d,])(?:\.\d+)?"
 _TOKEN: Final = re.compile(
-    rf"(?P<grouped>{_GROUPED})"
-    r"|(?P<number>(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d{1,9})?)"
-    r"|(?P<name>[^\W\d]\w*)|(?P<sign>\*\*|//|[-+*/^%(),!√])",
+    rf"(?P<number>{_GROUPED}|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d{{1,9}})?)"
+    r"|(?P<name>[^\W\d]\w*)|(?P<sign>\*\*|//|[-+*/^%(),!√])|(?P<strange>\S)",
     re.ASCII,
 )
-_UNGROUPED: Final = re.compile(_TOKEN.pattern.replace(_GROUPED, r"(?!)"), re.ASCII)
-_OPERATORS: Final = {"**": "^", "of": "*", "plus": "+", "minus": "-", "times": "*"}
-_WORDS: Final = ("of", "mod", "plus", "minus", "times")
+# As Python writes them. Its power stands for a sign after a number, and binds as closely.
+_SIGNS: Final = {
+    "^": "**",
+    "mod": "%",
+    "√": "~",
+    "%": "**percent",
+    "!": "**factorial",
+    "of": "*",
+    "plus": "+",
+    "minus": "-",
+    "times": "*",
+}
+_WAITING: Final = ("+", "-", "*", "/", "//", "%", "**", "~")
 # How people and models write the signs, beside those of the keyboard.
-_SIGNS: Final = str.maketrans(
+_KEYBOARD: Final = str.maketrans(
     dict(zip("×·÷−–", "**/--", strict=True))
     | {"π": " pi ", "²": "^2", "³": "^3"}
     | {chr(0xFEE0 + code): chr(code) for code in range(0x21, 0x7F)}
 )
 _MONEY: Final = re.compile(r"[$€£¥￥]|美元|欧元|英镑|日元|元|块钱|块")
 _AMOUNT: Final = r"(?<![\d,.])(\d[\d,.]*)"
-# How people write it, as the signs that the parser reads; the longer ones first.
+# How people write it, as the signs that are read; the longer ones first.
 _SPOKEN: Final = tuple(
     (lazy_pattern(pattern, re.IGNORECASE), instead)
     for pattern, instead in (
@@ -65,226 +75,168 @@ _SPOKEN: Final = tuple(
 )
 
 
-class _Token(NamedTuple):
-    kind: str  # number, name, sign or end
-    text: str
-    place: int
-
-
 def compute(text: str, values: Mapping[str, Value]) -> Num:
     """Returns the value of an expression, exact where possible."""
-    return _Parser(_plain(text), values).result()
+    return _Expression(_plain(text), values).result()
 
 
-class _Parser:
-    """A recursive parser: one method per level, from the weakest operator to the strongest."""
+class _Expression:
+    """An expression, rewritten with Python's signs, whose syntax tree is then walked.
+
+    Only names and signs are in it: numbers are called n0, n1, …, and a value x is called _x.
+    """
 
     def __init__(self, text: str, values: Mapping[str, Value]) -> None:
         self._text = text
-        self._values = values
-        self._tokens = _tokens(text)
-        self._at = 0
-        self._depth = 0
+        self._known: dict[str, Value] = {f"_{name}": value for name, value in values.items()}
+        self._depth = self._count = 0
 
     def result(self) -> Num:
-        if self._token.kind == "end":
+        source = self._rewritten()
+        if not source or source[-1] in _WAITING:
             raise ToolFailed(
-                Sentence("there is nothing to compute"), hint=Sentence("give an expression")
+                Sentence(
+                    "the expression ends too early" if source else "there is nothing to compute"
+                )
             )
-        found = self._sum()
-        if self._token.kind != "end":
-            raise self._unexpected()
-        return found
+        try:
+            tree = ast.parse(" ".join(source), mode="eval")
+        except SyntaxError:
+            opened, closed = source.count("("), source.count(")")
+            if opened > closed:
+                raise ToolFailed(Sentence("a bracket is not closed")) from None
+            raise self._misread(
+                "calc.closes_none" if closed > opened else "calc.operator"
+            ) from None
+        except (MemoryError, RecursionError):
+            raise _too_deep() from None
+        return self._value(tree.body)
 
-    @property
-    def _token(self) -> _Token:
-        return self._tokens[self._at]
+    def _rewritten(self) -> list[str]:
+        source: list[str] = []
+        functions: list[bool] = []  # of each open bracket, whether it is that of a function
+        for match in _TOKEN.finditer(self._text):
+            piece = self._piece(match, in_function=any(functions))
+            if source[-1:] == ["**percent"] and piece[0] in "n_(~":
+                hint = Sentence("write 10 mod 3 for a remainder, 15% of 80 for a share")
+                message = Sentence("% means percent, and nothing can follow it here")
+                raise ToolFailed(message, hint=hint)
+            if piece == "(":
+                functions.append(bool(source) and source[-1].startswith("_"))
+            elif piece == ")" and functions:
+                functions.pop()
+            source.append(piece)
+        return source
 
-    def _take(self, *texts: str) -> str:
-        """Consumes the next token if it is one of these operators; else returns an empty text."""
-        token = self._token
-        text = _OPERATORS.get(token.text, token.text)
-        if token.kind == "number" or token.text in self._values or text not in texts:
-            return ""
-        self._at += 1
-        return text
+    def _piece(self, match: re.Match[str], *, in_function: bool) -> str:
+        token = match[0]
+        if match["strange"]:
+            hint = "numbers, + - * / // ^ %, mod, of, brackets, functions and names of values"
+            raise ToolFailed(Sentence("'{text}' is not understood", text=token), hint=hint)
+        if match["number"]:
+            # In the brackets of a function a comma stands between two numbers.
+            parts = token.split(",") if in_function else [token.replace(",", "")]
+            first, self._count = self._count, self._count + len(parts)
+            names = [f"n{number}" for number in range(first, self._count)]
+            self._known |= dict(zip(names, map(literal, parts), strict=True))
+            return ",".join(names)
+        if match["name"] and (f"_{token}" in self._known or token not in _SIGNS):
+            return f"_{token}"
+        return _SIGNS.get(token, token)
 
-    def _nested(self, read: Callable[[], Num]) -> Num:
+    def _value(self, node: ast.expr) -> Num:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise ToolFailed(
-                Sentence("it is nested more than {most} deep", most=_DEEPEST),
-                hint=Sentence("split it up"),
-            )
-        found = read()
+            raise _too_deep()
+        chain: list[ast.BinOp] = []
+        while isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Pow):
+            chain.append(node)
+            node = node.left
+        found = self._part(node)
+        for each in reversed(chain):
+            right = self._value(each.right)
+            if right.is_percent and isinstance(each.op, ast.Add | ast.Sub):
+                right = found * right  # as on a pocket calculator: 200 + 15% is 230
+            found = _BINARY[type(each.op)](found, right)
         self._depth -= 1
         return found
 
-    def _sum(self) -> Num:
-        left = self._product()
-        while sign := self._take("+", "-"):
-            right = self._product()
-            if right.is_percent:
-                # As on a pocket calculator: 200 + 15% is 230.
-                right = left * right
-            left = left + right if sign == "+" else left - right
-        return left
+    def _part(self, node: ast.expr) -> Num:
+        match node:
+            case ast.Name(id=name):
+                return self._named(name)
+            case ast.UnaryOp(op=sign, operand=inner):
+                return _UNARY[type(sign)](self._value(inner))
+            case ast.BinOp(left=left, right=ast.Name(id=sign)) if sign in _AFTER:
+                return _AFTER[sign](self._value(left))
+            case ast.BinOp(left=left, right=right):
+                return power(self._value(left), self._value(right))
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name[0] == "_":
+                return self._called(name[1:], args)
+            case _:
+                is_list = isinstance(node, ast.Tuple)
+                raise self._misread("calc.decimals" if is_list else "calc.operator")
 
-    def _product(self) -> Num:
-        left = self._unary()
-        while sign := self._take("*", "/", "//", "mod"):
-            right = self._unary()
-            if sign == "*":
-                left = left * right
-            elif sign == "mod":
-                left = left % right
-            else:
-                left = left / right
-            if sign == "//":
-                left = FUNCTIONS["floor"].work(left)
-        return left
-
-    def _unary(self) -> Num:
-        negative = False
-        while sign := self._take("+", "-"):
-            negative ^= sign == "-"
-        found = self._power()
-        return -found if negative else found
-
-    def _power(self) -> Num:
-        base = self._postfix()
-        return power(base, self._nested(self._unary)) if self._take("^") else base
-
-    def _postfix(self) -> Num:
-        found = self._primary()
-        while sign := self._take("%", "!"):
-            if sign == "%":
-                found = replace(found / num(100), is_percent=True)
-                self._refuse_remainder()
-                continue
-            found = factorial(found)
-            if self._token.text == "!":
-                hint = Sentence("write (3!)! for the factorial of one")
-                raise ToolFailed(Sentence("!! could mean two things"), hint=hint)
-        return found
-
-    def _refuse_remainder(self) -> None:
-        token = self._token
-        follows = token.kind in ("number", "name") and token.text not in _WORDS
-        if follows or token.text in ("(", "√"):
-            hint = Sentence("write 10 mod 3 for a remainder, 15% of 80 for a share")
-            raise ToolFailed(Sentence("% means percent, and nothing can follow it here"), hint=hint)
-
-    def _primary(self) -> Num:
-        token = self._token
-        if token.kind == "number":
-            self._at += 1
-            return literal(token.text)
-        if token.kind == "name":
-            return self._named()
-        if self._take("√"):
-            return root(self._nested(self._primary), 2)
-        if self._take("("):
-            found = self._nested(self._sum)
-            self._close()
-            return replace(found, is_percent=False)
-        raise self._unexpected()
-
-    def _named(self) -> Num:
-        token = self._token
-        self._at += 1
-        if token.text in self._values:
-            value = self._values[token.text]
-            if isinstance(value, list):
-                hint = Sentence("sum(…) or mean(…) of it")
-                raise ToolFailed(Sentence("a list is given where a number is needed"), hint=hint)
+    def _named(self, name: str) -> Num:
+        word = name.removeprefix("_").lower()
+        value = self._known.get(name, CONSTANTS.get(word))
+        if isinstance(value, Num):
             return value
-        name = token.text.lower()
-        if self._take("("):
-            if name not in FUNCTIONS:
-                raise _unknown("calc.absent_function", token.text, FUNCTIONS)
-            return FUNCTIONS[name].apply(name, self._arguments())
-        if name in CONSTANTS:
-            return CONSTANTS[name]
-        if name in FUNCTIONS:
-            raise ToolFailed(
-                Sentence("{name} is a function", name=name),
-                hint=Sentence("write {name}(…)", name=name),
-            )
-        raise _unknown("calc.absent_value", token.text, {**CONSTANTS, **self._values})
+        if value is not None:
+            hint = Sentence("sum(…) or mean(…) of it")
+            raise ToolFailed(Sentence("a list is given where a number is needed"), hint=hint)
+        if name in _AFTER:
+            raise ToolFailed(Sentence("two signs in a row could mean two things: use brackets"))
+        if word in FUNCTIONS:
+            hint = Sentence("write {name}(…)", name=word)
+            raise ToolFailed(Sentence("{name} is a function", name=word), hint=hint)
+        values = {each[1:] for each in self._known if each[0] == "_"}
+        raise _unknown("calc.absent_value", name[1:], {*CONSTANTS, *values})
 
-    def _arguments(self) -> list[Num]:
-        """Reads the arguments of a function; a list counts as its numbers."""
-        found: list[Num] = []
-        if self._take(")"):
-            return found
-        while True:
-            value = self._values.get(self._token.text)
-            if isinstance(value, list) and self._tokens[self._at + 1].text in (",", ")"):
-                self._at += 1
-                found += value
-            else:
-                found.append(self._nested(self._sum))
-            if not self._take(","):
-                self._close()
-                return found
+    def _called(self, name: str, arguments: list[ast.expr]) -> Num:
+        """Returns the value of a function; a list counts as its numbers."""
+        if name.lower() not in FUNCTIONS:
+            raise _unknown("calc.absent_function", name, {*FUNCTIONS})
+        given: list[Num] = []
+        for each in arguments:
+            listed = self._known.get(each.id) if isinstance(each, ast.Name) else None
+            given += listed if isinstance(listed, list) else [self._value(each)]
+        return FUNCTIONS[name.lower()].apply(name.lower(), given)
 
-    def _close(self) -> None:
-        if not self._take(")"):
-            if self._token.kind == "end":
-                raise ToolFailed(Sentence("a bracket is not closed"), hint=Sentence("add )"))
-            raise self._unexpected()
-
-    def _unexpected(self) -> ToolFailed:
-        token = self._token
-        if token.kind == "end":
-            return ToolFailed(
-                Sentence("the expression ends too early"), hint=Sentence("complete it")
-            )
-        hints = {",": "calc.decimals", ")": "calc.closes_none"}
-        near = self._text[max(0, token.place - 20) : token.place + 20].strip()
-        return ToolFailed(
-            Sentence("'{text}' is not expected in '{near}'", text=token.text, near=near),
-            hint=Sentence(hints.get(token.text, "calc.operator")),
-        )
+    def _misread(self, why: str) -> ToolFailed:
+        shown = self._text.strip()[:60]
+        return ToolFailed(Sentence("'{text}' is not understood", text=shown), hint=Sentence(why))
 
 
-def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
-    calls: list[bool] = []
-    at = 0
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
-            continue
-        # In the brackets of a function a comma stands between two numbers.
-        match = (_UNGROUPED if any(calls) else _TOKEN).match(text, at)
-        if match is None:
-            hint = Sentence(
-                "numbers, + - * / // ^ %, mod, of, brackets, functions and names of values"
-            )
-            raise ToolFailed(Sentence("'{text}' is not understood", text=text[at]), hint=hint)
-        token = _Token(str(match.lastgroup), match.group(), at)
-        if token.kind == "grouped":
-            token = _Token("number", token.text.replace(",", ""), at)
-        if token.text == "(":
-            calls.append(bool(found) and found[-1].kind == "name" and found[-1].text not in _WORDS)
-        elif token.text == ")" and calls:
-            calls.pop()
-        found.append(token)
-        at = match.end()
-    return [*found, _Token("end", "", at)]
+_BINARY: Final[dict[type[ast.operator], Callable[[Num, Num], Num]]] = {
+    ast.Add: Num.__add__,
+    ast.Sub: Num.__sub__,
+    ast.Mult: Num.__mul__,
+    ast.Div: Num.__truediv__,
+    ast.FloorDiv: lambda left, right: FUNCTIONS["floor"].work(left / right),
+    ast.Mod: Num.__mod__,
+}
+_UNARY: Final[dict[type[ast.unaryop], Callable[[Num], Num]]] = {
+    ast.UAdd: lambda number: number,
+    ast.USub: Num.__neg__,
+    ast.Invert: lambda number: root(number, 2),
+}
+_AFTER: Final[dict[str, Callable[[Num], Num]]] = {
+    "percent": lambda number: replace(number / num(100), is_percent=True),
+    "factorial": factorial,
+}
+
+
+def _too_deep() -> ToolFailed:
+    return ToolFailed(Sentence("it is nested more than {most} deep", most=_DEEPEST))
 
 
 def _plain(text: str) -> str:
     """Returns an expression in signs: Chinese and English words and money marks are read."""
-    text = text.translate(_SIGNS)
+    text = text.translate(_KEYBOARD)
     marks = {"¥" if mark in ("￥", "元", "块", "块钱") else mark for mark in _MONEY.findall(text)}
     if len(marks) > 1:
-        raise ToolFailed(
-            Sentence("two currencies are in one expression"),
-            hint=Sentence("convert one of them first"),
-        )
+        raise ToolFailed(Sentence("two currencies are in one expression"))
     text = _MONEY.sub("", text)
     for pattern, instead in _SPOKEN:
         text = pattern.sub(instead, text)
@@ -306,6 +258,7 @@ def amount(given: object) -> Num:
         raise ToolFailed(Sentence("'{text}' is not a number", text=text[:40]), hint=hint) from None
 
 
-def _unknown(code: str, name: str, known: Mapping[str, object]) -> ToolFailed:
-    listed = Sentence("known: {names}", names=", ".join(sorted(known))[:300])
-    return ToolFailed(Sentence(code, name=name), hint=did_you_mean(name, known, otherwise=listed))
+def _unknown(code: str, name: str, known: set[str]) -> ToolFailed:
+    names = sorted(known)
+    listed = Sentence("known: {names}", names=", ".join(names)[:300])
+    return ToolFailed(Sentence(code, name=name), hint=did_you_mean(name, names, otherwise=listed))

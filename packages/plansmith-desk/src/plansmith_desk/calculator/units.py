@@ -33,9 +33,6 @@ _KINDS: Final[dict[str, Dimension]] = {
     "pressure": (-1, 1, -2, 0, 0),
     "number": (0, 0, 0, 0, 0),
 }
-_NAMES: Final = {dimension: kind for kind, dimension in _KINDS.items()}
-
-
 # Words and signs that multiply a unit, and by which power of ten or of 1024.
 _TENS: Final = """
 peta P 15, tera T 12, giga G 9, mega M 6, kilo k 3, hecto h 2, deci d -1, centi c -2, milli m -3,
@@ -44,7 +41,8 @@ micro µ -6, micro μ -6, micro u -6, nano n -9, pico p -12
 _DATA: Final = "exa E 18, peta P 15, tera T 12, giga G 9, mega M 6, kilo k 3, kilo K 3"
 _BINARY: Final = "kibi Ki 1, mebi Mi 2, gibi Gi 3, tebi Ti 4, pebi Pi 5, exbi Ei 6"
 
-# What it measures, its names (+: with prefixes such as k and milli), and what one of it is.
+# What it measures, its names (+: with prefixes such as k and milli), what one of it is, and from
+# where it is counted.
 _TABLE: Final = """
 length + m metre meter = 1
 length in inch inches = 0.0254
@@ -102,6 +100,8 @@ pressure atm = 101325
 pressure psi = 4.4482216152605/0.00064516
 pressure mmHg = 133.322387415
 temperature K kelvin = 1
+temperature °C C celsius degC deg_C degrees_celsius = 1 + 273.15
+temperature °F F fahrenheit degF deg_F degrees_fahrenheit = 5/9 + 459.67*5/9
 temperature R rankine = 5/9
 number % percent = 1/100
 number dozen = 12
@@ -115,6 +115,7 @@ _UNCERTAIN: Final = {
 _POWERS: Final = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 _FACTOR: Final = re.compile(r"(?P<name>[^\W\d_](?:\w*[^\W\d])?|%)(?:\^?(?P<power>-?[1-9]))?")
 _LONGEST: Final = 100
+_SUCH: Final = Sentence("such as km, lb, m^2, km/h or °C")
 
 
 class Unit(NamedTuple):
@@ -127,17 +128,25 @@ class Unit(NamedTuple):
     @property
     def kind(self) -> str:
         """What the unit measures, in one word."""
-        return _NAMES.get(self.dimension, "a quantity without a name")
+        kinds = (kind for kind, dimension in _KINDS.items() if dimension == self.dimension)
+        return next(kinds, "a quantity without a name")
+
+    def to(self, power: int) -> Unit:
+        """Returns a power of the unit."""
+        if power == 1:
+            return self
+        _refuse_degrees(self)
+        return Unit(self.factor**power, tuple(each * power for each in self.dimension))
 
 
 def unit(text: str) -> Unit:
     """Parses a unit such as `km`, `kg*m/s^2` or `square feet`."""
     if len(text) > _LONGEST:
-        raise ToolFailed(Sentence("the unit is too long"), hint=Sentence("such as km, kg or m/s"))
+        raise ToolFailed(Sentence("the unit is too long"))
     plain = re.sub(r"(?<!\s)\s*+(?:\bper\b|/)\s*", "/", text.strip().translate(_SIGNS))
     first, *divided = plain.split("/")
     found = [_single(part) for part in first.split("*")] if first or not divided else []
-    found += [_to(_single(part), -1) for each in divided for part in each.split("*")]
+    found += [_single(part).to(-1) for each in divided for part in each.split("*")]
     if len(found) == 1:
         return found[0]
     factor, dimension = Fraction(1), _KINDS["number"]
@@ -148,21 +157,23 @@ def unit(text: str) -> Unit:
     return Unit(factor, dimension)
 
 
+def _refuse_degrees(one: Unit) -> None:
+    if one.offset:
+        hint = Sentence("a difference of temperatures is in K")
+        raise ToolFailed(Sentence("degrees cannot be part of a product"), hint=hint)
+
+
 def _single(text: str) -> Unit:
     text = text.strip()
     first, _, rest = text.partition(" ")
     raised = _POWERS.get(first.lower(), 1) if rest else 1
     name = "_".join((rest if raised > 1 else text).split()).rstrip(".")
-    known = _known()
-    if name in known:
-        return _to(known[name], raised)
+    if name in _known():
+        return _known()[name].to(raised)
     match = _FACTOR.fullmatch(name)
     if match is None:
-        raise ToolFailed(
-            Sentence("'{text}' is not a unit", text=text),
-            hint=Sentence("such as km, lb, m^2, km/h or °C"),
-        )
-    return _to(_named(match["name"]), raised * int(match["power"] or 1))
+        raise ToolFailed(Sentence("'{text}' is not a unit", text=text), hint=_SUCH)
+    return _named(match["name"]).to(raised * int(match["power"] or 1))
 
 
 def _named(name: str) -> Unit:
@@ -171,9 +182,8 @@ def _named(name: str) -> Unit:
         return known[name]
     singular = name.lower().removesuffix("s")
     if singular in _UNCERTAIN:
-        raise ToolFailed(
-            Sentence("'{name}' is not one certain unit", name=name), hint=_UNCERTAIN[singular]
-        )
+        message = Sentence("'{name}' is not one certain unit", name=name)
+        raise ToolFailed(message, hint=_UNCERTAIN[singular])
     alike = {each: known[each] for each in known if each.lower() == name.lower()}
     if len(set(alike.values())) == 1:
         return next(iter(alike.values()))
@@ -181,25 +191,8 @@ def _named(name: str) -> Unit:
         hint = Sentence("write it exactly: {alike}", alike=" or ".join(sorted(alike)))
         raise ToolFailed(Sentence("'{name}' could be several units", name=name), hint=hint)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
-    hint = (
-        Sentence("did you mean {names}?", names=[*near])
-        if near
-        else Sentence("such as km, lb, m^2, km/h or °C")
-    )
+    hint = Sentence("did you mean {names}?", names=[*near]) if near else _SUCH
     raise ToolFailed(Sentence("there is no unit called '{name}'", name=name), hint=hint)
-
-
-def _to(one: Unit, power: int) -> Unit:
-    if power == 1:
-        return one
-    _refuse_degrees(one)
-    return Unit(one.factor**power, tuple(each * power for each in one.dimension))
-
-
-def _refuse_degrees(one: Unit) -> None:
-    if one.offset:
-        hint = Sentence("a difference of temperatures is in K")
-        raise ToolFailed(Sentence("degrees cannot be part of a product"), hint=hint)
 
 
 @cache
@@ -210,16 +203,11 @@ def _known() -> dict[str, Unit]:
         left, _, right = line.partition(" = ")
         kind = next(kind for kind in sorted(_KINDS, key=len, reverse=True) if left.startswith(kind))
         names = left.removeprefix(kind).split()
-        one = Unit(_fraction(right), _KINDS[kind])
+        size, _, offset = right.partition(" + ")
+        one = Unit(_fraction(size), _KINDS[kind], _fraction(offset or "0"))
         prefixed = names[0] == "+"
         for name in names[prefixed:]:
             found |= dict(_spelt(name, one, prefixed=prefixed))
-    celsius = Unit(Fraction(1), _KINDS["temperature"], Fraction("273.15"))
-    fahrenheit = Unit(Fraction(5, 9), _KINDS["temperature"], Fraction("459.67") * Fraction(5, 9))
-    found |= dict.fromkeys(("°C", "C", "celsius", "degC", "deg_C", "degrees_celsius"), celsius)
-    found |= dict.fromkeys(
-        ("°F", "F", "fahrenheit", "degF", "deg_F", "degrees_fahrenheit"), fahrenheit
-    )
     return found
 
 
@@ -234,7 +222,7 @@ def _spelt(name: str, one: Unit, *, prefixed: bool) -> Iterator[tuple[str, Unit]
             scales |= {word: Fraction(base) ** int(power)} if len(name) >= 3 else {}
     for prefix, scale in scales.items():
         for ending in ("", "s") if is_word else ("",):
-            yield prefix + name + ending, Unit(one.factor * scale, one.dimension)
+            yield prefix + name + ending, one._replace(factor=one.factor * scale)
 
 
 def _fraction(text: str) -> Fraction:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.lazy import lazy_pattern
-from plansmith.plan.capability import Effect, ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Clock
@@ -26,149 +26,119 @@ from plansmith.tools.toolset import (
     string,
     whole,
 )
-from plansmith_desk.calendar.moments import (
-    CALENDAR,
-    CLOCK,
-    MONTHS,
-    WEEKDAYS,
-    Moment,
-    elapsed,
-    in_zone,
-    moment,
-    parts_between,
-    placed,
-    plus,
-    weekdays_between,
-    zone_of,
-)
+from plansmith_desk.calendar import moments
+from plansmith_desk.calendar.moments import CALENDAR, CLOCK, MONTHS, WEEKDAYS, Moment, in_zone
 from plansmith_desk.calendar.places import zone_name
 from plansmith_desk.calendar.spoken import spoken
+from plansmith_desk.tool_specs import YES, record, spec
 
 _WHOLE: Final = {"type": "integer"}
-_TIME: Final = "Such as 2026-03-29, 2026-03-29T14:30, 24 December, tomorrow at 15:00, 下周五."
+_TIME: Final = string(
+    "Such as 2026-03-29, 2026-03-29T14:30, 24 December, tomorrow at 15:00, 下周五."
+)
 _ZONE: Final = string(
     "A city such as Tokyo or 东京, an IANA name such as Europe/Oslo, UTC, or +02:00.",
     minLength=1,
     maxLength=80,
 )
-_LOCAL: Final = string(
-    "City or zone of times that have none of their own.", minLength=1, maxLength=80
-)
+_LOCAL: Final = {**_ZONE, "description": "City or zone of times that have none of their own."}
 _MOST: Final = {"years": 10_000, "months": 120_000, "weeks": 600_000, "days": 4_000_000}
-
-
-def _gives(**parts: dict[str, Any]) -> dict[str, Any]:
-    return fields({**parts, "notes": NOTES}, *parts)
-
-
-_FLAG: Final = {"type": "boolean"}
-_SAID: Final = fields({"en": TEXT, "zh": TEXT}, "en", "zh")
-_MOMENT: Final = _gives(
-    iso=string("The time with its offset; only the date if only that was given."),
-    date=TEXT,
-    time=string("Hours, minutes and seconds on the clocks of the zone."),
-    clock=string("Hours and minutes."),
-    spoken=_SAID,
-    zone=TEXT,
-    offset=string("Distance from UTC, such as +02:00."),
-    utc=TEXT,
-    epoch={"type": "number", "description": "Seconds since 1970-01-01 in UTC."},
-    weekday=TEXT,
-    week=string("ISO week, such as 2026-W13."),
-    day_of_year=_WHOLE,
-    quarter=_WHOLE,
-    leap_year=_FLAG,
-    summer_time=_FLAG,
+_SAID: Final = record({"en": TEXT, "zh": TEXT})
+_MOMENT: Final = record(
+    {
+        "iso": string("The time with its offset; only the date if only that was given."),
+        "date": TEXT,
+        "time": string("Hours, minutes and seconds on the clocks of the zone."),
+        "clock": string("Hours and minutes."),
+        "spoken": _SAID,
+        "zone": TEXT,
+        "offset": string("Distance from UTC, such as +02:00."),
+        "utc": TEXT,
+        "epoch": {"type": "number", "description": "Seconds since 1970-01-01 in UTC."},
+        "weekday": TEXT,
+        "week": string("ISO week, such as 2026-W13."),
+        "day_of_year": _WHOLE,
+        "quarter": _WHOLE,
+        "leap_year": YES,
+        "summer_time": YES,
+    },
+    notes=NOTES,
 )
 _PARTS: Final = ("years", "months", "days", "hours", "minutes", "seconds")
-_DIFFERENCE: Final = _gives(
-    seconds={"type": "number", "description": "All of it in seconds."},
-    days={"type": "number", "description": "All of it in days of 24 hours."},
-    parts=fields(dict.fromkeys(_PARTS, _WHOLE), *_PARTS),
-    weekdays={"type": "integer", "description": "Mondays to Fridays, without the last day."},
-    text=TEXT,
-    negative=_FLAG,
+_DIFFERENCE: Final = record(
+    {
+        "seconds": {"type": "number", "description": "All of it in seconds."},
+        "days": {"type": "number", "description": "All of it in days of 24 hours."},
+        "parts": record(dict.fromkeys(_PARTS, _WHOLE)),
+        "weekdays": {**_WHOLE, "description": "Mondays to Fridays, without the last day."},
+        "text": TEXT,
+        "negative": YES,
+    },
+    notes=NOTES,
 )
-_UNTIL: Final = _gives(
-    date=TEXT,
-    weekday=TEXT,
-    days={"type": "integer", "description": "From today; negative for the past."},
-    text=TEXT,
-    away=_SAID,
+_UNTIL: Final = record(
+    {
+        "date": TEXT,
+        "weekday": TEXT,
+        "days": {**_WHOLE, "description": "From today; negative for the past."},
+        "text": TEXT,
+        "away": _SAID,
+    },
+    notes=NOTES,
 )
-_ISO: Final = lazy_pattern(r"\d{4}-\d{2}|\d{4}-?W|\d{7,8}(?!\d)|[^\[]+\[")
+_ISO: Final = lazy_pattern(r"\d{4}-\d{2}|\d{4}-?W|\d{8}(?!\d)")
 _HERE: Final = ("here", "local", "local time", "这里", "本地", "当地")
 _NOW: Final = ("now", "right now", "现在", "此刻")
 
-
-def _spec(
-    name: str,
-    description: str,
-    takes: dict[str, Any],
-    *needs: str,
-    gives: dict[str, Any] = _MOMENT,
-) -> ToolSpec:
-    return ToolSpec(
-        name=name,
-        description=description,
-        input_schema=fields(takes, *needs),
-        output_schema=gives,
-        effect=Effect.READ,
-        open_world=False,
-        idempotent=True,
-        timeout_s=10,
-    )
-
-
+_spec: Final = partial(spec, timeout_s=10)
 NOW: Final = _spec(
     "time.now",
     "The current date, time and weekday, here or in a city or time zone "
     "(现在几点、今天星期几、某地时间).",
-    {"zone": _ZONE},
+    record({}, zone=_ZONE),
+    _MOMENT,
 )
 UNTIL: Final = _spec(
     "time.until",
     "How many days from today until a date or holiday, and its weekday "
     "(距离某天还有多少天、倒计时).",
-    {"date": string("Such as 24 December, Christmas, next Friday, 2027-03-01, 春节.")},
-    "date",
-    gives=_UNTIL,
+    record({"date": string("Such as 24 December, Christmas, next Friday, 2027-03-01, 春节.")}),
+    _UNTIL,
 )
 DESCRIBE: Final = _spec(
     "time.describe",
     "What day a date is: weekday, ISO week, quarter, day of the year, leap year "
     "(某天是星期几、第几周).",
-    {"time": string(_TIME), "zone": _LOCAL},
-    "time",
+    record({"time": _TIME}, zone=_LOCAL),
+    _MOMENT,
 )
 CONVERT: Final = _spec(
     "time.convert",
     "Convert a time from one city or time zone to another (时区换算).",
-    {"time": string(_TIME), "zone": _LOCAL, "to": _ZONE},
-    *("time", "to"),
+    fields({"time": _TIME, "zone": _LOCAL, "to": _ZONE}, "time", "to"),
+    _MOMENT,
 )
 ADD: Final = _spec(
     "time.add",
     "Add years, months, weeks, days, weekdays, hours or minutes to a date; negative goes back "
     "(某天之后或之前的日期).",
-    {
-        "time": string(_TIME),
-        "zone": _LOCAL,
+    record(
+        {"time": _TIME},
+        zone=_LOCAL,
         **{
             unit: whole(f"How many {unit}.", -_MOST.get(unit, 10**12), _MOST.get(unit, 10**12))
             for unit in (*CALENDAR, *CLOCK)
-        },
-        "weekdays": whole("How many days from Monday to Friday.", -1_000_000, 1_000_000),
-    },
-    "time",
+        }
+        | {"weekdays": whole("How many days from Monday to Friday.", -1_000_000, 1_000_000)},
+    ),
+    _MOMENT,
 )
 DIFFERENCE: Final = _spec(
     "time.difference",
     "How long it is from one date or time to another, in days, weekdays and parts "
     "(两个日期相差多少天).",
-    {"from": string(_TIME), "to": string(_TIME), "zone": _LOCAL},
-    *("from", "to"),
-    gives=_DIFFERENCE,
+    record({"from": _TIME, "to": _TIME}, zone=_LOCAL),
+    _DIFFERENCE,
 )
 
 
@@ -177,7 +147,7 @@ class CalendarTools(PureTools):
 
     def __init__(self, *, zone: str = "UTC", clock: Clock | None = None) -> None:
         try:
-            zone_of(zone)
+            moments.zone_of(zone)
         except ToolFailed as error:
             raise Misconfigured(error.message, hint=error.hint) from None
         self._zone = zone
@@ -211,17 +181,21 @@ class CalendarTools(PureTools):
             return in_zone(self._clock.now(), zone)
         found = None if _ISO.match(text.strip()) else spoken(text, self._today(zone), after=after)
         if found is None:
-            return moment(text, zone)
+            return moments.moment(text, zone)
         at = datetime.combine(found.day, found.clock or time())
-        read = placed(at, zone, is_day=found.clock is None)
+        read = moments.placed(at, zone, is_day=found.clock is None)
         return replace(read, notes=(*read.notes, found.note)) if found.note else read
 
     def _until(self, given: Arguments) -> Json:
-        today = self._today(self._zone)
         found = self._moment(given["date"], self._zone)
         day = found.at.date()
-        days = (day - today).days
-        away = _away(days)
+        days = (day - self._today(self._zone)).days
+        counted = f"{abs(days):,} day{'' if abs(days) == 1 else 's'}"
+        away: dict[str, Json] = {"en": f"{counted} ago", "zh": f"已经过去 {-days} 天"}
+        if days >= 0:
+            away = {"en": f"{counted} from today", "zh": f"还有 {days} 天"}
+        if not days:
+            away = {"en": "today", "zh": "就是今天"}
         result: dict[str, Json] = {
             "date": str(day),
             "weekday": WEEKDAYS[day.weekday()],
@@ -237,18 +211,16 @@ class CalendarTools(PureTools):
     def _convert(self, given: Arguments) -> Json:
         source = self._read(given)
         found = in_zone(source.at, self._place(given, "to"))
-        notes = source.notes
-        if source.is_day:
-            notes = (*notes, f"only a date was given: midnight in {source.zone} is taken")
+        midnight = f"only a date was given: midnight in {source.zone} is taken"
+        notes = (*source.notes, midnight) if source.is_day else source.notes
         return _result(Moment(found.at, found.zone, notes=notes))
 
     def _add(self, given: Arguments) -> Json:
         amounts = {unit: int(given[unit]) for unit in (*CALENDAR, *CLOCK) if unit in given}
         if not amounts:
-            raise ToolFailed(
-                Sentence("nothing is added"), hint=Sentence("give days, hours or another unit")
-            )
-        return _result(plus(self._read(given), amounts))
+            hint = Sentence("give days, hours or another unit")
+            raise ToolFailed(Sentence("nothing is added"), hint=hint)
+        return _result(moments.plus(self._read(given), amounts))
 
     def _difference(self, given: Arguments) -> Json:
         zone = self._place(given)
@@ -256,16 +228,17 @@ class CalendarTools(PureTools):
         first = self._today(zone).replace(month=1, day=1)
         start = self._moment(given["from"], zone, after=first)
         end = self._moment(given["to"], zone, after=start.at.date())
-        length = elapsed(start, end)
+        length = moments.elapsed(start, end)
         negative = length < timedelta(0)
-        parts = parts_between(end, start) if negative else parts_between(start, end)
+        parts = moments.parts_between(*((end, start) if negative else (start, end)))
         last = end.at.astimezone(start.at.tzinfo).date()
+        words = [f"{count} {unit[: len(unit) - (count == 1)]}" for unit, count in parts.items()]
         found: dict[str, Json] = {
             "seconds": _number(length.total_seconds()),
             "days": _number(length / timedelta(days=1)),
             "parts": dict(parts),
-            "weekdays": weekdays_between(start.at.date(), last),
-            "text": _worded(parts),
+            "weekdays": moments.weekdays_between(start.at.date(), last),
+            "text": ", ".join(each for each in words if each[:2] != "0 ") or "0 seconds",
             "negative": negative,
         }
         return noted(found, [*start.notes, *end.notes])
@@ -277,7 +250,6 @@ def _without_job(work: Callable[[Arguments], Json]) -> Callable[[Arguments, Job]
 
 def _result(found: Moment) -> Json:
     at = found.at
-    offset = at.isoformat()[-6:] if at.utcoffset() else "+00:00"
     utc = at.astimezone(UTC)
     year, week, _ = at.isocalendar()
     whole_seconds = "auto" if at.microsecond else "seconds"
@@ -288,7 +260,7 @@ def _result(found: Moment) -> Json:
         "clock": at.strftime("%H:%M"),
         "spoken": _in_words(at),
         "zone": found.zone,
-        "offset": offset,
+        "offset": at.isoformat()[-6:] if at.utcoffset() else "+00:00",
         "utc": utc.isoformat(timespec=whole_seconds).replace("+00:00", "Z"),
         "epoch": _number((utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()),
         "weekday": WEEKDAYS[at.weekday()],
@@ -301,16 +273,6 @@ def _result(found: Moment) -> Json:
     return noted(result, found.notes)
 
 
-def _away(days: int) -> dict[str, Json]:
-    """Says how far away a day is."""
-    if not days:
-        return {"en": "today", "zh": "就是今天"}
-    counted = f"{abs(days):,} day{'' if abs(days) == 1 else 's'}"
-    if days > 0:
-        return {"en": f"{counted} from today", "zh": f"还有 {days} 天"}
-    return {"en": f"{counted} ago", "zh": f"已经过去 {-days} 天"}
-
-
 def _in_words(day: date) -> dict[str, Json]:
     """Returns a date as people say it, with its weekday, in English and in Chinese."""
     return {
@@ -321,10 +283,3 @@ def _in_words(day: date) -> dict[str, Json]:
 
 def _number(value: float) -> int | float:
     return int(value) if value.is_integer() else value
-
-
-def _worded(parts: dict[str, int]) -> str:
-    texts = [
-        f"{count} {unit if count != 1 else unit[:-1]}" for unit, count in parts.items() if count
-    ]
-    return ", ".join(texts) or "0 seconds"

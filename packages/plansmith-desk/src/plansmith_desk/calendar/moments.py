@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import calendar
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from plansmith.errors import ToolFailed
-from plansmith.plan.sentence import Sentence
+from plansmith.plan.sentence import Sentence, did_you_mean
 
 _ISO: Final = "such as 2026-03-29, 24 December, next Friday or 2026-03-29T14:30"
 MONTHS: Final = (
@@ -21,9 +20,8 @@ MONTHS: Final = (
 )
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LONGEST: Final = 80
-_BRACKET: Final = re.compile(r"(?P<time>[^\[\]]+)\[(?P<zone>[^\[\]]+)\]")
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?(?P<sign>[+-])(?P<hours>\d{1,2}):?(?P<minutes>[0-5]\d)?")
-_DAY: Final = re.compile(r"\d{4}-?\d{2}-?\d{2}|\d{4}-?W\d{2}(?:-?\d)?|\d{4}-?\d{3}")
+_DAY: Final = re.compile(r"\d{4}-?\d{2}-?\d{2}|\d{4}-?W\d{2}(?:-?\d)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,72 +45,28 @@ def zone_of(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise _no_zone(name) from None
-
-
-def _no_zone(name: str) -> ToolFailed:
-    known = sorted(available_timezones())
-    if not known:
-        hint = Sentence("this machine has no time zones: pip install tzdata")
-    else:
-        last = {each.rpartition("/")[2].lower(): each for each in known}
-        wanted = name.strip().replace(" ", "_")
-        near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.7)
-        found = last.get(wanted.lower()) or (near[0] if near else "")
-        hint = (
-            Sentence("did you mean {names}?", names=found)
-            if found
-            else Sentence("give an IANA name such as Europe/Oslo")
-        )
-    return ToolFailed(Sentence("there is no time zone '{name}'", name=name[:60]), hint=hint)
+        names = sorted(available_timezones())
+        hint = did_you_mean(name, names, otherwise=Sentence("an IANA name such as Europe/Oslo"))
+        message = Sentence("there is no time zone '{name}'", name=name[:60])
+        raise ToolFailed(message, hint=hint) from None
 
 
 def moment(text: str, zone: str) -> Moment:
     """Parses an ISO text; without an offset it is local time in `zone`."""
     text = text.strip()
-    inner = _BRACKET.fullmatch(text)
-    if inner is not None:
-        text, zone = inner["time"].strip(), inner["zone"]
     if len(text) > _LONGEST:
         raise ToolFailed(Sentence("the time is too long a text"), hint=_ISO)
     try:
-        day = _day(text)
-        found = datetime.fromisoformat(text) if day is None else datetime.combine(day, _MIDNIGHT)
+        found = datetime.fromisoformat(text)
         # Near the ends of the calendar an offset leads out of it.
         if found.tzinfo is not None:
             found.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise ToolFailed(
-            Sentence("'{text}' is not a time: {error}", text=text, error=error), hint=_ISO
-        ) from None
+        message = Sentence("'{text}' is not a time: {error}", text=text, error=error)
+        raise ToolFailed(message, hint=_ISO) from None
     if found.tzinfo is None:
-        return placed(found, zone, is_day=day is not None)
-    if inner is None:
-        return Moment(found, _offset_name(found))
-    local = in_zone(found, zone)
-    if found.utcoffset() not in (local.at.utcoffset(), timedelta(0)):
-        hint = Sentence("in {zone} it is {time}", zone=zone, time=local.at.isoformat())
-        raise ToolFailed(
-            Sentence("{text} has an offset that {zone} has not then", text=text, zone=zone),
-            hint=hint,
-        )
-    return local
-
-
-_MIDNIGHT: Final = datetime.min.time()
-
-
-def _day(text: str) -> date | None:
-    """Parses a text that is only a date; 2026-088 counts days of the year."""
-    if not _DAY.fullmatch(text):
-        return None
-    digits = text.replace("-", "")
-    if len(digits) == 7 and digits.isdigit():
-        year, number = int(digits[:4]), int(digits[4:])
-        if not 1 <= number <= 365 + calendar.isleap(year):
-            raise ValueError("a year does not have that day")
-        return date(year, 1, 1) + timedelta(days=number - 1)
-    return date.fromisoformat(text)
+        return placed(found, zone, is_day=_DAY.fullmatch(text) is not None)
+    return Moment(found, _offset_name(found))
 
 
 def placed(naive: datetime, zone: str, *, is_day: bool = False) -> Moment:
@@ -127,7 +81,11 @@ def placed(naive: datetime, zone: str, *, is_day: bool = False) -> Moment:
         if before < after:
             # Skipped: go on by as much as the clocks do, as a watch that was not set would.
             real = first.astimezone(UTC).astimezone(where)
-            return Moment(real, zone, is_day, (_gap(naive, zone, real, after - before),))
+            skipped = (
+                f"{_clock(naive)} does not exist in {zone} on {naive.date()}, when the clocks go "
+                f"forward: {_clock(real)} ({_offset_name(real)}) is taken"
+            )
+            return Moment(real, zone, is_day, (skipped,))
     except OverflowError:
         raise out_of_range() from None
     note = (
@@ -135,14 +93,6 @@ def placed(naive: datetime, zone: str, *, is_day: bool = False) -> Moment:
         f"the first is taken ({_offset_name(first)}); say {_offset_name(second)} for the second"
     )
     return Moment(first, zone, is_day, () if is_day else (note,))
-
-
-def _gap(naive: datetime, zone: str, real: datetime, step: timedelta) -> str:
-    minutes = int(step.total_seconds() // 60)
-    return (
-        f"{_clock(naive)} does not exist in {zone} on {naive.date()}, when the clocks go forward "
-        f"by {minutes} minutes: {_clock(real)} ({_offset_name(real)}) is taken"
-    )
 
 
 def in_zone(at: datetime, zone: str) -> Moment:
@@ -155,9 +105,8 @@ def in_zone(at: datetime, zone: str) -> Moment:
 
 def out_of_range() -> ToolFailed:
     """Returns the error for times before the year 1 and after the year 9999."""
-    return ToolFailed(
-        Sentence("that is outside the years 1 to 9999"), hint=Sentence("use smaller numbers")
-    )
+    hint = Sentence("use smaller numbers")
+    return ToolFailed(Sentence("that is outside the years 1 to 9999"), hint=hint)
 
 
 def plus(start: Moment, amounts: Mapping[str, int]) -> Moment:
@@ -201,17 +150,15 @@ def _plus_calendar(start: datetime, amounts: Mapping[str, int]) -> tuple[datetim
 
 def _plus_weekdays(start: datetime, count: int) -> datetime:
     """Adds days from Monday to Friday; a start at the weekend counts from there."""
-    step = 1 if count > 0 else -1
+    step = timedelta(days=1 if count > 0 else -1)
     weeks, rest = divmod(abs(count), 5)
     moved = start
-    if count and moved.weekday() > 4:
+    while count and moved.weekday() > 4:
         # From the weekday before, so that one weekday after a Saturday is the Monday.
-        moved -= (
-            timedelta(days=moved.weekday() - 4) if step > 0 else -timedelta(7 - start.weekday())
-        )
-    moved += timedelta(weeks=weeks * step)
+        moved -= step
+    moved += 7 * weeks * step
     while rest:
-        moved += timedelta(days=step)
+        moved += step
         rest -= moved.weekday() < 5
     return moved
 

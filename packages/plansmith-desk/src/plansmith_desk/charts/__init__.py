@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
-from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
 from plansmith.errors import ToolFailed
-from plansmith.plan.capability import Effect, ToolSpec
+from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import clip
@@ -32,6 +32,7 @@ from plansmith.tools.toolset import (
 from plansmith_desk.charts.draw import COLOURS, Chart, Series, draw, heading
 from plansmith_desk.folder import Folder
 from plansmith_desk.tables.catalogue import loose
+from plansmith_desk.tool_specs import YES, record, spec
 
 _KINDS: Final = ("bar", "line", "scatter", "pie", "donut")
 _MOST_BARS: Final = 300
@@ -41,11 +42,11 @@ _DEFAULT: Final = "chart.svg"
 _ID: Final = re.compile(r"(?:.*[\W_])?id|.*编号", re.IGNORECASE)
 _COLUMN: Final = string("A column of the rows.", minLength=1)
 
-SPEC: Final = ToolSpec(
-    name="charts.draw",
-    description="Draw a bar, line, scatter, pie or donut chart of rows as an SVG or PNG file "
+SPEC: Final = spec(
+    "charts.draw",
+    "Draw a bar, line, scatter, pie or donut chart of rows as an SVG or PNG file "
     "(画图表：柱状图、折线图、饼图).",
-    input_schema=fields(
+    fields(
         {
             "kind": {"enum": list(_KINDS), "default": "bar"},
             "rows": {
@@ -67,21 +68,17 @@ SPEC: Final = ToolSpec(
         },
         "rows",
     ),
-    output_schema=fields(
+    record(
         {
             "path": TEXT,
             "bytes": {"type": "integer"},
             "description": string("The chart in words."),
-            "created": {"type": "boolean"},
-            "changed": {"type": "boolean"},
-            "notes": NOTES,
+            "created": YES,
+            "changed": YES,
         },
-        *("path", "bytes", "description", "created", "changed"),
+        notes=NOTES,
     ),
-    effect=Effect.WRITE,
-    open_world=False,
-    idempotent=True,
-    timeout_s=60,
+    Effect.WRITE,
 )
 
 
@@ -113,16 +110,14 @@ class ChartTools(ToolSet):
 
     def _free(self, data: bytes) -> str:
         """Returns the first name that nothing else has; a call repeated finds its own file."""
-        names = (_DEFAULT if number == 1 else f"chart-{number}.svg" for number in count(1))
-        return next(name for name in names if self._is_free(name, data))
-
-    def _is_free(self, name: str, data: bytes) -> bool:
-        if not os.path.lexists(self._folder.root / name):
-            return True
-        try:
-            return self._folder.read(name, most=_MOST_BYTES) == data
-        except ToolFailed:
-            return False  # a folder, a link, or a file too large to be ours
+        name, number = _DEFAULT, 1
+        while os.path.lexists(self._folder.root / name):
+            with suppress(ToolFailed):  # a folder, a link, or a file too large to be ours
+                if self._folder.read(name, most=_MOST_BYTES) == data:
+                    break
+            number += 1
+            name = f"chart-{number}.svg"
+        return name
 
 
 def _chart(given: Arguments, notes: list[str]) -> Chart:
@@ -137,22 +132,20 @@ def _chart(given: Arguments, notes: list[str]) -> Chart:
         for name in columns
     ]
     if all(value is None for each in series for value in each.values):
-        raise ToolFailed(
-            Sentence("there are no values to draw"), hint=Sentence("choose another column for y")
-        )
-    labels = tuple(_label(row.get(x)) for row in rows)
+        raise ToolFailed(Sentence("there are no values to draw"))
+    cells = (row.get(x) for row in rows)
+    labels = tuple("(empty)" if cell is None else " ".join(str(cell).split()) for cell in cells)
     if kind in ("pie", "donut"):
         labels, series = _slices(labels, series, notes)
-    if kind == "bar" and len(labels) * len(series) > _MOST_BARS:
-        raise ToolFailed(
-            Sentence("{count} bars are too many to be read", count=len(labels) * len(series)),
-            hint=Sentence("group or limit the rows, or draw a line"),
-        )
+    if kind == "bar" and (count := len(labels) * len(series)) > _MOST_BARS:
+        hint = Sentence("group or limit the rows, or draw a line")
+        raise ToolFailed(Sentence("{count} bars are too many to be read", count=count), hint=hint)
     numeric = _numeric(rows, x)
     if kind == "scatter" and numeric is None:
         hint = Sentence("a scatter chart has numbers on both sides: draw bars or a line")
         raise ToolFailed(Sentence("'{name}' is not a column of numbers", name=x), hint=hint)
-    title = clip(given.get("title") or heading(columns, x), 200)
+    shown = heading(columns, x)
+    title = clip(given.get("title") or f"{shown[:1].upper()}{shown[1:]}", 200)
     return Chart(kind, title, x, labels, tuple(series), numeric)
 
 
@@ -204,24 +197,13 @@ def _value(value: Any, name: str, row: int) -> float | None:
     except (ValueError, OverflowError):
         found = None
     if found is None or isinstance(value, bool):
-        raise ToolFailed(
-            Sentence(
-                "row {row}: '{name}' is '{value}', not a number",
-                row=row,
-                name=clip(name, 40),
-                value=clip(str(value), 40),
-            ),
-            hint=Sentence("choose a column of numbers for y"),
-        )
+        shown = {"row": row, "name": clip(name, 40), "value": clip(str(value), 40)}
+        hint = Sentence("choose a column of numbers for y")
+        message = Sentence("row {row}: '{name}' is '{value}', not a number", **shown)
+        raise ToolFailed(message, hint=hint)
     if not abs(found) < float("inf"):
-        raise ToolFailed(
-            Sentence("row {row}: '{name}' is too large to be drawn", row=row, name=clip(name, 40))
-        )
+        raise ToolFailed(Sentence("the values are too large to be drawn"))
     return found
-
-
-def _label(value: Any) -> str:
-    return "(empty)" if value is None else " ".join(str(value).split())
 
 
 def _numeric(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[float, ...] | None:
@@ -236,15 +218,11 @@ def _slices(
 ) -> tuple[tuple[str, ...], list[Series]]:
     """Returns the shares of one column; joins small ones if there are too many."""
     if len(series) > 1:
-        raise ToolFailed(
-            Sentence("a pie shows one column"), hint=Sentence("give one column for y, or draw bars")
-        )
+        raise ToolFailed(Sentence("a pie shows one column"), hint=Sentence("draw bars instead"))
     pairs = [(name, value or 0.0) for name, value in zip(labels, series[0].values, strict=True)]
     if any(value < 0 for _, value in pairs) or not any(value for _, value in pairs):
-        hint = Sentence("draw bars instead")
-        raise ToolFailed(
-            Sentence("shares need values that are not negative, and not all zero"), hint=hint
-        )
+        message = Sentence("shares need values that are not negative, and not all zero")
+        raise ToolFailed(message, hint=Sentence("draw bars instead"))
     if len(pairs) > _MOST_SLICES:
         pairs.sort(key=lambda pair: -pair[1])
         rest = pairs[_MOST_SLICES - 1 :]
@@ -259,7 +237,6 @@ def _png(svg: str) -> bytes:
         resvg = import_module("resvg_py")
     except ImportError:
         hint = Sentence("run pip install resvg_py, or end the path with .svg")
-        raise ToolFailed(
-            Sentence("PNG needs resvg_py, which is not installed"), hint=hint
-        ) from None
+        message = Sentence("PNG needs resvg_py, which is not installed")
+        raise ToolFailed(message, hint=hint) from None
     return bytes(resvg.svg_to_bytes(svg_string=svg, zoom=2.0))

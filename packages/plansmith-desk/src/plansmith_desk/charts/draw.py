@@ -10,7 +10,6 @@ from html import escape
 from typing import Final
 
 from plansmith.errors import ToolFailed
-from plansmith.plan.data import Json
 from plansmith.plan.sentence import Sentence
 from plansmith.text import HAN, clip
 
@@ -27,9 +26,10 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 def element(name: str, *children: str, **attributes: str | float) -> str:
     """Returns an SVG element; `_` in attribute names becomes `-`."""
-    written = "".join(
-        f' {key.replace("_", "-")}="{escape(_shown(value))}"' for key, value in attributes.items()
-    )
+    written = ""
+    for key, value in attributes.items():
+        shown = value if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
+        written += f' {key.replace("_", "-")}="{plain(shown)}"'
     return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
 
 
@@ -70,29 +70,19 @@ def page(width: int, height: int, title: str, about: str, parts: Sequence[str]) 
         element("rect", width=width, height=height, fill="#FFFFFF"),
         *parts,
     ]
-    return (
-        element(
-            "svg",
-            "\n",
-            "\n".join(body),
-            "\n",
-            xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {width} {height}",
-            width=width,
-            height=height,
-            role="img",
-            aria_labelledby="title about",
-            font_family="system-ui, 'DejaVu Sans', 'Noto Sans', Arial, sans-serif",
-            font_size=13,
-        )
-        + "\n"
+    drawn = element(
+        "svg",
+        "\n".join(["", *body, ""]),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        aria_labelledby="title about",
+        font_family="system-ui, 'DejaVu Sans', 'Noto Sans', Arial, sans-serif",
+        font_size=13,
     )
-
-
-def _shown(value: str | float) -> str:
-    if isinstance(value, str):
-        return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", value)
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    return f"{drawn}\n"
 
 
 _LARGEST: Final = 1e300
@@ -119,24 +109,19 @@ def scale(values: Sequence[float], start: float, end: float, *, zero: bool) -> S
     """Returns a scale with room for all values, and with zero if `zero`."""
     low, high = min(values), max(values)
     if max(abs(low), abs(high)) > _LARGEST:
-        raise ToolFailed(
-            Sentence("the values are too large to be drawn"), hint=Sentence("use a larger unit")
-        )
+        raise ToolFailed(Sentence("the values are too large to be drawn"))
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
     if low == high:
         # One value alone has no range: give it some room on both sides.
         low, high = (low - 1, high + 1) if low == 0 else (low - abs(low) / 2, high + abs(high) / 2)
         low = 0.0 if zero and high > 0 else low
-    step = _step((high - low) / 5)
+    rough = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(each * power for each in _STEPS if each * power >= rough * 0.999_999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = tuple(number * step for number in range(first, last + 1))
     return Scale(ticks[0], ticks[-1], start, end, ticks)
-
-
-def _step(rough: float) -> float:
-    power = 10.0 ** math.floor(math.log10(rough))
-    return next(each * power for each in _STEPS if each * power >= rough * 0.999_999)
 
 
 def number(value: float) -> str:
@@ -177,37 +162,26 @@ class Chart:
     series: tuple[Series, ...]
     numeric: tuple[float, ...] | None = None
 
-    def said(self) -> dict[str, Json]:
-        """Describes the chart for people who do not see it, in English and in Chinese."""
+    def about(self) -> str:
+        """Describes the chart for people who do not see it, in the language of its columns."""
         values = [v for each in self.series for v in each.values if v is not None]
         names, count = [each.name for each in self.series], len(values)
         low, high = number(min(values)), number(max(values))
-        head = f"{self.kind.capitalize()} chart of {_by(names, self.x_name)}"
-        chinese = f"按{self.x_name}统计的{'、'.join(map(_chinese, names))}"
-        return {
-            "en": f"{head}: {count} value{'s' if count > 1 else ''} from {low} to {high}.",
-            "zh": f"{_KINDS[self.kind]}：{chinese}，共 {count} 个值，从 {low} 到 {high}。",
-        }
-
-    def about(self) -> str:
-        """Describes the chart in the language of its columns."""
-        names = [each.name for each in self.series]
-        return str(self.said()["zh" if _is_chinese(*names, self.x_name) else "en"])
+        shown = heading(names, self.x_name)
+        if HAN.search(shown):
+            return f"{_KINDS[self.kind]}：{shown}，共 {count} 个值，从 {low} 到 {high}。"
+        counted = f"{count} value{'s' if count > 1 else ''}"
+        return f"{self.kind.capitalize()} chart of {shown}: {counted} from {low} to {high}."
 
 
-_MADE: Final = re.compile(r"(sum|total|count|avg|average|mean|min|max|median)_(.+)", re.IGNORECASE)
-_ENGLISH: Final = {
-    **dict.fromkeys(("avg", "average", "mean"), "average of {name}"),
-    "min": "lowest {name}",
-    "max": "highest {name}",
-}
-_CHINESE: Final = {
-    **dict.fromkeys(("sum", "total"), "{name}合计"),
-    **dict.fromkeys(("avg", "average", "mean"), "{name}平均值"),
-    "count": "{name}数量",
-    "min": "{name}最小值",
-    "max": "{name}最大值",
-    "median": "{name}中位数",
+# How a column that `tables.group` made is called, in English and in Chinese.
+_MADE: Final = re.compile(r"(sum|count|average|min|max)_(.+)", re.IGNORECASE)
+_WORDS: Final = {
+    "sum": ("sum of {}", "{}合计"),
+    "count": ("count of {}", "{}数量"),
+    "average": ("average of {}", "{}平均值"),
+    "min": ("lowest {}", "{}最小值"),
+    "max": ("highest {}", "{}最大值"),
 }
 _KINDS: Final = {
     "bar": "柱状图", "line": "折线图", "scatter": "散点图", "pie": "饼图", "donut": "环形图",
@@ -215,41 +189,16 @@ _KINDS: Final = {
 
 
 def heading(values: Sequence[str], by: str) -> str:
-    """Returns the title of a chart that has none: `Sum of amount by region`."""
-    if _is_chinese(*values, by):
-        return f"按{by}统计的{'、'.join(map(_chinese, values))}"
-    title = _by(values, by)
-    return f"{title[:1].upper()}{title[1:]}"
+    """Returns what a chart shows, in the language of its columns: `sum of amount by region`."""
+    if any(map(HAN.search, (*values, by))):
+        return f"按{by}统计的{'、'.join(map(_called, values))}"
+    return f"{', '.join(map(_called, values))} by {_called(by)}"
 
 
-def _axis_title(column: str) -> str:
-    """Returns the title of an axis: `sum of amount` for the column `sum_amount`."""
-    return clip(_chinese(column) if _is_chinese(column) else _english(column), 60)
-
-
-def _is_chinese(*names: str) -> bool:
-    return any(map(HAN.search, names))
-
-
-def _by(values: Sequence[str], by: str) -> str:
-    return f"{', '.join(map(_english, values))} by {_spaced(by)}"
-
-
-def _english(column: str) -> str:
-    made = _MADE.fullmatch(column)
-    if made is None:
-        return _spaced(column)
-    how = made[1].lower()
-    return _ENGLISH.get(how, f"{how} of {{name}}").format(name=_spaced(made[2]))
-
-
-def _chinese(column: str) -> str:
-    made = _MADE.fullmatch(column)
-    return _CHINESE[made[1].lower()].format(name=made[2]) if made else column
-
-
-def _spaced(column: str) -> str:
-    return column.replace("_", " ").strip()
+def _called(column: str) -> str:
+    made, is_chinese = _MADE.fullmatch(column), HAN.search(column) is not None
+    name = (made[2] if made else column).replace("_", " ").strip()
+    return _WORDS[made[1].lower()][is_chinese].format(name) if made else name
 
 
 def draw(chart: Chart) -> str:
@@ -283,9 +232,9 @@ def _plotted(chart: Chart) -> Iterator[str]:
     yield from _grid(y, left)
     yield from _x_axis(chart, x, left)
     middle = (left + WIDTH - _RIGHT) / 2
-    yield label(_axis_title(chart.x_name), middle, HEIGHT - 10, **_MIDDLE, fill=SOFT)
+    yield label(clip(_called(chart.x_name), 60), middle, HEIGHT - 10, **_MIDDLE, fill=SOFT)
     if len(chart.series) == 1:
-        title = _axis_title(chart.series[0].name)
+        title = clip(_called(chart.series[0].name), 60)
         yield label(title, 24, _TOP - 14, fill=SOFT, font_size=12)
     marks = {"bar": _bars, "line": _lines, "scatter": _points}[chart.kind]
     yield from marks(chart, x, y)

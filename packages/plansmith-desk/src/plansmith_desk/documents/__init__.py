@@ -171,10 +171,8 @@ class DocumentTools(ToolSet):
         names = self._named(given["pattern"])
         documents, notes = self._read(names, job)
         if not documents:
-            raise ToolFailed(
-                Sentence("{name} has no text that can be read", name=given["pattern"]),
-                hint=clip("; ".join(notes), 300),
-            )
+            message = Sentence("{name} has no text that can be read", name=given["pattern"])
+            raise ToolFailed(message, hint=clip("; ".join(notes), 300))
         shares = _shares([len(each.text) for each in documents], self._limits.letters)
         files: list[Json] = []
         for each, share in zip(documents, shares, strict=True):
@@ -217,18 +215,14 @@ class DocumentTools(ToolSet):
         folders = [self._folder.is_folder(name) for name in names]
         if all(folders):
             first, second = (self._digests(name, job) for name in names)
+            both = sorted(first.keys() & second.keys())
+            changed = [(name, name) for name in both if first[name] != second[name]]
             added, removed = second.keys() - first.keys(), first.keys() - second.keys()
-            both = first.keys() & second.keys()
-            changed = [(name, name) for name in sorted(both) if first[name] != second[name]]
-            lists = sorted(added), sorted(removed), changed
-            return self._difference(names, "file", *lists, same=first == second)
+            files = sorted(added), sorted(removed), changed
+            return self._difference(names, "file", files, same=first == second)
         if any(folders):
-            raise ToolFailed(
-                Sentence(
-                    "{first} and {second} are a file and a folder", first=names[0], second=names[1]
-                ),
-                hint=Sentence("give two files, or two folders"),
-            )
+            hint = Sentence("give two files, or two folders")
+            raise ToolFailed(Sentence("one is a file and the other a folder"), hint=hint)
         same = self._digest(names[0]) == self._digest(names[1])
         try:
             texts = [self._text(name) for name in names]
@@ -238,23 +232,21 @@ class DocumentTools(ToolSet):
             return {"same": same, "added": [], "removed": [], "changed": [], "summary": summary}
         lists = _compared_lines(texts[0][0], texts[1][0])
         notes = [note for _, cut in texts for note in cut]
-        return self._difference(names, "line", *lists, same=same, notes=notes)
+        return self._difference(names, "line", lists, same=same, notes=notes)
 
     def _difference(
         self,
         names: tuple[str, str],
         unit: str,
-        added: Sequence[str],
-        removed: Sequence[str],
-        changed: Sequence[tuple[str, str]],
+        lists: _Difference,
         *,
         same: bool,
         notes: Sequence[str] = (),
     ) -> Json:
-        most = self._limits.shown
+        most, (added, removed, changed) = self._limits.shown, lists
         cut = [
             f"only the first {most} of {len(each):,} are listed"
-            for each in (added, removed, changed)
+            for each in lists
             if len(each) > most
         ]
         result: dict[str, Json] = {
@@ -266,11 +258,12 @@ class DocumentTools(ToolSet):
                 for old, new in changed[:most]
             ],
         }
-        lists = {f"only in {names[1]}": added, f"only in {names[0]}": removed, "changed": changed}
+        where = f"only in {names[1]}", f"only in {names[0]}", "changed"
+        counts = len(added), len(removed), len(changed)
         told = [
-            f"{len(each):,} {unit}{'' if len(each) == 1 else 's'} {what}"
-            for what, each in lists.items()
-            if each
+            f"{count:,} {unit}{'' if count == 1 else 's'} {what}"
+            for what, count in zip(where, counts, strict=True)
+            if count
         ]
         order = "" if same else ", in another order"
         otherwise = f"{names[0]} and {names[1]} have the same {unit}s{order}"
@@ -292,25 +285,19 @@ class DocumentTools(ToolSet):
             if left < 0:
                 notes.append(f"files of {size:,} bytes and more were too many to compare")
                 break
-            groups += [(size, same) for same in self._alike(names, notes, job)]
+            found: defaultdict[bytes, list[str]] = defaultdict(list)
+            for name in [] if job.given_up else names:
+                try:
+                    found[self._digest(name)].append(name)
+                except ToolFailed as error:
+                    notes.append(f"left out: {error.message}")
+            groups += [(size, same) for same in found.values() if len(same) > 1]
         groups.sort(key=lambda group: (-group[0] * (len(group[1]) - 1), group[1]))
         most = self._limits.shown
         if len(groups) > most:
             notes.append(f"only the first {most} of {len(groups):,} groups are listed")
         shown: list[Json] = [{"size": size, "paths": [*names]} for size, names in groups[:most]]
         return noted({"groups": shown, "count": len(groups)}, _few(notes))
-
-    def _alike(self, names: Sequence[str], notes: list[str], job: Job) -> list[list[str]]:
-        """Returns the files of one size that have the same content."""
-        found: defaultdict[bytes, list[str]] = defaultdict(list)
-        for name in names:
-            if job.given_up:
-                break
-            try:
-                found[self._digest(name)].append(name)
-            except ToolFailed as error:
-                notes.append(f"left out: {error.message}")
-        return [same for same in found.values() if len(same) > 1]
 
     def _digests(self, folder: str, job: Job) -> dict[str, bytes]:
         start = len("/".join(self._folder.parts(folder)))
@@ -329,10 +316,7 @@ class DocumentTools(ToolSet):
             while piece := file.read(_PIECE):
                 made.update(piece)
             if stamp(before) != stamp(os.fstat(file.fileno())):
-                raise ToolFailed(
-                    Sentence("{name} changed while it was read", name=name),
-                    hint=Sentence("try it again"),
-                )
+                raise ToolFailed(Sentence("{name} changed while it was read", name=name))
         return made.digest()
 
     def _walk(self, path: str) -> Iterator[tuple[str, int]]:
@@ -457,7 +441,11 @@ def _counted(pieces: Iterable[str], forms: Sequence[str]) -> Counter[str]:
     return found
 
 
-def _compared_lines(first: str, second: str) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+# What was added, removed and changed.
+_Difference = tuple[list[str], list[str], list[tuple[str, str]]]
+
+
+def _compared_lines(first: str, second: str) -> _Difference:
     """Returns the lines that were added, removed and changed, wherever in the text they stand."""
     before, after = (
         [line.rstrip() for line in text.split("\n") if line.strip()] for text in (first, second)

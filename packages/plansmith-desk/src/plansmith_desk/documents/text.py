@@ -122,9 +122,7 @@ def _decoded(name: str, data: bytes) -> str:
     # Chinese text of older programs. Other bytes read so give rare signs between Latin letters.
     if len(_USUAL_CHINESE.findall(text)) > 0.3 * len(text) and "\ufffd" not in text:
         return text
-    raise ToolFailed(
-        Sentence("{name} is not a text file in UTF-8", name=name), hint=Sentence("save it as UTF-8")
-    )
+    raise ToolFailed(Sentence("{name} is not a text file in UTF-8", name=name))
 
 
 _MOST_PAGES: Final = 500
@@ -175,10 +173,7 @@ def _pdf_reader(name: str, data: bytes) -> Any:
     except Exception:  # noqa: BLE001 - a broken file ends in whatever error the library meets
         raise _damaged_pdf(name) from None
     if locked:
-        raise ToolFailed(
-            Sentence("{name} is protected by a password", name=name),
-            hint=Sentence("save it without a password"),
-        )
+        raise ToolFailed(Sentence("{name} is protected by a password", name=name))
     return reader
 
 
@@ -235,24 +230,19 @@ def _docx_text(name: str, data: bytes) -> tuple[str, list[str]]:
                 break
     except _BROKEN_DOCX:
         hint = Sentence("it is damaged, or protected by a password: save it again as .docx")
-        raise ToolFailed(
-            Sentence("{name} is not a DOCX file that can be read", name=name), hint=hint
-        ) from None
+        message = Sentence("{name} is not a DOCX file that can be read", name=name)
+        raise ToolFailed(message, hint=hint) from None
     lines = (line.strip(" |") for line in "".join(pieces).split("\n"))
     text = "\n".join(lines).strip("\n") + "\n"
     if not text.strip():
-        raise ToolFailed(
-            Sentence("{name} has no text", name=name),
-            hint=Sentence("perhaps it holds only pictures"),
-        )
+        raise ToolFailed(Sentence("{name} has no text", name=name))
     cut = f"only the first {_MOST_LETTERS:,} characters of {name} were read"
     return text, [cut] if letters >= _MOST_LETTERS else []
 
 
 def _check_xml(name: str, xml: bytes) -> None:
     if len(xml) > _MOST_UNPACKED:
-        message = f"{name} unpacks to more than {_MOST_UNPACKED:,} bytes"
-        raise ToolFailed(message, hint=Sentence("use a smaller file"))
+        raise ToolFailed(f"{name} unpacks to more than {_MOST_UNPACKED:,} bytes")
     declares: list[str] = []
 
     def declare(found: str, *_: object) -> None:
@@ -269,10 +259,7 @@ def _check_xml(name: str, xml: bytes) -> None:
         parser.Parse(xml, True)  # noqa: FBT003 - it takes no names
     if declares:
         # No real document declares entities; one that does wants to read or to explode.
-        raise ToolFailed(
-            Sentence("{name} declares a document type", name=name),
-            hint=Sentence("save it again as .docx"),
-        )
+        raise ToolFailed(Sentence("{name} declares a document type", name=name))
 
 
 def _docx_pieces(xml: bytes) -> Iterator[str]:

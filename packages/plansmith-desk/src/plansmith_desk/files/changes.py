@@ -18,7 +18,7 @@ from plansmith.ports import Call, ToolSource
 from plansmith.runs.files import UNSEEN, Content, FileChange, Preview
 from plansmith.tools.toolset import ToolSet
 from plansmith_desk import charts
-from plansmith_desk.files import moving, workspace
+from plansmith_desk.files import moving, tools
 from plansmith_desk.files.moving import new_path
 from plansmith_desk.folder import Folder, Written, check_free, check_size, stamp
 from plansmith_desk.tables import TableTools
@@ -79,7 +79,7 @@ class _UnwrittenFolder(Folder):
         return "/".join(self.parts(name))
 
 
-_WORKSPACE: Final = (workspace.WRITE, workspace.APPEND, workspace.REPLACE)
+_WORKSPACE: Final = (tools.WRITE, tools.APPEND, tools.REPLACE)
 _TABLES: Final = (tables.WRITE, tables.EXPORT)
 _MOVING: Final = (moving.MOVE, moving.COPY, moving.DELETE)
 # The built-in tools that write files, with the folder's own paths in what they return.
@@ -115,7 +115,7 @@ async def step_preview(root: Path, spec: ToolSpec, step: ToolStep) -> Preview | 
         found = await preview(root, spec, cast("dict[str, Json]", fill(inputs, {})))
         # An earlier step may make what is missing now.
         return None if found is None or found.error else found
-    path, is_edit = inputs.get("path"), spec in (workspace.APPEND, workspace.REPLACE)
+    path, is_edit = inputs.get("path"), spec in (tools.APPEND, tools.REPLACE)
     if not isinstance(path, str) or any(find(path)) or not (is_edit or inputs.get("overwrite")):
         return None
     folder = _UnwrittenFolder(root)
@@ -130,7 +130,7 @@ async def step_preview(root: Path, spec: ToolSpec, step: ToolStep) -> Preview | 
 
 def _tools(folder: Folder, spec: ToolSpec) -> ToolSet:
     if spec in _WORKSPACE:
-        return workspace.WorkspaceTools(folder)
+        return tools.WorkspaceTools(folder)
     return TableTools(folder) if spec in _TABLES else charts.ChartTools(folder)
 
 

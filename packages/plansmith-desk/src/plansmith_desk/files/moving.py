@@ -102,10 +102,8 @@ class MovingTools(ToolSet):
     def _copy(self, given: Arguments, job: Job) -> Json:
         with self._turn, self._there(given["path"]) as old:
             if old.is_folder:
-                raise ToolFailed(
-                    Sentence("{name} is a folder", name=old.name),
-                    hint=Sentence("copy its files one by one"),
-                )
+                hint = Sentence("copy its files one by one")
+                raise ToolFailed(Sentence("{name} is a folder", name=old.name), hint=hint)
             to = new_path(self._folder, old.name, given["to"])
             with (
                 self._folder.opened(old.name) as source,
@@ -113,11 +111,8 @@ class MovingTools(ToolSet):
             ):
                 size = os.fstat(source.fileno()).st_size
                 if size > self._most:
-                    raise ToolFailed(
-                        Sentence(
-                            "{name} is larger than {most} bytes", name=old.name, most=self._most
-                        )
-                    )
+                    what = {"name": old.name, "most": self._most}
+                    raise ToolFailed(Sentence("{name} is larger than {most} bytes", **what))
                 changed = self._copied(source, new, job, overwrite=given.get("overwrite", False))
             return {"path": new.name, "from": old.name, "bytes": size, "changed": changed}
 
@@ -139,9 +134,7 @@ class MovingTools(ToolSet):
                 file.write(piece)
             os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode) & 0o777)
             if stamp(before) != stamp(os.fstat(source.fileno())):
-                raise ToolFailed(
-                    Sentence("the file changed while it was copied"), hint=Sentence("try it again")
-                )
+                raise ToolFailed(Sentence("the file changed while it was copied"))
         return True
 
     def _delete(self, given: Arguments, job: Job) -> Json:
@@ -155,9 +148,8 @@ class MovingTools(ToolSet):
             except OSError as error:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                     hint = Sentence("only an empty folder is deleted: delete its files first")
-                    raise ToolFailed(
-                        Sentence("{name} is not empty", name=old.name), hint=hint
-                    ) from None
+                    what = Sentence("{name} is not empty", name=old.name)
+                    raise ToolFailed(what, hint=hint) from None
                 raise failed(old.name, error) from None
             flush(old.place, old.name)
             return {"path": old.name, "deleted": True}
@@ -168,12 +160,8 @@ class MovingTools(ToolSet):
         with self._entry(name.rstrip("/"), writes=writes) as entry:
             if entry.state is None:
                 # Whether that is our own doing cannot be told: a person has to look.
-                gone = to and self._folder.is_file(to)
-                hint = (
-                    Sentence("{name} is there: was it moved already?", name=to)
-                    if gone
-                    else Sentence("list the folder first")
-                )
+                moved = Sentence("{name} is there: was it moved already?", name=to)
+                hint = moved if to and self._folder.is_file(to) else ""
                 raise ToolFailed(Sentence("there is no {name}", name=entry.name), hint=hint)
             if not entry.is_folder:
                 _check_file(entry)
@@ -200,15 +188,9 @@ def new_path(folder: Folder, old: str, to: str) -> str:
     if into != old and (to.endswith("/") or folder.is_folder(to)):
         into = f"{into}/{last}" if into else last
     if into == old:
-        raise ToolFailed(
-            Sentence("{name} is its name already", name=into),
-            hint=Sentence("give another name or folder"),
-        )
+        raise ToolFailed(Sentence("{name} is its name already", name=into))
     if into.startswith(f"{old}/"):
-        raise ToolFailed(
-            Sentence("{name} cannot go into itself", name=old),
-            hint=Sentence("choose another folder"),
-        )
+        raise ToolFailed(Sentence("{name} cannot go into itself", name=old))
     return into
 
 
@@ -227,10 +209,8 @@ def _move(old: _Entry, new: _Entry, *, overwrite: bool) -> None:
         raise ToolFailed(Sentence("file.exists", name=new.name), hint=_THERE) from None
     except OSError as error:
         if error.errno == errno.EXDEV:
-            hint = Sentence("copy it, and delete it then")
-            raise ToolFailed(
-                Sentence("{name} is on another disk", name=new.name), hint=hint
-            ) from None
+            what = Sentence("{name} is on another disk", name=new.name)
+            raise ToolFailed(what, hint=Sentence("copy it, and delete it then")) from None
         raise failed(old.name, error) from None
     flush(new.place, new.name)
     flush(old.place, old.name)
@@ -242,18 +222,13 @@ def _link(old: _Entry, new: _Entry) -> None:
     A link, and not a rename, fails where somebody took the name meanwhile.
     """
     check_parts(new.place, new.last, new.name)
-    os.link(
-        *(old.last, new.last),
-        src_dir_fd=old.place,
-        dst_dir_fd=new.place,
-        follow_symlinks=False,
-    )
+    places = {"src_dir_fd": old.place, "dst_dir_fd": new.place}
+    os.link(old.last, new.last, **places, follow_symlinks=False)
     states = (os.stat(each.last, dir_fd=each.place, follow_symlinks=False) for each in (old, new))
     if not all(_is_same(old, state) for state in states):
         os.unlink(new.last, dir_fd=new.place)
-        raise ToolFailed(
-            Sentence("{name} changed meanwhile", name=old.name), hint=Sentence("try it again")
-        )
+        hint = Sentence("try it again")
+        raise ToolFailed(Sentence("{name} changed meanwhile", name=old.name), hint=hint)
     try:
         os.unlink(old.last, dir_fd=old.place)
     except OSError:

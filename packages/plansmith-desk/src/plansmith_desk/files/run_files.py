@@ -20,7 +20,7 @@ from plansmith.ports import PlanStore
 from plansmith.review.policy import active_steps
 from plansmith.runs.answering import consent_values
 from plansmith.runs.files import UNKNOWN, FileState, Preview, RunFile, Shown, file_kind
-from plansmith_desk.files import moving, workspace
+from plansmith_desk.files import moving, tools
 from plansmith_desk.files.changes import preview, step_preview, writes_files
 from plansmith_desk.folder import Folder, regular
 
@@ -149,7 +149,7 @@ def _written(step: str, at: datetime, spec: ToolSpec, given: Any, result: Any) -
         case {"path": str(path)} if isinstance(given, dict):
             if spec == moving.MOVE and isinstance(result.get("from"), str):
                 yield _Write(result["from"], step, at, is_there=False)
-            text = cast("dict[str, Any]", given).get("text") if spec == workspace.WRITE else None
+            text = cast("dict[str, Any]", given).get("text") if spec == tools.WRITE else None
             content = text.encode() if isinstance(text, str) else None
             size = result.get("bytes")
             size = size if isinstance(size, int) else None

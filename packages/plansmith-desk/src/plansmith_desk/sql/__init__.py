@@ -68,10 +68,7 @@ class SqlTools(ToolSet):
             raise Misconfigured(Sentence("there is no database"), hint=HINT)
         strange = [name for name in writable if name not in databases]
         if strange:
-            raise Misconfigured(
-                Sentence("there is no database '{name}'", name=strange[0]),
-                hint=Sentence("name one of yours"),
-            )
+            raise Misconfigured(Sentence("there is no database '{name}'", name=strange[0]))
         self._engines = {name: Database(url, self._limits) for name, url in databases.items()}
         self._writable = writable
         self.kinds = {name: each.kind for name, each in self._engines.items()}
@@ -104,9 +101,8 @@ class SqlTools(ToolSet):
         del job
         tables = {each.name: each for each in self._engine(given).schema()}
         wanted = given["table"]
-        found = tables.get(wanted) or next(
-            (each for name, each in tables.items() if name.lower() == wanted.lower()), None
-        )
+        lower = {name.lower(): each for name, each in tables.items()}
+        found = tables.get(wanted) or lower.get(wanted.lower())
         if found is None:
             there = Sentence("there are {names}", names=", ".join(tables)[:200])
             hint = did_you_mean(str(wanted), tables, otherwise=there)
@@ -125,12 +121,14 @@ class SqlTools(ToolSet):
     def _query(self, given: Arguments, job: Job) -> Json:
         rows = given.get("limit", self._limits.rows)
         parameters = parameters_of(given.get("parameters", []))
-        return self._engine(given).query(given["query"], parameters, rows, job)
+        asked = {"sql": given["query"], "parameters": parameters, "rows": rows}
+        return self._engine(given).do("query", job, **asked)
 
     def _execute(self, given: Arguments, job: Job) -> Json:
         parameters = parameters_of(given.get("parameters", []))
         engine = self._engine(given, self._writable[0])
-        return {"changed": engine.execute(given["statement"], parameters, job)}
+        changed = engine.do("execute", job, sql=given["statement"], parameters=parameters)
+        return {"changed": changed}
 
     def _engine(self, given: Arguments, first: str = "") -> Database:
         return self._engines[given.get("database", first or next(iter(self._engines)))]

@@ -22,9 +22,16 @@ from plansmith.tools.toolset import Job, watched
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql.guard import converting_errors, exact_aggregates, guard, select
 from plansmith_desk.sql.postgres import PostgresEngine
-from plansmith_desk.sql.rows import Data, Parameters, RowLimits, as_result, shortened
+from plansmith_desk.sql.rows import (
+    Data,
+    Parameters,
+    RowLimits,
+    as_result,
+    database_says,
+    shortened,
+    too_long,
+)
 from plansmith_desk.sql.schema import Column, Table, read_schema
-from plansmith_desk.sql.wording import database_says, too_long
 
 HINT: Final = Sentence(
     "sqlite:///file.db, duckdb:///file.duckdb or postgresql://user@host/database"
@@ -35,34 +42,25 @@ class Database:
     """A database as the tools use it: runs every statement in a child process."""
 
     def __init__(self, url: str, limits: RowLimits) -> None:
-        self._url = _absolute(url)
+        self._url = url
         self._limits = limits
         # Nothing is opened here: this only says whether the address can be one.
-        self.kind = _engine(self._url, limits).kind
-
-    def query(self, sql: str, parameters: Parameters, rows: int, job: Job) -> Json:
-        """Returns the rows of one reading statement, as a tool result."""
-        return self._in_child("query", job, sql=sql, parameters=parameters, rows=rows)
-
-    def execute(self, sql: str, parameters: Parameters, job: Job) -> int:
-        """Runs one writing statement; returns how many rows it changed."""
-        return cast("int", self._in_child("execute", job, sql=sql, parameters=parameters))
+        engine = _engine(url, limits)
+        self.kind = engine.kind
+        if not isinstance(engine, PostgresEngine):  # a child may run in another folder
+            self._url = f"{url.partition(':')[0]}:///{quote(str(engine.path.absolute()))}"
 
     def schema(self) -> list[Table]:
         """Returns the tables and views."""
-        found = self._in_child("schema", None)
-        return TypeAdapter(list[Table]).validate_python(found)
+        return TypeAdapter(list[Table]).validate_python(self.do("schema", None))
 
-    def _in_child(self, act: str, job: Job | None, **given: Any) -> Json:
+    def do(self, act: str, job: Job | None, **given: Any) -> Json:
+        """Calls `query`, `execute` or `schema` of the engine, in a child."""
         # A child starts without the environment; libpq is given its own part of it.
         own = {name: text for name, text in os.environ.items() if name.startswith("PG")}
-        arguments = {
-            "url": self._url,
-            "limits": asdict(self._limits),
-            "environment": own if self.kind == "postgresql" else {},
-            "act": act,
-            "given": given,
-        }
+        bounds = asdict(self._limits)
+        arguments = {"url": self._url, "limits": bounds, "act": act, "given": given}
+        arguments |= own if self.kind == "postgresql" else {}
         limits = ProcessLimits(
             seconds=self._limits.seconds,
             memory_bytes=self._limits.memory_bytes,
@@ -72,18 +70,12 @@ class Database:
 
 
 def act_here(
-    job: Job,
-    *,
-    url: str,
-    limits: Mapping[str, Any],
-    environment: Mapping[str, str],
-    act: str,
-    given: Mapping[str, Any],
+    job: Job, *, url: str, limits: Mapping[str, Any], act: str, given: Mapping[str, Any], **env: str
 ) -> Json:
     """Does in this process what a `Database` asks its child for."""
     bounds = RowLimits(**limits)
     database = _engine(url, bounds)
-    os.environ.update(environment)
+    os.environ.update(env)
     try:
         if act == "query":
             return as_result(database.query(**given, job=job), bounds)
@@ -91,50 +83,33 @@ def act_here(
             return database.execute(**given, job=job)
         return cast("Json", [asdict(each) for each in database.schema()])
     finally:
-        for name in environment:
+        for name in env:
             del os.environ[name]
 
 
 def _engine(url: str, limits: RowLimits) -> SqliteEngine | DuckEngine | PostgresEngine:
     """Returns the database at a URL; opens nothing before its first use."""
-    scheme = url.partition(":")[0]
+    scheme, _, rest = url.partition(":")
     if scheme in ("postgresql", "postgres"):
         return PostgresEngine(url, limits=limits)
-    made = SqliteEngine if scheme == "sqlite" else DuckEngine
-    return made(_path(url), limits=limits)
-
-
-def _path(url: str) -> Path:
-    scheme = url.partition(":")[0]
-    if scheme not in ("sqlite", "duckdb") or not url.startswith(f"{scheme}:///"):
-        raise Misconfigured(
-            Sentence("'{text}' is not the address of a database", text=scheme), hint=HINT
-        )
+    if scheme not in ("sqlite", "duckdb") or not rest.startswith("///"):
+        message = Sentence("'{text}' is not the address of a database", text=scheme)
+        raise Misconfigured(message, hint=HINT)
     # Three slashes and a path relative to here; a fourth one makes it absolute.
-    return Path(unquote(urlsplit(url).path)[1:]).expanduser()
-
-
-def _absolute(url: str) -> str:
-    """Makes the path in a URL absolute: a child may run in another folder."""
-    scheme = url.partition(":")[0]
-    if scheme in ("postgresql", "postgres"):
-        return url
-    return f"{scheme}:///{quote(str(_path(url).absolute()))}"
+    path = Path(unquote(urlsplit(url).path)[1:]).expanduser()
+    return (SqliteEngine if scheme == "sqlite" else DuckEngine)(path, limits=limits)
 
 
 class _InFile:
     """A database in one file, opened anew for each statement."""
 
     def __init__(self, path: Path, *, limits: RowLimits) -> None:
-        self._path = path
+        self.path = path
         self._limits = limits
 
     def _check(self) -> None:
-        if not self._path.is_file():
-            raise ToolFailed(
-                Sentence("there is no database {name}", name=self._path.name),
-                hint=Sentence("check the path"),
-            )
+        if not self.path.is_file():
+            raise ToolFailed(Sentence("there is no database {name}", name=self.path.name))
 
 
 class SqliteEngine(_InFile):
@@ -158,14 +133,14 @@ class SqliteEngine(_InFile):
     def schema(self) -> list[Table]:
         """Returns the tables and views."""
         try:
-            return read_schema(self._path)
+            return read_schema(self.path)
         except PlansmithError as error:
             raise ToolFailed(error.message, hint=error.hint) from None
 
     @contextmanager
     def _opened(self, mode: str, job: Job) -> Generator[sqlite3.Connection]:
         self._check()
-        address = f"file:{quote(str(self._path.resolve()))}?mode={mode}"
+        address = f"file:{quote(str(self.path.resolve()))}?mode={mode}"
         with converting_errors(self._limits, writing=mode == "rw"):
             database = sqlite3.connect(address, uri=True, timeout=2.0, check_same_thread=False)
             try:
@@ -242,7 +217,7 @@ class DuckEngine(_InFile):
         with _converting_errors(duckdb, self._limits):
             # The engine keeps to this as well as it can; the process it runs in has to.
             config = _CONFINED | {"memory_limit": f"{self._limits.memory_bytes}B"}
-            database = duckdb.connect(str(self._path), read_only=read_only, config=config)
+            database = duckdb.connect(str(self.path), read_only=read_only, config=config)
             try:
                 database.execute("SET lock_configuration = true")
                 with watched(database.interrupt, job=job, seconds=self._limits.seconds):
@@ -255,16 +230,13 @@ def _single_statement(database: Any, sql: str, allowed: frozenset[str]) -> Any:
     """Parses a text that must be one statement of an allowed kind."""
     statements = database.extract_statements(sql)
     if len(statements) != 1:
-        raise ToolFailed(
-            Sentence("there are {count} statements", count=len(statements)),
-            hint=Sentence("give one at a time"),
-        )
+        hint = Sentence("give one at a time")
+        raise ToolFailed(Sentence("there are {count} statements", count=len(statements)), hint=hint)
     kind = str(statements[0].type).rpartition(".")[2]
     if kind not in allowed:
-        raise ToolFailed(
-            Sentence("a statement of the kind {kind} is not allowed", kind=kind),
-            hint=Sentence("this tool takes {names}", names=[*sorted(allowed)]),
-        )
+        hint = Sentence("this tool takes {names}", names=[*sorted(allowed)])
+        message = Sentence("a statement of the kind {kind} is not allowed", kind=kind)
+        raise ToolFailed(message, hint=hint)
     return statements[0]
 
 

@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from decimal import Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import Any, Final
@@ -16,8 +16,7 @@ from typing import Any, Final
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job
-from plansmith_desk.sql.rows import Data, Parameters, RowLimits
-from plansmith_desk.sql.wording import ONLY_READS, database_says, too_long
+from plansmith_desk.sql.rows import ONLY_READS, Data, Parameters, RowLimits, database_says, too_long
 
 _TICK: Final = 2_000  # instructions between two looks at the time
 _READS: Final = frozenset(
@@ -131,9 +130,7 @@ def converting_errors(limits: RowLimits, *, writing: bool = False) -> Generator[
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise _worded(str(error), limits, writing=writing) from None
     except (OverflowError, ValueError) as error:
-        raise ToolFailed(
-            Sentence("the database does not accept that: {error}", error=error)
-        ) from None
+        raise database_says(str(error)) from None
 
 
 def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
@@ -144,9 +141,8 @@ def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
         message = Sentence("the statement is not allowed: {why}", why=text)
         return ToolFailed(message, hint=hint if writing else ONLY_READS)
     if "one statement" in text:
-        return ToolFailed(
-            Sentence("there is more than one statement"), hint=Sentence("give one at a time")
-        )
+        hint = Sentence("give one at a time")
+        return ToolFailed(Sentence("there is more than one statement"), hint=hint)
     if "locked" in text or "busy" in text:
         return ToolBusy(Sentence("the database is in use: {why}", why=text))
     if "too big" in text:
@@ -155,7 +151,6 @@ def _worded(text: str, limits: RowLimits, *, writing: bool) -> ToolFailed:
     return database_says(text)
 
 
-_EXACT: Final = Context(prec=400)
 _SURE_DIGITS: Final = 15  # that a binary number keeps of a decimal
 _SHORT_DIGITS: Final = 13  # a result that is so short by chance is one in a hundred
 _WHOLE: Final = 2**63
@@ -169,23 +164,18 @@ def exact_aggregates(database: sqlite3.Connection) -> None:
         database.create_window_function(name, 1, made)
 
 
-def exact(value: float) -> Decimal | Fraction:
+def exact(value: float) -> Fraction:
     """Returns a number as the decimal it was written as, or else its exact value."""
     whole = Decimal(repr(value))
     if len(whole.as_tuple().digits) <= _SURE_DIGITS:
-        return whole
-    near = Decimal(f"{value:.{_SURE_DIGITS}g}").normalize(_EXACT)
-    if len(near.as_tuple().digits) <= _SHORT_DIGITS:
-        return near
-    return Fraction(value)
+        return Fraction(whole)
+    near = Decimal(f"{value:.{_SURE_DIGITS}g}").normalize()
+    return Fraction(near if len(near.as_tuple().digits) <= _SHORT_DIGITS else value)
 
 
 def exact_cell(value: Any) -> Any:
     """Rounds away binary residue of decimal arithmetic."""
-    if not isinstance(value, float) or not math.isfinite(value):
-        return value
-    found = exact(value)
-    return float(found) if isinstance(found, Decimal) else value
+    return float(exact(value)) if isinstance(value, float) and math.isfinite(value) else value
 
 
 def is_decimal(value: Any) -> bool:
@@ -207,8 +197,7 @@ class _Sum:
     """Sums the numbers of a group; a moving window also subtracts them."""
 
     def __init__(self) -> None:
-        self._decimals = Decimal(0)
-        self._others = Fraction(0)
+        self._total = Fraction(0)
         self._count = self._broken = 0
         self._special: list[float] = []
 
@@ -224,24 +213,16 @@ class _Sum:
         self._count += sign
         number = value if isinstance(value, int | float) else _number(value)
         self._broken += sign * isinstance(number, float)
-        if not math.isfinite(number):
-            self._special = [*self._special, number] if sign > 0 else self._special[1:]
-            return
-        found = exact(number) if isinstance(number, float) else Decimal(number)
-        if isinstance(found, Decimal):
-            self._decimals = _EXACT.add(self._decimals, found * sign)
+        if math.isfinite(number):
+            self._total += sign * (exact(number) if isinstance(number, float) else number)
         else:
-            self._others += found * sign
-
-    @property
-    def _total(self) -> Fraction:
-        return Fraction(self._decimals) + self._others
+            self._special = [*self._special, number] if sign > 0 else self._special[1:]
 
     def value(self) -> int | float | None:
         if not self._count:
             return None
-        if not self._broken and -_WHOLE <= self._decimals < _WHOLE:
-            return int(self._decimals)
+        if not self._broken and -_WHOLE <= self._total < _WHOLE:
+            return int(self._total)
         return math.fsum(self._special) if self._special else _nearest(self._total)
 
     def finalize(self) -> int | float | None:

@@ -11,9 +11,16 @@ from typing import Any, Final
 from plansmith.errors import Misconfigured, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan.sentence import Sentence
 from plansmith.tools.toolset import Job, watched
-from plansmith_desk.sql.rows import Data, Parameters, RowLimits, shortened
+from plansmith_desk.sql.rows import (
+    ONLY_READS,
+    Data,
+    Parameters,
+    RowLimits,
+    database_says,
+    shortened,
+    too_long,
+)
 from plansmith_desk.sql.schema import Column, ForeignKey, Table
-from plansmith_desk.sql.wording import ONLY_READS, database_says, too_long
 
 # Functions that act outside of the transaction, or run text as SQL. That they are named is an
 # early word to whoever wrote the statement; what keeps them harmless is the role they run as.
@@ -123,7 +130,7 @@ class PostgresEngine:
             part: list[Sequence[Any]] = cursor.fetchall()
             if not part:
                 break
-            longest = max(sum(map(_size, row)) for row in part)
+            longest = max(len(str(row)) for row in part)
             found += [[shortened(value, letters) for value in row] for row in part]
             wanted = max(1, min(2 * wanted, _AT_ONCE // (longest + 1)))
         return found
@@ -193,17 +200,12 @@ class PostgresEngine:
         connection.execute("SET LOCAL lock_timeout = 3000")
         rights = [row[0] for row in connection.execute(_RIGHTS, [list(_MIGHTY)]).fetchall()]
         if rights:
-            role = connection.info.user
-            raise Misconfigured(
-                Sentence(
-                    "the role '{role}' has too many rights: {rights}", role=role, rights=[*rights]
-                ),
-                hint=_ROLE,
+            message = Sentence(
+                "the role '{role}' has too many rights: {rights}",
+                role=connection.info.user,
+                rights=[*rights],
             )
-
-
-def _size(value: object) -> int:
-    return len(value) if isinstance(value, str | bytes) else 8
+            raise Misconfigured(message, hint=_ROLE)
 
 
 def _cancel(connection: Any) -> None:
@@ -227,11 +229,9 @@ def _refuse(sql: str) -> None:
         hint = Sentence("leave it out: it acts outside of the statement")
         raise ToolFailed(Sentence("{word} is not allowed", word=found[0]), hint=hint)
     if re.search(r"u&[\"']", sql, re.IGNORECASE):
-        raise ToolFailed(
-            Sentence("U& escapes are not allowed"), hint=Sentence("write the letters themselves")
-        )
+        raise ToolFailed(Sentence("U& escapes are not allowed"))
     if "\0" in sql:
-        raise ToolFailed(Sentence("the statement has a zero byte"), hint=Sentence("leave it out"))
+        raise ToolFailed(Sentence("the statement has a zero byte"))
 
 
 def _listed(parameters: Parameters) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Converts rows of any database to JSON within size limits, with unique column names."""
+"""What all databases share: rows as JSON within size limits, and what is wrong with a statement."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from plansmith.tools.toolset import NOTES, TEXT, items, noted
 from plansmith_desk.tool_specs import COUNT, YES, record
 
 Parameters = Sequence[Any] | Mapping[str, Any]
+ONLY_READS: Final = Sentence("this tool only reads: give one SELECT over the tables")
 _LONGEST_NAME: Final = 200
 ROWS: Final[dict[str, Any]] = record(
     {
@@ -73,7 +74,8 @@ def as_result(found: Data, limits: RowLimits) -> dict[str, Json]:
             if isinstance(value, str) and len(value) > most:
                 made[name] = value[:most]
                 cut += 1
-            left -= _size(made[name])
+            cell = made[name]
+            left -= len(cell) if isinstance(cell, str) else max(8, len(json.dumps(cell)))
         if left < 0:
             notes.append(f"only {len(rows)} rows are given: all are too long together")
             break
@@ -90,12 +92,6 @@ def as_result(found: Data, limits: RowLimits) -> dict[str, Json]:
         "more": found.more or len(rows) < len(found.rows),
     }
     return noted(result, notes)
-
-
-def _size(value: Json) -> int:
-    if isinstance(value, dict | list):
-        return len(json.dumps(value, ensure_ascii=False))
-    return len(value) if isinstance(value, str) else 8
 
 
 def shortened(value: Any, letters: int) -> Json:
@@ -153,12 +149,26 @@ def parameters_of(given: Any) -> Parameters:
     values: Any = cast("dict[str, Any]", given).values() if isinstance(given, dict) else given
     for each in values:
         if isinstance(each, dict | list):
-            raise ToolFailed(
-                Sentence("a parameter is a list or an object"), hint=Sentence("give single values")
-            )
+            raise ToolFailed(Sentence("a parameter is a list or an object"))
         if isinstance(each, int) and each.bit_length() > 63:
-            raise ToolFailed(
-                Sentence("a parameter has too many digits for a database"),
-                hint=Sentence("as text?"),
-            )
+            raise ToolFailed(Sentence("a parameter has too many digits for a database"))
     return cast("Parameters", given)
+
+
+class TookTooLong(ToolFailed):
+    """A statement was ended, since its time was over."""
+
+
+def too_long(seconds: float) -> TookTooLong:
+    """Returns the error of a statement whose time was over."""
+    return TookTooLong(
+        Sentence("the statement took longer than {seconds} s", seconds=f"{seconds:g}"),
+        hint=Sentence("ask for less: fewer rows, a filter, a LIMIT"),
+    )
+
+
+def database_says(why: str) -> ToolFailed:
+    """Returns what a database finds wrong with a statement."""
+    unknown = "no such" in why or "does not exist" in why
+    names = Sentence("check the names of tables and columns") if unknown else ""
+    return ToolFailed(Sentence("the database says: {why}", why=why), hint=names)

@@ -155,23 +155,19 @@ def read_schema(path: Path) -> list[Table]:
             database.execute("PRAGMA query_only = ON")
             database.execute("PRAGMA trusted_schema = OFF")
             for name, kind in database.execute(_TABLES).fetchall():
-                _limit(database)
+                calls = iter(range(_STEPS[1]))
+
+                def is_late(left: Iterator[int] = calls) -> bool:
+                    return next(left, None) is None
+
+                # A view may hide anything: the time of a look is limited.
+                database.set_progress_handler(is_late, _STEPS[0])
                 with suppress(sqlite3.Error):
                     tables.append(_table(database, str(name), str(kind)))
     except sqlite3.Error as error:
-        hint = Sentence("give the path of an SQLite database that can be read")
-        raise Misconfigured(
-            Sentence("cannot read the database {name}: {error}", name=path.name, error=error),
-            hint=hint,
-        ) from None
+        message = Sentence("cannot read the database {name}: {error}", name=path.name, error=error)
+        raise Misconfigured(message) from None
     return tables
-
-
-def _limit(database: sqlite3.Connection) -> None:
-    """Limits the time of a look, since a view may hide anything."""
-    instructions, most = _STEPS
-    calls = iter(range(most))
-    database.set_progress_handler(lambda: next(calls, None) is None, instructions)
 
 
 def _table(database: sqlite3.Connection, name: str, kind: str) -> Table:

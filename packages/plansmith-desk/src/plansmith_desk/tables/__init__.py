@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.plan import refs
-from plansmith.plan.data import Json
+from plansmith.plan.data import Json, json_text
 from plansmith.plan.sentence import Sentence, joined, read_sentence, stored_sentence
-from plansmith.text import clip
+from plansmith.text import clip, is_formula
 from plansmith.tools.toolset import Arguments, BuiltIn, Job, ToolSet, known, noted
 from plansmith_desk.folder import Folder
 from plansmith_desk.sandbox.subprocesses import SUBPROCESSES, ProcessLimits
 from plansmith_desk.sql.guard import exact_cell, exact_mean, is_decimal, select
-from plansmith_desk.sql.rows import Data, RowLimits, as_result
-from plansmith_desk.sql.wording import TookTooLong
+from plansmith_desk.sql.rows import Data, RowLimits, TookTooLong, as_result
 from plansmith_desk.tables.catalogue import Catalogue, Fits, TableUnclear, column_of
-from plansmith_desk.tables.query import grouped, keep_digits, memory, prepared, top_rows
-from plansmith_desk.tables.read import TableLimits, from_values
-from plansmith_desk.tables.rehearse import flaw_of_values
+from plansmith_desk.tables.query import (
+    flaw_of_values,
+    grouped,
+    keep_digits,
+    memory,
+    prepared,
+    top_rows,
+)
+from plansmith_desk.tables.read import TableLimits, from_values, is_number
 from plansmith_desk.tables.specs import DESCRIBE, EXPORT, GROUP, SQL, TOP, WRITE
-from plansmith_desk.tables.write import check_ending, written
 
 _TOP: Final = 3
 _READING_S: Final = 10.0
 _REHEARSAL_S: Final = 4.0
+_RETURN: Final = re.compile(r"\r\n?")
+_ENDINGS: Final = (".csv", ".tsv", ".json", ".md")
+Rows = Sequence[Sequence[Any]]
 
 
 class TableTools(ToolSet):
@@ -69,22 +80,16 @@ class TableTools(ToolSet):
         given = {"tool": tool.partition(".")[2], "inputs": dict(inputs)}
         try:
             self._check(tool, dict(inputs))
-            rows = replace(self._rows, seconds=min(_REHEARSAL_S, self._rows.seconds))
-            work = partial(self._in_child, "rehearse", given, None, rows=rows, reading_s=1.0)
-            return read_sentence(await asyncio.to_thread(work))
+            found = await asyncio.to_thread(self._in_child, "rehearse", given, None)
+            return read_sentence(found)
         except ToolFailed:
             return ""  # it takes too long, or other checks tell what is wrong
 
-    def _in_child(
-        self,
-        act: str,
-        given: Arguments,
-        job: Job | None,
-        *,
-        rows: RowLimits | None = None,
-        reading_s: float = _READING_S,
-    ) -> Json:
-        rows = rows or self._rows
+    def _in_child(self, act: str, given: Arguments, job: Job | None) -> Json:
+        """Does the work in a child; without a job it is a rehearsal, which has little time."""
+        rows, reading_s = self._rows, _READING_S
+        if job is None:
+            rows, reading_s = replace(rows, seconds=min(_REHEARSAL_S, rows.seconds)), 1.0
         meant: dict[str, Json] = {}
         arguments = {
             "root": str(self._folder.root),
@@ -127,13 +132,7 @@ class TableTools(ToolSet):
         found = cast("dict[str, Any]", self._in_child("whole", given, job))
         return self._save(given, found["names"], found["rows"], found["notes"])
 
-    def _save(
-        self,
-        given: Arguments,
-        names: Sequence[str],
-        rows: Sequence[Sequence[Any]],
-        notes: list[str],
-    ) -> Json:
+    def _save(self, given: Arguments, names: Sequence[str], rows: Rows, notes: list[str]) -> Json:
         path: str = given["path"]
         text = written(path, names, rows, notes)
         most, over = self._limits.bytes_each, given.get("overwrite", False)
@@ -147,19 +146,11 @@ class TableTools(ToolSet):
         return noted(result, notes)
 
 
-def read_here(
-    job: Job,
-    *,
-    root: str,
-    limits: Mapping[str, Any],
-    rows: Mapping[str, Any],
-    act: str,
-    given: Arguments,
-    **said: Any,
-) -> Json:
+def read_here(job: Job, *, act: str, given: Arguments, **reading: Any) -> Json:
     """Does the reading work of `TableTools`; called in the child."""
-    bounds: dict[str, Any] = {"limits": TableLimits(**limits), "rows": RowLimits(**rows)}
-    with _Reader(Folder(Path(root)), job=job, **bounds, **said) as reader:
+    reading["limits"] = TableLimits(**reading["limits"])
+    reading["rows"] = RowLimits(**reading["rows"])
+    with _Reader(job=job, **reading) as reader:
         try:
             return {"done": cast("Json", getattr(reader, act)(given))}
         except TableUnclear as error:
@@ -193,8 +184,7 @@ class _Reader(Catalogue):
 
     def sql(self, given: Arguments) -> Json:
         """Answers a query."""
-        query, tables = self._prepared(given)
-        return self._asked(query, tables, given.get("limit", self.rows.rows))
+        return self._asked(*self._prepared(given), given.get("limit", self.rows.rows))
 
     def _prepared(self, given: Arguments) -> tuple[str, dict[str, Data]]:
         """Returns the query as SQLite understands it, and the tables it names."""
@@ -221,7 +211,9 @@ class _Reader(Catalogue):
     def _asked(self, query: str, tables: Mapping[str, Data], limit: int) -> Json:
         with memory(tables, self.job, self.rows) as database:
             found = select(database, query, [], limit)
-        _rounded_decimals(found, tables)
+        if all(is_decimal(value) for data in tables.values() for row in data.rows for value in row):
+            # Arithmetic on decimals gives decimals.
+            found.rows = [[exact_cell(value) for value in row] for row in found.rows]
         keep_digits(found, tables.values())
         found.notes += [note for each in tables.values() for note in each.notes]
         return as_result(found, self.rows)
@@ -244,31 +236,19 @@ class _Reader(Catalogue):
         """Tells what is wrong with a call, without making it."""
         inputs: dict[str, Any] = given["inputs"]
         try:
-            return self._problem(given["tool"], inputs)
+            if given["tool"] == "sql":
+                return flaw_of_values(*self._prepared(inputs))
+            check_ending(inputs.get("path", ".csv"))
+            data = self._data(inputs["table"], inputs)
+            if "column" in inputs:
+                column_of(inputs["column"], data)
+            if "by" in inputs:
+                grouped(data, inputs["by"], inputs.get("value"), inputs.get("how"))
         except (TookTooLong, ToolBusy):
-            return ""  # nobody knows yet
+            pass  # nobody knows yet
         except ToolFailed as error:
             return cast("Json", stored_sentence(joined([error.message, error.hint])))
-
-    def _problem(self, tool: str, inputs: dict[str, Any]) -> str:
-        if tool == "sql":
-            return flaw_of_values(*self._prepared(inputs))
-        if tool == "export":
-            check_ending(inputs["path"])
-        data = self._data(inputs["table"], inputs)
-        if tool == "top":
-            column_of(inputs["column"], data)
-        if tool == "group":
-            grouped(data, inputs["by"], inputs.get("value"), inputs.get("how"))
         return ""
-
-
-def _rounded_decimals(found: Data, tables: Mapping[str, Data]) -> None:
-    """Rounds results of arithmetic on decimal columns to decimals."""
-    if all(is_decimal(value) for row in found.rows for value in row):
-        return
-    if all(is_decimal(value) for data in tables.values() for row in data.rows for value in row):
-        found.rows = [[exact_cell(value) for value in row] for row in found.rows]
 
 
 def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
@@ -285,9 +265,74 @@ def _column(name: str, kind: str, values: Sequence[Any]) -> Json:
         found |= {"min": min(present), "max": max(present)}
     if present and kind in ("integer", "number"):
         found["mean"] = exact_mean(cast("list[float]", present))
-    top: list[Json] = [
+    found["top"] = [
         {"value": value[:80] if isinstance(value, str) else value, "count": count}
         for value, count in counts.most_common(_TOP)
     ]
-    found["top"] = top
     return found
+
+
+def check_ending(path: str) -> None:
+    """Refuses a file of a kind that cannot be written."""
+    if not path.lower().endswith(_ENDINGS):
+        hint = Sentence("end it with .csv, .tsv, .json or .md")
+        raise ToolFailed(Sentence("{name} has no known extension", name=path), hint=hint)
+
+
+def written(path: str, names: Sequence[str], rows: Rows, notes: list[str]) -> str:
+    """Returns the text of a file by its extension."""
+    check_ending(path)
+    ending = path.lower().rpartition(".")[2]
+    if ending == "json":
+        objects = [dict(zip(names, row, strict=True)) for row in rows]
+        return json_text(objects, indent=1) + "\n"
+    if ending == "md":
+        return _markdown(names, rows)
+    return _csv(names, rows, "\t" if ending == "tsv" else ",", notes)
+
+
+def _csv(names: Sequence[str], rows: Rows, mark: str, notes: list[str]) -> str:
+    out = io.StringIO()
+    cells = [[*map(_safe, row)] for row in (names, *rows)]
+    csv.writer(out, delimiter=mark, lineterminator="\n").writerows(cells)
+    if guarded := sum(map(_is_formula, chain(names, *rows))):
+        notes.append(f"{guarded} texts that a spreadsheet would run begin with ' now")
+    return out.getvalue()
+
+
+def _is_formula(value: Any) -> bool:
+    return isinstance(value, str) and is_formula(value) and not is_number(value)
+
+
+def _safe(value: Any) -> Any:
+    """Escapes a text that a spreadsheet would take for a formula."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return value
+    # A return alone would begin a row, and it is not quoted.
+    return ("'" if _is_formula(value) else "") + _RETURN.sub("\n", value)
+
+
+def _markdown(names: Sequence[str], rows: Rows) -> str:
+    def is_numeric(place: int) -> bool:
+        cells = [row[place] for row in rows]
+        return bool(rows) and all(
+            type(each) is not bool and isinstance(each, int | float | None) for each in cells
+        )
+
+    marks = ["---:" if is_numeric(place) else "---" for place in range(len(names))]
+    lines = [map(_cell, names), marks, *(map(_cell, row) for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    """Writes a value on one line; marks that would end the cell or become HTML are escaped."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = " ".join(str(value).split())
+    for mark, instead in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;")):
+        text = text.replace(mark, instead)
+    return text

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Final, Self
 
 from plansmith.errors import ToolFailed
@@ -78,13 +79,13 @@ class TableUnclear(Exception):
         super().__init__(name)
         self.name = name
         self.options = [each.source for each in tables]
-        self.listed = "\n".join(map(_beginning, tables))
-
-
-def _beginning(data: Data) -> str:
-    rows = [data.names, *data.rows[:_ROWS_SHOWN]]
-    cells = [", ".join("" if cell is None else str(cell) for cell in row) for row in rows]
-    return "\n".join([f"{data.source}:", *(f"  {clip(line)}" for line in cells)])
+        lines: list[str] = []
+        for each in tables:
+            lines.append(f"{each.source}:")
+            for row in (each.names, *each.rows[:_ROWS_SHOWN]):
+                cells = ("" if cell is None else str(cell) for cell in row)
+                lines.append(f"  {clip(', '.join(cells))}")
+        self.listed = "\n".join(lines)
 
 
 class Catalogue:
@@ -95,20 +96,18 @@ class Catalogue:
 
     def __init__(
         self,
-        folder: Folder,
         *,
+        root: str,
         limits: TableLimits,
         rows: RowLimits,
         job: Job,
-        request: str = "",
-        meant: Mapping[str, str] | None = None,
+        request: str,
+        meant: Mapping[str, str],
     ) -> None:
-        self.limits = limits
-        self.rows = rows
-        self.job = job
-        self._folder = folder
+        self.limits, self.rows, self.job = limits, rows, job
+        self._folder = folder = Folder(Path(root))
         self._request = request.casefold()
-        self._meant = meant or {}
+        self._meant = meant
         self._stack = ExitStack()
         self._copies: dict[str, DatabaseCopy] = {}
         self._skipped: list[str] = []
@@ -173,15 +172,10 @@ class Catalogue:
         fitting = _fitting(name, places)
         if fitting:
             return fitting[:1]
-        listed = ", ".join(map(str, places[:_MOST_NAMED])) or "no tables"
+        hint = f"there are {', '.join(map(str, places[:_MOST_NAMED])) or 'no tables'}"
         if name.casefold() == path.casefold():
-            raise ToolFailed(
-                f"{path} has {len(places)} tables", hint=Sentence("name one: {names}", names=listed)
-            )
-        raise ToolFailed(
-            Sentence("there is no table {name}", name=clip(name, 60)),
-            hint=Sentence("there are {names}", names=listed),
-        )
+            raise ToolFailed(f"{path} has {len(places)} tables", hint=hint)
+        raise ToolFailed(Sentence("there is no table {name}", name=clip(name, 60)), hint=hint)
 
     def _one_of(self, name: str, places: list[Place], given: Arguments, fits: Fits) -> Data:
         said = [place for place in places if str(place) == self._meant.get(name)]
@@ -192,16 +186,14 @@ class Catalogue:
             data = self._read(place, given)
             try:
                 fits(data)
+                fitting.append(data)
             except ToolFailed as error:
                 failed = failed or error
-            else:
-                fitting.append(data)
         if not fitting and failed is not None:
             raise failed
         if len(fitting) > 1:
             raise TableUnclear(name, fitting)
-        chosen = Sentence("{name} is {place}", name=clip(name, 60), place=fitting[0].source)
-        fitting[0].notes.append(str(chosen))
+        fitting[0].notes.append(f"{clip(name, 60)} is {fitting[0].source}")
         return fitting[0]
 
     def _is_requested(self, place: Place) -> bool:
@@ -230,10 +222,8 @@ class Catalogue:
         more = f" and {left} more" if left > 0 else ""
         if self._skipped:
             more += f"; name tables of {', '.join(self._skipped)} with the file"
-        return ToolFailed(
-            Sentence("there is no table {name}", name=clip(name, 60)),
-            hint=f"there are {listed}{more}",
-        )
+        message = Sentence("there is no table {name}", name=clip(name, 60))
+        return ToolFailed(message, hint=f"there are {listed}{more}")
 
 
 def column_of(name: str, data: Data) -> str:

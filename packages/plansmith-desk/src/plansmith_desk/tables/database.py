@@ -84,14 +84,9 @@ class DatabaseCopy:
             hint = Sentence("name it under databases in the settings and ask it with sql.query")
             raise ToolFailed(error.message, hint=hint) from None
         if not data.startswith(_HEAD):
-            raise ToolFailed(
-                Sentence("{name} is not a SQLite file", name=self._path),
-                hint=Sentence("give another file"),
-            )
+            raise ToolFailed(Sentence("{name} is not a SQLite file", name=self._path))
         if log != self._beside("-wal"):
-            raise ToolBusy(
-                Sentence("{name} is being changed", name=self._path), hint=Sentence("try it again")
-            )
+            raise ToolBusy(Sentence("{name} is being changed", name=self._path))
         return data, log
 
     def _beside(self, ending: str) -> bytes:
@@ -146,5 +141,5 @@ class DatabaseCopy:
 def quoted(name: str) -> str:
     """Quotes any name for SQL."""
     if "\0" in name:
-        raise ToolFailed(Sentence("a column's name has a zero byte"), hint=Sentence("rename it"))
+        raise ToolFailed(Sentence("a column's name has a zero byte"))
     return '"' + name.replace('"', '""') + '"'

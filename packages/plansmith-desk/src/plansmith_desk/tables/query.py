@@ -1,11 +1,12 @@
-"""Asks tables with SQL: a read-only database in memory, mended queries, top rows and groups."""
+"""Asks tables with SQL: in memory and read-only; mends queries, and says what is wrong with one."""
 
 from __future__ import annotations
 
+import difflib
 import re
 import sqlite3
 import statistics
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -13,11 +14,13 @@ from typing import Any, Final
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import WrittenNumber, written_number
 from plansmith.plan.sentence import Sentence
+from plansmith.text import clip
 from plansmith.tools.toolset import Job
 from plansmith_desk.sql.guard import converting_errors, exact_aggregates, exact_mean, guard
 from plansmith_desk.sql.rows import Data, RowLimits
 from plansmith_desk.tables.catalogue import column_of, loose, meant_columns, no_column
 from plansmith_desk.tables.database import quoted
+from plansmith_desk.tables.read import is_number
 
 _AFFINITY: Final = {"integer": "INTEGER", "number": "REAL", "boolean": "INTEGER"}
 
@@ -34,10 +37,8 @@ class _Median:
 
     def finalize(self) -> Any:
         ordered = sorted(self._values)
-        middle = len(ordered) // 2
-        if len(ordered) % 2:
-            return ordered[middle]
-        return exact_mean(ordered[middle - 1 : middle + 1]) if ordered else None
+        start = (len(ordered) - 1) // 2
+        return exact_mean(ordered[start : len(ordered) // 2 + 1]) if ordered else None
 
 
 class _Stdev(_Median):
@@ -46,12 +47,12 @@ class _Stdev(_Median):
 
 
 # What other databases have and SQLite has not; parts of a date by their place in its text.
-_PARTS: Final = {"year": (0, 4), "month": (5, 7), "day": (8, 10)}
+_PARTS: Final = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10)}
 
 
-def _part(value: Any, *, start: int, end: int) -> int | None:
+def _part(value: Any, *, place: slice) -> int | None:
     text = str(value)
-    return int(text[start:end]) if re.match(r"\d{4}-\d{2}-\d{2}", text) else None
+    return int(text[place]) if re.match(r"\d{4}-\d{2}-\d{2}", text) else None
 
 
 def _concat(*values: Any) -> str:
@@ -67,31 +68,26 @@ def memory(
         database = sqlite3.connect(":memory:", check_same_thread=False)
         try:
             for name, data in tables.items():
-                _make(database, name, data, filled=filled)
+                columns = ", ".join(
+                    f"{quoted(each)} {_declared(data, place) if filled else ''}"
+                    for place, each in enumerate(data.names)
+                )
+                database.execute(f"CREATE TABLE {quoted(name)} ({columns})")
+                marks = ", ".join("?" * len(data.columns))
+                # Names are quoted by the rules of SQL, and values never part of the statement.
+                inserted = f"INSERT INTO {quoted(name)} VALUES ({marks})"  # noqa: S608
+                database.executemany(inserted, data.rows if filled else [])
             database.commit()
             exact_aggregates(database)
             for name, made in (("median", _Median), ("stdev", _Stdev)):
                 database.create_aggregate(name, 1, made)
-            for name, (start, end) in _PARTS.items():
-                part = partial(_part, start=start, end=end)
-                database.create_function(name, 1, part, deterministic=True)
+            for name, place in _PARTS.items():
+                database.create_function(name, 1, partial(_part, place=place), deterministic=True)
             database.create_function("concat", -1, _concat, deterministic=True)
             guard(database, job, limits)
             yield database
         finally:
             database.close()
-
-
-def _make(database: sqlite3.Connection, name: str, data: Data, *, filled: bool) -> None:
-    columns = ", ".join(
-        f"{quoted(each)} {_declared(data, place) if filled else ''}"
-        for place, each in enumerate(data.names)
-    )
-    database.execute(f"CREATE TABLE {quoted(name)} ({columns})")
-    places = ", ".join("?" * len(data.columns))
-    if filled:
-        # Names are quoted by the rules of SQL, and values never part of the statement.
-        database.executemany(f"INSERT INTO {quoted(name)} VALUES ({places})", data.rows)  # noqa: S608
 
 
 def _declared(data: Data, place: int) -> str:
@@ -180,23 +176,17 @@ def _with_column(query: str, missing: str, tables: Mapping[str, Data]) -> str:
     if prefix and name in meant:
         # The column is there, and its table has another name in the query: sales.x of "sales.csv".
         last = {each: each.casefold().rpartition("/")[2] for each in tables}
-        same = [each for each, file in last.items() if prefix.casefold() in (file, _stem(file))]
+        wanted = prefix.casefold()
+        same = [each for each, file in last.items() if wanted in (file, file.rpartition(".")[0])]
         if len(same) == 1:
             pattern = rf"{re.escape(prefix)}\s*\.(?=\s*[\"\w])"
             changed = _replaced(query, pattern, f"{quoted(same[0])}.")
     if changed == query and len(meant) == 1:
-        changed = _WORD.sub(lambda word: quoted(meant[0]) if _is(word[0], name) else word[0], query)
+        is_it = re.compile(rf'["`\[]?{re.escape(name)}["`\]]?', re.IGNORECASE).fullmatch
+        changed = _WORD.sub(lambda word: quoted(meant[0]) if is_it(word[0]) else word[0], query)
     if changed == query:
         raise no_column(missing, tables)
     return changed
-
-
-def _stem(file: str) -> str:
-    return file.rpartition(".")[0]
-
-
-def _is(word: str, name: str) -> bool:
-    return not word.startswith("'") and bare(word).casefold() == name.casefold()
 
 
 def _replaced(query: str, pattern: str, instead: str) -> str:
@@ -288,7 +278,12 @@ def top_rows(data: Data, column: str, count: int, *, lowest: bool) -> Data:
     notes = [f"left out: {_rows(missing)} without {column}"] if missing else []
     if data.columns[place][1] == "text":
         notes.append(f"{column} holds texts: they are in the order of the alphabet")
-    there.sort(key=lambda row: _key(row[place]), reverse=not lowest)
+
+    def order(row: Sequence[Any]) -> tuple[bool, Any]:
+        value = row[place]
+        return (True, value.casefold()) if isinstance(value, str) else (False, value)
+
+    there.sort(key=order, reverse=not lowest)
     if len(there) > count and there[count][place] == there[count - 1][place]:
         value = there[count][place]
         same = sum(row[place] == value for row in there[count:])
@@ -300,23 +295,19 @@ def _rows(count: int) -> str:
     return f"{count} row" if count == 1 else f"{count:,} rows"
 
 
-def _key(value: Any) -> tuple[bool, Any]:
-    return (True, value.casefold()) if isinstance(value, str) else (False, value)
-
-
 def grouped(data: Data, by: str, value: str | None, how: str | None) -> str:
     """Returns the query of totals per group over the table called rows."""
     groups, part = _groups(data, by)
     how = how or ("sum" if value else "count")
+    numbers = ", ".join(name for name, kind in data.columns if kind in _NUMBERS)
     if value is None and how != "count":
-        numbers = ", ".join(name for name, kind in data.columns if kind in _NUMBERS)
-        raise ToolFailed(
-            Sentence("{how} of which column?", how=how),
-            hint=Sentence("give value: one of {names}", names=numbers or Sentence("none")),
-        )
+        hint = Sentence("give value: one of {names}", names=numbers)
+        raise ToolFailed(Sentence("{how} of which column?", how=how), hint=hint)
     column = column_of(value, data) if value else ""
-    if column and how in ("sum", "average"):
-        _check_numbers(data, column)
+    kind = dict(data.columns).get(column, "")
+    if how in ("sum", "average") and kind not in _NUMBERS:
+        message = Sentence("{column} holds {kind}, not numbers", column=column, kind=kind)
+        raise ToolFailed(message, hint=Sentence("columns of numbers: {names}", names=numbers))
     made = f"{how.replace('average', 'avg')}({quoted(column) if column else '*'})"
     title = quoted(f"{how}_{column}" if column else "count")
     chosen = ", ".join(f"{each} AS {quoted(name)}" for name, each in groups)
@@ -350,16 +341,99 @@ def _dates(data: Data) -> list[str]:
     return [name for name, kind in data.columns if kind in _DATES]
 
 
-def _check_numbers(data: Data, column: str) -> None:
-    kind = dict(data.columns)[column]
-    if kind in _NUMBERS:
-        return
-    numbers = [name for name, each in data.columns if each in _NUMBERS]
-    hint = (
-        Sentence("columns of numbers: {names}", names=numbers)
-        if numbers
-        else Sentence("count the rows instead")
-    )
-    raise ToolFailed(
-        Sentence("{column} holds {kind}, not numbers", column=column, kind=kind), hint=hint
-    )
+_COMPARED: Final = re.compile(
+    rf"(?P<column>{NAME})\s*(?:"
+    rf"(?P<sign>==?|<>|!=|<=?|>=?)\s*(?P<value>{TEXT})(?!\s*(?:\|\||collate))"
+    rf"|(?:\bnot\s+)?\bin\s*\(\s*(?P<values>{TEXT}(?:\s*,\s*{TEXT})*)\s*\))",
+    re.IGNORECASE,
+)
+_ADDED: Final = re.compile(
+    rf"\b(?P<function>sum|avg|total|median|stdev|exact_sum)\s*\(\s*(?:distinct\s+)?"
+    rf"(?:{NAME}\s*\.\s*)?(?P<column>{NAME})\s*\)",
+    re.IGNORECASE,
+)
+_CASED: Final = re.compile(r"\b(?:lower|upper|trim|collate)\b", re.IGNORECASE)
+_MOST_VALUES: Final = 20_000
+_MOST_COMPARED: Final = 40
+_NEAR: Final = 0.8
+
+
+def flaw_of_values(query: str, tables: Mapping[str, Data]) -> str:
+    """Returns what is surely wrong with a value that a query names; empty if nothing is."""
+    flaws: list[str] = []
+    for found in [*_ADDED.finditer(query)][:_MOST_COMPARED]:
+        for data, place in _owner(found["column"], query, tables):
+            flaws.append(_flaw_of_sum(data, place, found["function"].lower()))
+    # A query that changes the case of texts looks after its spelling.
+    compared = [] if _CASED.search(query) else [*_COMPARED.finditer(query)][:_MOST_COMPARED]
+    for found in compared:
+        for data, place in _owner(found["column"], query, tables):
+            for text in re.findall(TEXT, found["value"] or found["values"]):
+                value = text[1:-1].replace("''", "'")
+                flaws.append(_flaw(data, place, found["sign"] or "=", value))
+    return next(filter(None, flaws), "")
+
+
+def _owner(column: str, query: str, tables: Mapping[str, Data]) -> list[tuple[Data, int]]:
+    """Returns the one table that has a column, and its place there."""
+    name = bare(column).casefold()
+    found = [
+        (data, place)
+        for data in tables.values()
+        for place, each in enumerate(data.names)
+        if each.casefold() == name
+    ]
+    # A column of several tables, or of none: an alias, whose values nobody knows yet.
+    is_alias = re.search(rf"\bas\s+[\"`\[]?{re.escape(name)}\b", query, re.IGNORECASE)
+    return found if len(found) == 1 and not is_alias else []
+
+
+def _flaw_of_sum(data: Data, place: int, function: str) -> str:
+    """Says where SQLite would count texts as numbers by how they begin, without a word."""
+    name, kind = data.columns[place]
+    is_text = kind in ("text", "date", "datetime", "json")
+    if not is_text or all(is_number(each.strip()) for each in _texts(data, place)):
+        return ""
+    numbers = [each for each, kind in data.columns if kind in ("integer", "number")]
+    hint = f": columns of numbers are {', '.join(numbers)}" if numbers else ""
+    return f"{name} holds texts, and {function}() needs numbers{clip(hint, 200)}"
+
+
+def _flaw(data: Data, place: int, sign: str, value: str) -> str:
+    name, kind = data.columns[place]
+    if kind in ("date", "datetime"):
+        if re.match(r"\d{4}-\d{2}|\d{4}$", value) or not re.search(r"\d", value):
+            return ""
+        shown = next((str(row[place]) for row in data.rows if row[place] is not None), "2026-01-31")
+        return f"{name} holds dates as {shown}: write {value!r} that way"
+    if kind in ("integer", "number"):
+        return "" if is_number(value.strip()) else f"{name} holds numbers, and {value!r} is none"
+    if kind != "text" or sign not in ("=", "=="):
+        return ""
+    values = _texts(data, place)
+    same = [each for each in values if each.casefold() == value.casefold()]
+    if len(same) > 1 and in_several_cases(data, place):
+        listed = " and ".join(map(repr, same))
+        return f"{name} has {listed}: write lower({name}) = {value.lower()!r} for all of them"
+    return "" if same or not values else _flaw_of_spelling(data, place, value, values)
+
+
+def _flaw_of_spelling(data: Data, place: int, value: str, values: Sequence[str]) -> str:
+    absent = f"{data.names[place]} never is {clip(value, 60)!r}"
+    for other, (column, kind) in enumerate(data.columns):
+        there = _texts(data, other) if kind == "text" and other != place else []
+        for each in there:
+            if each.casefold() == value.casefold():
+                return f"{absent}, but {column} is: compare {column} with {clip(each, 60)!r}"
+    near = [each for each in values if loose(each) == loose(value)]
+    if not near:
+        folded = {each.casefold(): each for each in values}
+        close = difflib.get_close_matches(value.casefold(), folded, n=2, cutoff=_NEAR)
+        near = [folded[each] for each in close]
+    return f"{absent}: did you mean {clip(near[0], 60)!r}?" if len(near) == 1 else ""
+
+
+def _texts(data: Data, place: int) -> list[str]:
+    """Returns the different texts of a column; none if they are too many to be sure."""
+    found = dict.fromkeys(row[place] for row in data.rows if isinstance(row[place], str))
+    return list(found) if len(found) <= _MOST_VALUES else []

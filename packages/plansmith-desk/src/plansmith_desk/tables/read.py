@@ -37,6 +37,7 @@ ENCODINGS: Final = (
 )
 _DELIMITERS: Final = ",;\t|"
 _SAMPLE: Final = 20_000
+_OBJECTS: Final = Sentence("every row has to be an object of columns")
 _parsed: Final = partial(json.loads, parse_float=written_number)
 
 
@@ -72,15 +73,10 @@ def _decoded(data: bytes, name: str, encoding: str | None, notes: list[str]) -> 
         return data.decode(encoding or marked or "utf-8")
     except UnicodeDecodeError:
         if encoding is not None:
-            raise ToolFailed(
-                Sentence("{name} is not a text in {encoding}", name=name, encoding=encoding),
-                hint=Sentence("name another encoding"),
-            ) from None
+            message = Sentence("{name} is not a text in {encoding}", name=name, encoding=encoding)
+            raise ToolFailed(message, hint=Sentence("name another encoding")) from None
     if b"\0" in data:
-        raise ToolFailed(
-            Sentence("{name} is not a text file", name=name),
-            hint=Sentence("give a CSV or JSON file"),
-        )
+        raise ToolFailed(Sentence("{name} is not a text file", name=name))
     notes.append(f"{name} is not in UTF-8: read as Windows-1252; set encoding if that is wrong")
     return data.decode("windows-1252", "replace")
 
@@ -91,9 +87,8 @@ def _json(text: str, name: str) -> Any:
             return _parsed(text)
         return [_parsed(line) for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:
-        raise ToolFailed(
-            Sentence("{name} is not JSON: {error}", name=name, error=clip(str(error)))
-        ) from None
+        message = Sentence("{name} is not JSON: {error}", name=name, error=clip(str(error)))
+        raise ToolFailed(message) from None
 
 
 def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
@@ -103,10 +98,7 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
         lists = [each for each in table.values() if _is_list_of(dict, each)]
         value = lists[0] if len(lists) == 1 else [table]
     if not isinstance(value, list):
-        raise ToolFailed(
-            Sentence("{name} is not a list of rows", name=name),
-            hint=Sentence("give a list of objects"),
-        )
+        raise ToolFailed(Sentence("{name} is not a list of rows", name=name), hint=_OBJECTS)
     listed: Sequence[Any] = cast("Sequence[Any]", value)
     if listed and _is_list_of(list, listed):
         width = max(map(len, listed))
@@ -117,8 +109,7 @@ def from_values(value: Any, name: str, *, limits: TableLimits) -> Data:
     if strange is not None:
         shown = clip(json.dumps(strange), 40)
         raise ToolFailed(
-            Sentence("{name} has a row that is {row}", name=name, row=shown),
-            hint=Sentence("every row has to be an object of columns"),
+            Sentence("{name} has a row that is {row}", name=name, row=shown), hint=_OBJECTS
         )
     names = list(dict.fromkeys(str(key) for each in listed for key in each))
     check_size(len(names), len(listed), limits)
@@ -142,10 +133,7 @@ def _csv(text: str, name: str, *, limits: TableLimits, header: bool) -> Data:
     if len(rows) > limits.rows + 1:
         raise _too_large(limits)
     if not rows:
-        raise ToolFailed(
-            Sentence("{name} is empty", name=name),
-            hint=Sentence("give a file with a header and rows"),
-        )
+        raise ToolFailed(Sentence("{name} is empty", name=name))
     head = [str(each) for each in rows.pop(0)] if header else []
     width = max([len(head), *map(len, rows)])
     check_size(width, len(rows), limits)
@@ -191,17 +179,16 @@ def typed(
     With `texts` all cells are texts of a file; with `comma` their decimals may have a comma.
     """
     if not names:
-        raise ToolFailed(
-            Sentence("the table has no columns"), hint=Sentence("give rows with columns")
-        )
+        raise ToolFailed(Sentence("the table has no columns"))
     found = Data([], rows)
     for place, name in enumerate(names):
         cells = [row[place] for row in rows]
         kind, values, note = _from_texts(cells, comma=comma) if texts else _from_json(cells)
         if any(isinstance(each, str) and len(each) > limits.letters_each for each in values):
             most = f"{limits.letters_each:,} letters"
+            shown = clip(name, 40)
             raise ToolFailed(
-                Sentence("a cell of '{name}' is longer than {most}", name=clip(name, 40), most=most)
+                Sentence("a cell of '{name}' is longer than {most}", name=shown, most=most)
             )
         for row, value in zip(rows, values, strict=True):
             row[place] = value
@@ -215,17 +202,12 @@ def check_size(columns: int, rows: int, limits: TableLimits) -> None:
     if rows > limits.rows or rows * max(1, columns) > limits.cells:
         raise _too_large(limits)
     if columns > limits.columns:
-        raise ToolFailed(
-            Sentence("a table has at most {most} columns", most=limits.columns),
-            hint=Sentence("choose some"),
-        )
+        raise ToolFailed(Sentence("a table has at most {most} columns", most=limits.columns))
 
 
 def _too_large(limits: TableLimits) -> ToolFailed:
     most = f"{limits.rows:,} rows or {limits.cells:,} cells"
-    return ToolFailed(
-        Sentence("the table has more than {most}", most=most), hint=Sentence("use a smaller one")
-    )
+    return ToolFailed(Sentence("the table has more than {most}", most=most))
 
 
 # The type of a column, its values, and a note on what was guessed.
@@ -243,10 +225,8 @@ def _from_json(cells: list[Any]) -> _Column:
         forms = ("date", _DATE), ("datetime", _TIME)
         kind = next((kind for kind, form in forms if all(map(form.fullmatch, texts))), "text")
         return kind, values, ""
-    if kinds <= {"integer", "number"}:
-        return ("integer" if kinds == {"integer"} else "number"), values, ""
-    if kinds == {"boolean"}:
-        return "boolean", values, ""
+    if kinds in ({"integer"}, {"number"}, {"boolean"}, {"integer", "number"}):
+        return kinds.pop() if len(kinds) == 1 else "number", values, ""
     written = [
         each if each is None or isinstance(each, str) else json.dumps(each, ensure_ascii=False)
         for each in values

@@ -127,9 +127,8 @@ class FetchTools(ToolSet):
                 hint = Sentence("fetch the http address itself if that is wanted")
                 raise ToolFailed(Sentence("a secure page redirects to one that is not"), hint=hint)
             address = following
-        raise ToolFailed(
-            Sentence("it redirects more than {most} times", most=self._limits.redirects)
-        )
+        most = self._limits.redirects
+        raise ToolFailed(Sentence("it redirects more than {most} times", most=most))
 
     def _request(self, address: Address, end: float, job: Job) -> _Answer:
         """Makes one request to a checked address."""
@@ -144,15 +143,14 @@ class FetchTools(ToolSet):
         except TimeoutError:
             raise self._timeout(address) from None
         except ssl.SSLError as error:
-            message = f"{address.host} has no trusted certificate: {error.reason}"
-            raise ToolFailed(message) from None
+            what = f"{address.host} has no trusted certificate: {error.reason}"
+            raise ToolFailed(what) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             if time.monotonic() >= end:
                 raise self._timeout(address) from None
             why = clip(str(error)) or type(error).__name__
-            raise ToolBusy(
-                Sentence("{host} sent an invalid answer: {why}", host=address.host, why=why)
-            ) from None
+            what = Sentence("{host} sent an invalid answer: {why}", host=address.host, why=why)
+            raise ToolBusy(what) from None
         finally:
             connection.close()
         return answer
@@ -169,13 +167,8 @@ class FetchTools(ToolSet):
         return _Answer(address, found.status, found.headers, body, complete)
 
     def _timeout(self, address: Address) -> ToolBusy:
-        return ToolBusy(
-            Sentence(
-                "{host} took longer than {seconds} s",
-                host=address.host,
-                seconds=f"{self._limits.seconds:g}",
-            )
-        )
+        host, seconds = address.host, f"{self._limits.seconds:g}"
+        return ToolBusy(Sentence("{host} took longer than {seconds} s", host=host, seconds=seconds))
 
     def _result(self, answer: _Answer, letters: int) -> Json:
         kind = answer.headers.get_content_type().lower()

@@ -69,9 +69,8 @@ def ascii_host(name: str) -> str:
     try:
         return plain if ":" in plain else plain.encode("idna").decode()
     except UnicodeError:
-        raise ToolFailed(
-            Sentence("'{name}' is not the name of a host", name=name[:100]), hint=_HINT
-        ) from None
+        what = Sentence("'{name}' is not the name of a host", name=name[:100])
+        raise ToolFailed(what, hint=_HINT) from None
 
 
 class Hosts:
@@ -92,10 +91,8 @@ class Hosts:
         if not _fits(address, self._allowed):
             known = ", ".join(host for host, _ in self._allowed) or "none"
             hint = Sentence("allowed are: {names}", names=known[:300])
-            raise ToolFailed(
-                Sentence("{place} is not allowed", place=f"{address.host}:{address.port}"),
-                hint=hint,
-            )
+            place = f"{address.host}:{address.port}"
+            raise ToolFailed(Sentence("{place} is not allowed", place=place), hint=hint)
 
     def reachable(self, address: Address) -> list[str]:
         """Returns the numeric addresses of a host that may be connected to."""

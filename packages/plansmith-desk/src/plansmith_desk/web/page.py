@@ -28,12 +28,7 @@ _STRANGE: Final = "idna punycode unicode_escape raw_unicode_escape utf-7 undefin
 def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[bytes, bool]:
     """Returns at most `most` bytes of the body, and whether that is all of it."""
     if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise ToolFailed(
-            Sentence(
-                "the answer is compressed as '{encoding}', which was not requested",
-                encoding=encoding[:40],
-            )
-        )
+        raise ToolFailed(Sentence("the answer is compressed as '{way}'", way=encoding[:40]))
     # It finds out by itself whether it is gzip or zlib.
     machine = None if encoding in ("", "identity") else zlib.decompressobj(wbits=47)
     found = bytearray()
@@ -43,9 +38,8 @@ def unpacked(pieces: Iterator[bytes], encoding: str, *, most: int) -> tuple[byte
             if len(found) > most:
                 return bytes(found[:most]), False
     except zlib.error as error:
-        raise ToolFailed(
-            Sentence("the answer cannot be decompressed: {error}", error=error)
-        ) from None
+        what = Sentence("the answer cannot be decompressed: {error}", error=error)
+        raise ToolFailed(what) from None
     if machine and not machine.eof:
         raise ToolBusy(Sentence("the compressed answer is incomplete"))
     return bytes(found), True
@@ -182,7 +176,11 @@ class _Reader(HTMLParser):
             self._out.append("" if self._lists else "\n\n")
             self._lists.append(0 if tag == "ol" else -1)
         elif tag == "li":
-            self._item()
+            depth = "  " * min(_DEEPEST_LIST, max(0, len(self._lists) - 1))
+            ordered = bool(self._lists) and self._lists[-1] >= 0
+            if ordered:
+                self._lists[-1] += 1
+            self._out.append(f"\n{depth}{f'{self._lists[-1]}.' if ordered else '-'} ")
         elif tag == "pre":
             self._pre += 1
             self._out.append(_KEEP)
@@ -191,14 +189,6 @@ class _Reader(HTMLParser):
         elif tag == "a":
             target = _absolute(self._base, found.get("href", ""))
             self._link = (target, len(self._out)) if target else None
-
-    def _item(self) -> None:
-        depth = "  " * min(_DEEPEST_LIST, max(0, len(self._lists) - 1))
-        if self._lists and self._lists[-1] >= 0:
-            self._lists[-1] += 1
-            self._out.append(f"\n{depth}{self._lists[-1]}. ")
-        else:
-            self._out.append(f"\n{depth}- ")
 
     def handle_endtag(self, tag: str) -> None:
         """Handles the end of an element; ignores one that never started."""

@@ -106,18 +106,12 @@ async def test_a_second_try_that_fails_leaves_the_first_result(failure: Exceptio
         "It is fine.",
         {"score": 11, "missing": []},
         {"score": "4", "missing": ["x"]},
-        {"score": 4},
         {"score": 1, "missing": [" "]},
     ],
 )
 async def test_a_reflection_that_fails_changes_nothing(judgement: Any) -> None:
     worker = Worker([FIRST])
     assert await work(worker, judgement) == FIRST
-
-
-async def test_a_failure_of_the_first_try_is_the_failure_of_the_task() -> None:
-    with pytest.raises(ToolFailed, match="broken"):
-        await work(Worker([ToolFailed("broken")]))
 
 
 async def test_the_answer_of_a_person_is_for_the_first_try_alone() -> None:

@@ -45,9 +45,10 @@ def payroll() -> str:
     raise AssertionError
 
 
-async def work(model: ScriptedModel, *sources: ToolSource, call: Call | None = None) -> Any:
+async def work(model: ScriptedModel, *sources: ToolSource) -> Any:
     agent = researcher(model=model, sources=sources)
-    return await agent.work("What of the rain?", {}, call or Call(key="k"))
+    assert agent.spec.effect is Effect.READ
+    return await agent.work("What of the rain?", {}, Call(key="k"))
 
 
 @pytest.fixture
@@ -89,30 +90,6 @@ async def test_it_is_given_what_searches_and_fetches_and_nothing_that_changes_th
     assert "they change things: fetch_and_post" in model.prompts[0][1].text
     told = "Available tools: 'advise', 'ask_the_web', 'finish', 'web_fetch'"
     assert told in model.prompts[1][-1].text
-
-
-async def test_what_a_file_says_stays_data(notes: FileTools) -> None:
-    model = ScriptedModel(calls("files.read", path="sun.md"), calls("finish", text="3 days"))
-    await work(model, notes)
-    last = model.prompts[1][-1].text
-    mark = last.split()[0].lstrip("<")
-    assert last.index("IGNORE") < last.index(f"</{mark}>")
-
-
-async def test_it_may_say_that_the_plan_does_not_fit(notes: FileTools) -> None:
-    heard: list[tuple[str, str]] = []
-    model = ScriptedModel(
-        calls("advise", advice="replan", reason="There are no figures for May."),
-        calls("finish", text="No figures."),
-    )
-    call = Call(key="k", advise=lambda advice, reason: heard.append((advice, reason)))
-    await work(model, notes, call=call)
-    assert heard == [("replan", "There are no figures for May.")]
-
-
-def test_its_card_says_that_it_only_reads() -> None:
-    agent = researcher(model=ScriptedModel(), sources=())
-    assert (agent.spec.name, agent.spec.effect) == ("researcher", Effect.READ)
 
 
 async def test_the_analyst_reasons_on_its_inputs_which_are_data_and_has_no_tools() -> None:

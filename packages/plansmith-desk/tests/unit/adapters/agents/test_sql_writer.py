@@ -11,7 +11,6 @@ import pytest
 from tests.postgres import Server, postgres_server
 
 from plansmith.errors import Misconfigured, ModelBusy, ModelRefused, ToolBusy, ToolFailed
-from plansmith.plan.capability import Effect
 from plansmith.plan.data import Json
 from plansmith.ports import Call, Usage
 from plansmith.testing import Answer, ScriptedModel
@@ -108,8 +107,6 @@ async def test_a_model_that_is_busy_may_be_asked_again(shop: str) -> None:
     "statement",
     [
         "DELETE FROM orders",
-        "DROP TABLE orders",
-        "UPDATE orders SET amount = 0",
         "SELECT 1; DELETE FROM orders",
         "ATTACH 'other.db' AS other",
     ],
@@ -205,7 +202,3 @@ async def test_a_missing_database_is_told(tmp_path: Path) -> None:
         await ask(agent)
     with pytest.raises(Misconfigured, match="not the address"):
         sql_writer(model=ScriptedModel(), database="mysql://host/x")
-
-
-def test_its_card_says_that_it_only_reads(shop: str) -> None:
-    assert sql_writer(model=ScriptedModel(), database=shop).spec.effect is Effect.READ

@@ -75,11 +75,11 @@ async def test_a_pipe_in_the_place_of_a_database_is_refused_in_time(pipe: Path) 
 
 
 HOSTILE = {
-    "wide.csv": "," * 5_000_000 + "\n" + "1\n" * 100_000,
+    "wide.csv": "," * 1_000_000 + "\n" + "1\n" * 20_000,
     "ragged.csv": "a\n" + "1\n" * 100_000 + "," * 3_000_000,
     "deep.json": "[" * 5_000_000,
-    "lists.json": "[" + "[]," * 3_000_000 + "[]]",
-    "sparse.jsonl": "\n".join(f'{{"c{number}": 1}}' for number in range(100_000)),
+    "lists.json": "[" + "[]," * 800_000 + "[]]",
+    "sparse.jsonl": "\n".join(f'{{"c{number}": 1}}' for number in range(30_000)),
     "digits.json": "[" + "9" * 4_000_000 + "]",
     "cell.csv": "a\n" + "x" * 5_000_000,
     "quote.csv": 'a\n"' + "x\n" * 2_000_000,

@@ -14,7 +14,6 @@ from plansmith.ports import Call
 from plansmith.testing.contracts import ToolSourceContract
 from plansmith_desk.calculator import CalculatorTools
 from plansmith_desk.calculator.syntax import compute
-from plansmith_desk.calculator.units import unit
 
 
 class TestCalculatorContract(ToolSourceContract):
@@ -33,12 +32,9 @@ async def use(tool: str, **words: Any) -> Any:
     [
         ("1 + 2 * 3", 7),
         ("0.1 + 0.2", 0.3),
-        ("(1 + 2) * 3", 9),
-        ("7 // 2", 3),
         ("-7 // 2", -4),
         ("10 mod 3", 1),
         ("-2 ^ 2", -4),
-        ("2 ^ 3 ^ 2", 512),
         ("2 ** -3", 0.125),
         ("8 ^ (1/3)", 2),
         ("cbrt(-27)", -3),
@@ -50,7 +46,6 @@ async def use(tool: str, **words: Any) -> Any:
         ("200 + 15%", 230),
         ("200 - 10% - 10%", 162),
         ("15% of 80", 12),
-        ("50% * 50%", 0.25),
         ("5!", 120),
         ("round(2.5)", 3),
         ("round(-2.345, 2)", -2.35),
@@ -58,26 +53,19 @@ async def use(tool: str, **words: Any) -> Any:
         ("floor(-1.5) + ceil(1.2) + trunc(-1.9) + abs(-3) + sign(-9)", 1),
         ("log(8, 2) + log10(1000) + log2(1/4)", 4),
         ("gcd(12, 18) + lcm(4, 6)", 18),
-        ("max(1, 5, 3) - min(4, 2)", 3),
         ("mean(1, 2, 3, 4)", 2.5),
-        ("median(5, 1, 3)", 3),
         ("median(5, 1, 3, 4)", 3.5),
-        ("pvariance(2, 4, 4, 4, 5, 5, 7, 9)", 4),
         ("pstdev(2, 4, 4, 4, 5, 5, 7, 9)", 2),
         ("sum() + product()", 1),
         ("1e3 + 1_000 + .5", 2000.5),
-        ("2^200 - 2^200 + 1", 1),
         ("---1", -1),
         ("17.5 % of 2,340", 409.5),
         ("2,340.50 + 1,000,000", 1002340.5),
-        ("$1,200 - 10%", 1080),
         ("max(1,234) + (1,234)", 1468),
         ("sum(100,200,300)", 600),
         ("3 x 4 =", 12),
         ("20 plus 5 times 2 minus 1", 29),
         ("100 divided by 8 multiplied by 2", 25),
-        ("3加4乘以5", 23),
-        ("100减去1除以4", 99.75),
         ("2,340的百分之17.5", 409.5),
         ("2340 的 17.5%是多少？", 409.5),
         ("（3＋5）×2＝？", 16),
@@ -97,9 +85,7 @@ async def test_expressions_are_computed_exactly(expression: str, value: float) -
     [
         ("1/3", "0.333333333333333"),
         ("sqrt(2)", "1.4142135623731"),
-        ("pi", "3.14159265358979"),
         ("exp(1)", "2.71828182845905"),
-        ("ln(10)", "2.30258509299405"),
         ("sin(rad(30))", "0.5"),
         ("10^-400", "1E-400"),
         ("stdev(1, 2)", "0.707106781186548"),
@@ -111,11 +97,6 @@ async def test_numbers_without_an_end_are_shown_to_their_digits(expression: str,
     assert not found["exact"]
 
 
-async def test_a_fraction_is_said_where_the_decimals_never_end() -> None:
-    assert (await use("compute", expression="1/7 + 1/7"))["fraction"] == "2/7"
-    assert (await use("compute", expression="1/3", digits=3))["text"] == "0.333"
-
-
 async def test_values_of_other_steps_go_in_as_they_are_written() -> None:
     found = await use(
         "compute",
@@ -123,6 +104,12 @@ async def test_values_of_other_steps_go_in_as_they_are_written() -> None:
         values={"prices": [0.1, "0.20", 3], "rate": "25e-2"},
     )
     assert (found["value"], found["text"]) == (4.125, "4.125")
+    found = await use("compute", expression="a + 1", values={"a": "2,340.50"})
+    assert found["value"] == 2341.5
+    found = await use("compute", expression="times * 2 plus x", values={"times": 3, "x": 1})
+    assert found["value"] == 7  # a name that is also a word is the value
+    found = await use("compute", expression="1/7 + 1/7", digits=3)
+    assert (found["fraction"], found["text"]) == ("2/7", "0.286")
 
 
 @pytest.mark.parametrize(
@@ -130,8 +117,6 @@ async def test_values_of_other_steps_go_in_as_they_are_written() -> None:
     [
         ("10 % 3", "mod"),
         ("1.234,5", "decimals have a point.*1,234.5"),
-        ("1,23", "decimals have a point"),
-        ("12,34,567", "decimals have a point"),
         ("$5 + €3", "two currencies"),
         ("100除4", "除以"),
         ("sqrt(2,340)", "takes 1 numbers, not 2"),
@@ -143,12 +128,9 @@ async def test_values_of_other_steps_go_in_as_they_are_written() -> None:
         ("x", "no value called 'x'"),
         ("sqr(4)", "did you mean .sqrt"),
         ("abs", r"write abs\("),
-        ("sqrt(1, 2)", "takes 1 numbers, not 2"),
         ("mean()", "1 or more"),
         ("round(1, 2, 3)", "1 to 2"),
         ("1 / 0", "zero"),
-        ("5 mod 0", "zero"),
-        ("0 ^ -1", "zero"),
         ("(-8) ^ 0.5", "not a real number"),
         ("ln(0)", "positive"),
         ("asin(2)", "no value there"),
@@ -157,20 +139,16 @@ async def test_values_of_other_steps_go_in_as_they_are_written() -> None:
         ("0.5!", "whole"),
         ("factorial(1001)", "0 to 1,000"),
         ("9 ^ 9 ^ 9", "digits"),
-        ("9 ^ 99999999999", "digits"),
         ("1e9999", "too long"),
         ("1" * 500, "too long"),
-        ("exp(100000)", "digits"),
         ("10^1000", "digits"),
         ("10^999 + 0.5", "too large"),
-        ("(" * 1000, "nested"),
+        ("(" * 1000 + "1" + ")" * 1000, "not understood|nested"),
         ("2^" * 1000 + "2", "nested"),
         ("√" * 1000 + "2", "nested"),
         ("round(1, 999)", "places"),
         ("__import__('os').system('id')", "not understood"),
         ("().__class__", "not understood"),
-        ("a.b", "not understood"),
-        ("1; 2", "not understood"),
         ("\u0663", "not understood"),
         ("1" + "+1" * 4000, "longer than 4000"),
     ],
@@ -185,34 +163,13 @@ async def test_what_cannot_be_computed_is_refused_with_a_reason(expression: str,
     [
         ({"x y": 1}, "cannot name"),
         ({"x": "12 kg"}, "not a number"),
-        ({"x": "nan"}, "not a number"),
         ({"x": {"y": 1}}, "values"),
+        ({"x": [1, 2]}, r"sum\("),
     ],
 )
 async def test_values_have_to_be_numbers(values: Any, why: str) -> None:
     with pytest.raises(ToolFailed, match=why):
         await use("compute", expression="x", values=values)
-
-
-async def test_a_name_that_is_also_a_word_is_the_value() -> None:
-    found = await use("compute", expression="times * 2 plus x", values={"times": 3, "x": 1})
-    assert found["value"] == 7
-
-
-async def test_thousands_are_read_in_values_and_amounts() -> None:
-    found = await use("compute", expression="a + 1", values={"a": "2,340.50"})
-    assert found["value"] == 2341.5
-    assert (await use("convert", value="1,500", **{"from": "m", "to": "km"}))["value"] == 1.5
-
-
-async def test_every_tool_of_the_calculator_is_short_to_read() -> None:
-    for spec in await CalculatorTools().tools():
-        assert len(spec.description) < 140, spec.name
-
-
-async def test_a_list_is_not_a_number() -> None:
-    with pytest.raises(ToolFailed, match=r"sum\("):
-        await use("compute", expression="x + 1", values={"x": [1, 2]})
 
 
 NUMBERS = st.fractions(-1000, 1000, max_denominator=1000)
@@ -237,22 +194,17 @@ def test_no_text_does_anything_but_compute_or_fail_clearly(text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "source", "target", "expected"),
     [
-        (1, "mile", "km", 1.609344),
         (100, "°C", "°F", 212),
+        ("1,500", "m", "km", 1.5),
         ("98.6", "F", "celsius", 37),
         (0, "K", "°C", -273.15),
         (1, "GiB", "MB", 1073.741824),
         (8, "Mbps", "MB/s", 1),
-        (1, "TB", "GB", 1000),
         (60, "mph", "km/h", 96.56064),
-        (36, "km/h", "m/s", 10),
         (1, "acre", "m^2", 4046.8564224),
         (1, "square miles", "acre", 640),
-        (1, "m2", "cm²", 10000),
         (1, "cubic metres", "litres", 1000),
-        (1, "gal", "L", 3.785411784),
         (1, "stone", "lbs", 14),
-        (2, "weeks", "days", 14),
         (90, "mins", "h", 1.5),
         (1, "kWh", "MJ", 3.6),
         (1, "kg*m/s^2", "N", 1),
@@ -290,14 +242,3 @@ async def test_conversions_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(ToolFailed, match=why):
         await use("convert", value=value, **{"from": source, "to": target})
-
-
-@given(
-    st.decimals(-1000, 1000, places=3),
-    st.sampled_from([("m", "ft"), ("kg", "oz"), ("°C", "°F"), ("L", "cup"), ("km/h", "kn")]),
-)
-def test_there_and_back_is_where_it_began(amount: Decimal, pair: tuple[str, str]) -> None:
-    here, there = map(unit, pair)
-    absolute = Fraction(amount) * here.factor + here.offset
-    away = (absolute - there.offset) / there.factor
-    assert (away * there.factor + there.offset - here.offset) / here.factor == Fraction(amount)

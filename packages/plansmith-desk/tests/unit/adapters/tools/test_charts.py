@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from plansmith.errors import ToolFailed
 from plansmith.ports import Call
 from plansmith_desk.charts import SPEC, ChartTools
-from plansmith_desk.charts.draw import Chart, Series, draw, number, scale
-from plansmith_desk.tables import TableTools
+from plansmith_desk.charts.draw import Chart, Series, draw, scale
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROWS = [
@@ -120,9 +119,7 @@ async def test_what_is_left_out_follows_from_the_rows(tmp_path: Path) -> None:
     ("region", "amount", "title"),
     [
         ("region", "sum_amount", "Sum of amount by region"),
-        ("sales_region", "max_price", "Highest price by sales region"),
         ("地区", "sum_金额", "按地区统计的金额合计"),
-        ("月份", "销量", "按月份统计的销量"),
     ],
 )
 async def test_a_chart_is_titled_in_the_language_of_its_columns(
@@ -159,15 +156,12 @@ async def test_a_wrong_column_is_taken_for_the_only_one_there_can_be(tmp_path: P
         ({"x": "mnth", "rows": [{"month": "x", "name": "y", "a": 1}]}, "did you mean 'month'"),
         ({"y": "month"}, "not a number"),
         ({"rows": [{"month": "x", "a": None}]}, "no values"),
-        ({"rows": [{"month": "x", "a": True}]}, "not a number"),
         ({"rows": [{"month": "x", "a": "1e999"}]}, "too large"),
         ({"rows": [{"month": "x", "a": 1e308}, {"month": "y", "a": -1e308}]}, "too large"),
         ({"rows": [{"month": n, "a": 1} for n in range(400)]}, "too many"),
         ({"kind": "scatter"}, "not a column of numbers"),
         ({"kind": "pie"}, "not negative"),
         ({"kind": "pie", "y": ["a", "b"]}, "one column"),
-        ({"kind": "radar"}, "kind"),
-        ({"rows": []}, "rows"),
         ({"path": "c.md"}, "path: this does not match"),
         ({"path": "../c.svg"}, "leads out"),
     ],
@@ -215,11 +209,6 @@ def test_every_drawing_is_well_formed_and_within_the_page(
         assert math.isfinite(float(each.get("height", "nan")))
 
 
-def test_numbers_are_written_as_people_read_them() -> None:
-    shown = [number(each) for each in (0, 1234567, 0.5, -12.25, 1e20, 0.00001, 100.0)]
-    assert shown == ["0", "1,234,567", "0.5", "-12.25", "1e+20", "1e-05", "100"]
-
-
 async def test_a_chart_without_a_path_gets_a_new_name_and_replaces_nothing(tmp_path: Path) -> None:
     (tmp_path / "chart.svg").write_text("mine", encoding="utf-8")
     source = ChartTools(tmp_path)
@@ -227,32 +216,11 @@ async def test_a_chart_without_a_path_gets_a_new_name_and_replaces_nothing(tmp_p
     assert (first["path"], first["created"]) == ("chart-2.svg", True)
     again: Any = await source.call("charts.draw", {"rows": [{"a": "x", "n": 1}]}, Call(key="k"))
     assert (again["path"], again["created"], again["changed"]) == ("chart-2.svg", False, False)
+    (tmp_path / "chart-3.svg").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "chart-4.svg").mkdir()
     other: Any = await source.call("charts.draw", {"rows": [{"a": "x", "n": 2}]}, Call(key="l"))
-    assert other["path"] == "chart-3.svg"
+    assert other["path"] == "chart-5.svg"
     assert (tmp_path / "chart.svg").read_text(encoding="utf-8") == "mine"
-
-
-async def test_a_chart_without_a_path_is_drawn_beside_folders_and_links_of_its_name(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "chart.svg").mkdir()
-    (tmp_path / "chart-2.svg").symlink_to(tmp_path / "nowhere")
-    made: Any = await ChartTools(tmp_path).call(
-        "charts.draw", {"rows": [{"a": "x", "b": 1}]}, Call(key="k")
-    )
-    assert (made["path"], made["created"]) == ("chart-3.svg", True)
-
-
-async def test_a_pie_of_a_group_is_drawn_from_its_rows_alone(tmp_path: Path) -> None:
-    (tmp_path / "sales.csv").write_text("year,region,n\n2025,North,1\n2026,South,3\n", "utf-8")
-    for by in ("region", "year"):
-        words: Any = {"table": "sales", "by": by, "value": "n"}
-        group: Any = await TableTools(tmp_path).call("tables.group", words, Call(key="k"))
-        drawn: Any = await ChartTools(tmp_path).call(
-            "charts.draw", {"rows": group["rows"], "kind": "pie"}, Call(key="k")
-        )
-        assert f"sum of n by {by}" in drawn["description"]
-        assert "notes" not in drawn
 
 
 async def test_identifiers_are_no_values_of_a_chart_unless_they_are_named(tmp_path: Path) -> None:

@@ -164,13 +164,10 @@ async def test_json_comes_as_data(server: Server) -> None:
 
 CHARSETS = [
     ("text/plain; charset=iso-8859-1", "Grüße".encode("latin-1"), "Grüße", ""),
-    ("text/plain; charset=gb18030", "你好".encode("gb18030"), "你好", ""),
     ("text/plain", "Grüße".encode("cp1252"), "Grüße", "windows-1252"),
-    ("text/plain", "Grüße".encode("utf-16"), "Grüße", ""),
     ("text/plain; charset=utf-8", b"a\xffb", "a\ufffdb", "1 characters"),
     ("text/plain; charset=nonsense", b"abc", "abc", "not known"),
     ("text/plain; charset=unicode_escape", b"a\\u0041", "a\\u0041", "not known"),
-    ("text/plain; charset=hex", b"6162", "6162", "not known"),
     ("text/html", b"<meta charset=windows-1251>\xcf\xf0", "Пр", ""),
 ]
 
@@ -196,15 +193,13 @@ async def test_packed_answers_are_unpacked_within_bounds(server: Server) -> None
     strange = server.says("/br", b"x", "Content-Type: text/plain", "Content-Encoding: br")
     with pytest.raises(ToolFailed, match="compressed as 'br'"):
         await fetch(server, strange)
+    image = server.says("/i", b"\x89PNG", "Content-Type: image/png")
+    with pytest.raises(ToolFailed, match="image/png"):
+        await fetch(server, image)
+    url = server.does("/endless", forever(HEAD + b"\r\n", b"x" * 50_000))
+    assert not (await fetch(server, url, limits=FetchLimits(bytes_each=200_000)))["complete"]
     raw = server.says("/z", zlib.compress(b"hi"), kinds[0], "Content-Encoding: deflate")
     assert (await fetch(server, raw))["text"] == "hi"
-
-
-async def test_long_texts_are_cut_and_told(server: Server) -> None:
-    url = server.says("/long", b"x" * 5000, "Content-Type: text/plain")
-    found = await fetch(server, url, letters=10)
-    assert (found["text"], found["complete"]) == ("x" * 10, False)
-    assert found["notes"] == ["cut after 10 of 5,000 letters"]
 
 
 def forever(start: bytes, piece: bytes, pause: float = 0.0) -> Answer:
@@ -221,12 +216,6 @@ def forever(start: bytes, piece: bytes, pause: float = 0.0) -> Answer:
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
-
-
-async def test_an_endless_answer_is_cut(server: Server) -> None:
-    url = server.does("/endless", forever(HEAD + b"\r\n", b"x" * 50_000))
-    found = await fetch(server, url, limits=FetchLimits(bytes_each=200_000))
-    assert not found["complete"]
 
 
 @pytest.mark.parametrize(
@@ -259,25 +248,18 @@ async def test_a_fetch_that_is_given_up_hangs_up(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    "answer",
     [
-        (b"nonsense\r\n\r\n", "invalid answer"),
-        (b"", "invalid answer"),
-        (HEAD + b"Content-Length: 100\r\n\r\nshort", "invalid answer"),
-        (HEAD + b"Content-Length: abc\r\nContent-Length: 7\r\n\r\n", "invalid answer|"),
-        (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "invalid answer"),
-        (HEAD + b"X: " + b"y" * 100_000 + b"\r\n\r\n", "invalid answer"),
-        (HEAD + b"X: y\r\n" * 500 + b"\r\n", "invalid answer"),
+        b"nonsense\r\n\r\n",
+        HEAD + b"Content-Length: 100\r\n\r\nshort",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        HEAD + b"X: " + b"y" * 100_000 + b"\r\n\r\n",
     ],
 )
-async def test_an_answer_that_is_none_is_told(server: Server, answer: bytes, why: str) -> None:
+async def test_an_answer_that_is_none_is_told(server: Server, answer: bytes) -> None:
     url = server.does("/bad", lambda link, _: link.sendall(answer))
-    try:
+    with pytest.raises(ToolFailed, match="invalid answer"):
         await fetch(server, url, limits=FetchLimits(seconds=2))
-    except ToolFailed as error:
-        assert why.removesuffix("|") in error.message  # noqa: PT017
-    else:
-        assert why.endswith("|")
 
 
 @pytest.mark.parametrize(
@@ -300,12 +282,6 @@ def test_how_long_a_server_wants_to_be_left_alone() -> None:
     assert not [
         each for each in (None, "", "soon", "-5", "1.5", "٣") if retry_after(each) is not None
     ]
-
-
-async def test_what_is_not_text_is_refused(server: Server) -> None:
-    url = server.says("/i", b"\x89PNG", "Content-Type: image/png")
-    with pytest.raises(ToolFailed, match="image/png"):
-        await fetch(server, url)
 
 
 async def test_redirects_are_followed_and_counted(server: Server) -> None:

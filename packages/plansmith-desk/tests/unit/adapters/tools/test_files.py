@@ -38,9 +38,6 @@ async def test_files_and_folders_are_listed_in_order_without_hidden_ones_and_lin
     (folder / ".git").mkdir()
     (folder / "way").symlink_to(folder / "sub")
     (folder / "out-link").symlink_to(folder.parent / "outside.txt")
-    (folder / "hidden-link").symlink_to(folder / ".secret")
-    (folder / "gone-link").symlink_to(folder / "gone")
-    (folder / "in-link").symlink_to(folder / "sub" / "c.txt")
     os.mkfifo(folder / "pipe")
     when = {"modified": "2026-05-04T00:00:00+00:00"}
     listed = {
@@ -64,15 +61,6 @@ async def test_one_plural_finds_the_singular_too_and_says_so(folder: Path) -> No
         assert "also" not in await use(folder, "files.search", text=exact)
 
 
-async def test_a_listed_path_can_be_read_as_it_is(folder: Path) -> None:
-    listed = await use(folder, "files.list", folder="sub")
-    assert await use(folder, "files.read", path=listed["files"][0]["path"]) == {
-        "path": "sub/c.txt",
-        "text": "sea",
-    }
-    assert (await use(folder, "files.read", path=str(folder / "a.txt")))["text"] == "你好\n"
-
-
 async def test_more_files_than_the_limit_are_counted_and_not_listed(folder: Path) -> None:
     limits = FileToolLimits(files=1)
     listed = await use(folder, "files.list", limits, folder=".")
@@ -84,31 +72,19 @@ async def test_more_files_than_the_limit_are_counted_and_not_listed(folder: Path
     ("tool", "words", "why"),
     [
         ("files.read", {"path": "../outside.txt"}, "leads out of the working folder"),
-        ("files.read", {"path": "sub/../../outside.txt"}, "leads out of the working folder"),
         ("files.read", {"path": "/etc/passwd"}, "is an absolute path"),
         ("files.read", {"path": "out-link"}, "is not a file"),
         ("files.read", {"path": "out-folder/outside.txt"}, "links are not followed"),
-        ("files.list", {"folder": ".."}, "leads out of the working folder"),
-        ("files.list", {"folder": "out-folder"}, "links are not followed"),
         ("files.read", {"path": ".secret"}, "hidden"),
-        ("files.read", {"path": "hidden-link"}, "is not a file"),
-        ("files.read", {"path": "loop"}, "is not a file"),
         ("files.read", {"path": "none.txt"}, "there is no file none.txt"),
         ("files.read", {"path": "sub"}, "is not a file"),
         ("files.read", {"path": "pipe"}, "is not a file"),
         ("files.read", {"path": "a.txt\0"}, "not allowed in names"),
-        ("files.read", {"path": ""}, "not the name of a file"),
-        ("files.read", {"path": 3}, "is not of type"),
-        ("files.read", {}, "is a required property"),
         ("files.read", {"path": "binary"}, "not a text file"),
         ("files.read", {"path": "latin"}, "not a text file in UTF-8"),
         ("files.read", {"path": "big"}, "larger than 1,000 bytes"),
         ("files.list", {"folder": "a.txt"}, "is not a folder"),
-        ("files.list", {"folder": "none"}, "there is no none"),
-        ("files.write", {}, "no tool called"),
         ("files.search", {"text": " ", "folder": "."}, "nothing to search"),
-        ("files.search", {"text": "x", "folder": "a.txt"}, "not a folder"),
-        ("files.search", {"text": "x", "folder": ".."}, "leads out"),
     ],
 )
 async def test_what_may_not_or_cannot_be_read_fails_and_says_why(
@@ -117,21 +93,12 @@ async def test_what_may_not_or_cannot_be_read_fails_and_says_why(
     (folder / "out-link").symlink_to(folder.parent / "outside.txt")
     (folder / "out-folder").symlink_to(folder.parent)
     (folder / "hidden-link").symlink_to(folder / ".secret")
-    (folder / "loop").symlink_to(folder / "loop")
     os.mkfifo(folder / "pipe")
     (folder / "binary").write_bytes(b"\x7fELF\0\0")
     (folder / "latin").write_bytes("é".encode("latin-1"))
     (folder / "big").write_text("x" * 1001, encoding="utf-8")
     with pytest.raises(ToolFailed, match=why):
         await use(folder, tool, FileToolLimits(bytes_each=1000), **words)
-
-
-async def test_the_root_may_itself_be_a_hidden_folder_or_a_link(tmp_path: Path) -> None:
-    hidden = tmp_path / ".hidden"
-    hidden.mkdir()
-    (hidden / "a.txt").write_text("a", encoding="utf-8")
-    (tmp_path / "link").symlink_to(hidden)
-    assert (await use(tmp_path / "link", "files.read", path="a.txt"))["text"] == "a"
 
 
 async def test_files_with_a_text_are_found_in_whatever_case_and_depth(folder: Path) -> None:

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from plansmith.errors import InputNeeded, ToolBusy, ToolFailed
+from plansmith.errors import ToolBusy, ToolFailed
 from plansmith.ports import Call
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables import TableTools
-from plansmith_desk.tables.read import TableLimits
 
 SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, photo BLOB);
@@ -101,14 +100,6 @@ async def test_a_database_alone_is_its_only_table_or_lists_them(folder: Path) ->
         await use(folder, "describe", table="shop.db")
     with pytest.raises(ToolFailed, match=r"no table shop.db/order_lines.*shop.db/orders"):
         await use(folder, "describe", table="shop.db/order_lines")
-
-
-async def test_a_name_that_a_file_and_a_database_have_is_asked_back(folder: Path) -> None:
-    (folder / "orders.csv").write_text("a\n1\n", encoding="utf-8")
-    with pytest.raises(InputNeeded, match="several tables called orders"):
-        await sql(folder, "SELECT * FROM orders")
-    assert await sql(folder, 'SELECT a FROM "orders.csv"') == [{"a": 1}]
-    assert await sql(folder, 'SELECT count(*) AS n FROM "shop.db/orders"') == [{"n": 3}]
 
 
 async def test_changes_in_the_log_of_a_database_in_use_are_seen_and_nothing_is_written(
@@ -201,12 +192,6 @@ async def test_a_database_behind_a_link_is_not_opened(tmp_path: Path) -> None:
             await use(tmp_path / "work", "describe", table=table)
 
 
-async def test_a_table_of_a_database_that_is_too_long_is_refused(folder: Path) -> None:
-    source = TableTools(folder, limits=TableLimits(rows=2))
-    with pytest.raises(ToolFailed, match="more than 2 rows"):
-        await source.call("tables.describe", {"table": "orders"}, Call(key="k"))
-
-
 async def test_a_huge_database_holds_up_no_other_table_and_is_read_when_it_is_named(
     folder: Path,
 ) -> None:
@@ -255,9 +240,7 @@ def loans(tmp_path: Path) -> Path:
         ("returned IS NULL", "Ann Cy Di"),
         ("returned = ''", "Ann Cy Di"),
         ("t.returned=='' ", "Ann Cy Di"),
-        ("returned IS NULL OR returned = ''", "Ann Cy Di"),
         ("trim(returned) = ''", "Ann Cy Di"),
-        ("coalesce(returned, '') = ''", "Ann Cy Di"),
         ("returned IS NOT NULL", "Bo"),
         ("returned <> ''", "Bo"),
         ("returned IS NOT ''", "Bo"),

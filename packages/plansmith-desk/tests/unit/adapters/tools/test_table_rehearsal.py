@@ -31,9 +31,7 @@ def folder(tmp_path: Path) -> Path:
     ("query", "problem"),
     [
         ("SELECT sum(amount) FROM sales WHERE region = 'north'", ""),
-        ("SELECT count(*) FROM orders WHERE state = 'open'", ""),
         ("SELECT 1 FROM sales WHERE region LIKE '%th' AND day >= '2026-01'", ""),
-        ("SELECT 1 FROM sales WHERE region = 'Atlantis'", ""),
         ("SELECT 1 FROM sales WHERE lower(region) = 'atlantis'", ""),
         ("SELECT x FROM (SELECT upper(region) AS x FROM sales) WHERE x = 'Chair'", ""),
         ("SELECT median(amount) FROM sales WHERE strftime('%m', day) = '01'", ""),
@@ -91,17 +89,14 @@ async def test_a_query_is_rehearsed_over_the_real_files(
         ("top", {"table": "sales", "column": "price"}, "there is no column price; sales.csv has"),
         ("group", {"table": "sales", "by": "month", "value": "amount"}, ""),
         ("group", {"table": "sales", "by": "region", "value": "code"}, "code holds text"),
-        ("describe", {"table": "shop.db/orders"}, ""),
         ("describe", {"table": "shop.db/lines"}, "there is no table shop.db/lines; there are"),
         ("export", {"table": "orders", "path": "o.xlsx"}, "o.xlsx has no known extension"),
         ("export", {"table": "nothing", "path": "o.csv"}, "there is no table nothing"),
         # What another step gives, what is no call of these tools, and what other checks tell.
         ("sql", {"query": "SELECT {{a.x}} FROM nothing"}, ""),
         ("group", {"table": {"$ref": "a.rows"}, "by": "x"}, ""),
-        ("group", {"table": "{{a.rows}}", "by": "x"}, ""),
         ("write", {"rows": [], "path": "x"}, ""),
         ("unknown", {}, ""),
-        ("top", {"table": "sales"}, ""),
     ],
 )
 async def test_a_call_is_rehearsed_with_its_literal_inputs(

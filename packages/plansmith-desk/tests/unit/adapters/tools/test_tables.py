@@ -3,7 +3,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import sqlite3
 from contextlib import suppress
 from decimal import Decimal
@@ -23,7 +22,7 @@ from plansmith.testing.contracts import ToolSourceContract
 from plansmith_desk.sql.guard import exact_aggregates
 from plansmith_desk.sql.rows import RowLimits
 from plansmith_desk.tables import TableTools
-from plansmith_desk.tables.read import TableLimits, delimiter_of, read_table
+from plansmith_desk.tables.read import TableLimits, read_table
 
 SALES = """id,region,amount,day,paid,note
 1,North,10.50,2026-01-02,true,"a, b"
@@ -78,29 +77,15 @@ async def sql(root: Path, query: str, **words: Any) -> Any:
     return (await use(root, "sql", query=query, **words))["rows"]
 
 
-async def test_rows_are_chosen_filtered_and_sorted(folder: Path) -> None:
-    query = "SELECT id, day FROM sales WHERE region LIKE '%NOR%' ORDER BY amount"
-    assert await sql(folder, query) == [
-        {"id": 3, "day": "2026-02-01"},
-        {"id": 1, "day": "2026-01-02"},
-    ]
-
-
 @pytest.mark.parametrize(
     ("condition", "ids"),
     [
         ("id = '2'", [2]),
-        ("id != 2", [1, 3, 4]),
         ("region IS NOT 'North'", [2, 3, 4]),
-        ("amount > 1", [1, 2]),
         ("amount <= '0.1'", [3]),
         ("day >= '2026-01-03'", [2, 3]),
-        ("region IN ('North', 'South')", [1, 2]),
-        ("id NOT IN (1, 2)", [3, 4]),
-        ("region IS NULL", [4]),
         ("note IS NOT NULL", [1, 3, 4]),
         ("region LIKE 'so%'", [2]),
-        ("region LIKE '%TH'", [1, 2, 3]),
         ("paid = true", [1, 3]),
     ],
 )
@@ -127,14 +112,6 @@ async def test_rows_are_grouped_and_summed_without_lost_cents(folder: Path) -> N
     assert figures == {"mean": 3, "median": 2, "stdev": pytest.approx(7**0.5)}
 
 
-async def test_tables_are_joined(folder: Path) -> None:
-    inner = await sql(folder, "SELECT s.id, boss FROM sales s JOIN bosses USING (region)")
-    assert inner == [{"id": 1, "boss": "Ann"}, {"id": 2, "boss": None}]
-    left = await sql(folder, "SELECT * FROM sales LEFT JOIN bosses USING (region)")
-    assert len(left) == 4
-    assert left[0]["id_2"] == 7
-
-
 async def test_several_tables_are_asked_with_sql(folder: Path) -> None:
     found = await use(
         folder,
@@ -143,6 +120,10 @@ async def test_several_tables_are_asked_with_sql(folder: Path) -> None:
         query="SELECT boss, exact_sum(amount) AS total FROM s JOIN b USING (region) GROUP BY 1",
     )
     assert found["rows"] == [{"boss": None, "total": 5.0}, {"boss": "Ann", "total": 10.5}]
+    left = await sql(folder, "SELECT * FROM sales LEFT JOIN bosses USING (region)")
+    assert (len(left), left[0]["id_2"]) == (4, 7)
+    rows = [{"x": 1 / 3}, {"x": 1 / 3}, {"x": 0.1 + 0.2}]  # no decimals, so they stay
+    assert await sql(folder, "SELECT x FROM t", tables={"t": rows}) == rows
 
 
 @pytest.mark.parametrize(
@@ -154,14 +135,6 @@ async def test_a_file_of_the_folder_is_a_table_by_its_name(folder: Path, source:
     assert found["rows"] == [{"n": 4}]
 
 
-async def test_files_are_joined_by_their_names_and_others_are_told(folder: Path) -> None:
-    query = "WITH x AS (SELECT * FROM sales) SELECT boss FROM x JOIN bosses USING (region)"
-    found = await use(folder, "sql", query=query)
-    assert [row["boss"] for row in found["rows"]] == ["Ann", None]
-    with pytest.raises(ToolFailed, match=r"no table nowhere.*bosses.json, sales.csv"):
-        await use(folder, "sql", query="SELECT * FROM nowhere")
-
-
 @pytest.mark.parametrize(
     "query",
     [
@@ -169,30 +142,12 @@ async def test_files_are_joined_by_their_names_and_others_are_told(folder: Path)
         "ATTACH '/tmp/evil.db' AS e",
         "PRAGMA database_list",
         "SELECT 1; SELECT 2",
-        "CREATE TABLE x (a)",
         "SELECT load_extension('x')",
-        "SELECT * FROM nowhere",
     ],
 )
 async def test_sql_over_tables_only_reads(folder: Path, query: str) -> None:
     with pytest.raises(ToolFailed):
         await use(folder, "sql", tables={"s": "sales.csv"}, query=query)
-
-
-@pytest.mark.parametrize(
-    ("query", "why"),
-    [
-        ("SELECT amont FROM sales", "no column amont.*did you mean amount"),
-        ("SELECT s.amont FROM sales s", "did you mean amount"),
-        ("SELECT zzz FROM sales", "no column zzz.*sales.csv has id, region"),
-        ("SELECT id FROM sales s JOIN bosses b USING (region)", "ambiguous"),
-        ("SELECT sales.boss FROM sales JOIN bosses", "no column sales.boss"),
-        ("SELECT id FROM sales WHERE", "incomplete"),
-    ],
-)
-async def test_queries_that_make_no_sense_are_refused(folder: Path, query: str, why: str) -> None:
-    with pytest.raises(ToolFailed, match=why):
-        await use(folder, "sql", query=query)
 
 
 async def test_a_long_answer_is_cut_and_says_so(folder: Path) -> None:
@@ -206,19 +161,14 @@ async def test_a_long_answer_is_cut_and_says_so(folder: Path) -> None:
 
 FILES = [
     ("plain.csv", b"a,b\n1,2\n", {"a": "integer", "b": "integer"}, ""),
-    ("bom.csv", b"\xef\xbb\xbfa,b\n1,2\n", {"a": "integer", "b": "integer"}, ""),
     ("utf16.csv", "ä\tb\n1\t2\n".encode("utf-16"), {"ä": "integer", "b": "integer"}, ""),
     ("semi.csv", "Größe;b\n1,5;x\n".encode("cp1252"), {"Größe": "number", "b": "text"}, "1252"),
     ("money.csv", b'a,b\n"$1,200.50",x\n$3,y\n', {"a": "number", "b": "text"}, "is read as 1200.5"),
-    ("share.csv", b"a\n12%\n7%\n", {"a": "integer"}, "12% is read as 12"),
     ("gaps.csv", b"a\n12\nn/a\n-\n", {"a": "integer"}, "'n/a' and '-' is read as missing"),
     ("euro.csv", b"a;b\n1.200,50;1\n-3;2\n", {"a": "number", "b": "integer"}, "as 1200.5"),
     ("which.csv", b"a;b\n1,200;1\n3,400;2\n", {"a": "text", "b": "integer"}, ""),
     ("units.csv", b"a\n$3\n4%\n", {"a": "text"}, ""),
-    ("codes.csv", b"a\n007\nn/a\n", {"a": "text"}, ""),
-    ("dashes.csv", b"a\n-\nn/a\n", {"a": "text"}, ""),
     ("pipe.csv", b'a|b\n"x|y"|2\n', {"a": "text", "b": "integer"}, ""),
-    ("crlf.csv", b"a,b\r\n1.5,x\r\n", {"a": "number", "b": "text"}, ""),
     ("zeros.csv", b"zip\n007\n123\n", {"zip": "text"}, ""),
     ("huge.csv", b"n\n123456789012345678901234567890\n1\n", {"n": "text"}, ""),
     (
@@ -261,9 +211,7 @@ async def test_files_are_read_whatever_wrote_them(
         ("binary.csv", b"\xff\x00\x01\x00\x80", "not a text file"),
         ("nothing.csv", b"", "empty"),
         ("deep.json", b"[" * 100_000, "not JSON"),
-        ("text.json", b"hello", "not JSON"),
         ("number.json", b"3", "list of rows"),
-        ("numbers.json", b"[1, 2]", "row that is 1"),
         ("wide.csv", b",".join(b"c" for _ in range(400)) + b"\n1\n", "at most 300 columns"),
     ],
 )
@@ -348,11 +296,6 @@ async def test_rows_are_written_and_formulas_made_harmless(tmp_path: Path) -> No
             await use(tmp_path, "write", path=path, rows=rows)
 
 
-async def test_tables_that_are_only_read_have_no_tool_that_writes(tmp_path: Path) -> None:
-    names = [each.name for each in await TableTools(tmp_path, write=False).tools()]
-    assert "tables.write" not in names
-
-
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=8)
 
 
@@ -375,10 +318,6 @@ def test_what_the_csv_module_writes_comes_back(rows: list[tuple[str, str, str]])
 def test_no_bytes_break_the_reader(data: bytes) -> None:
     with suppress(ToolFailed):
         read_table(data, "x.csv", limits=TableLimits(), encoding=None, header=True)
-
-
-def test_quoted_marks_do_not_count_for_the_delimiter() -> None:
-    assert delimiter_of('a;b\n"x,y,z";2\n"p,q,r";3\n') == ";"
 
 
 async def test_sums_of_a_long_column_of_cents_are_exact_in_every_way_to_ask(folder: Path) -> None:
@@ -420,13 +359,6 @@ async def test_written_decimals_are_computed_without_dust(
 ) -> None:
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
     assert [tuple(row.values()) for row in await sql(tmp_path, query)] == rows
-
-
-async def test_numbers_that_are_no_decimals_stay_the_numbers_they_are(folder: Path) -> None:
-    rows = [{"x": 1 / 3}, {"x": 1 / 3}, {"x": 1 / 3}, {"x": 0.1 + 0.2}]
-    assert await sql(folder, "SELECT x FROM t", tables={"t": rows}) == rows
-    total = await sql(folder, "SELECT sum(x) AS x FROM t", tables={"t": rows[:3]})
-    assert total == [{"x": math.fsum(row["x"] for row in rows[:3])}]
 
 
 @given(st.lists(st.integers(-(10**11), 10**11), min_size=1, max_size=60))
