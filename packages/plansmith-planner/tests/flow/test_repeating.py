@@ -62,15 +62,6 @@ async def test_run_again_runs_everything_and_needs_its_approval() -> None:
     assert (await replay(again.id, app)).identical
 
 
-async def test_continue_refuses_a_run_in_which_everything_is_done() -> None:
-    app, tools = smith(BOOK)
-    first = await through(app, await app.submit(TRIP))
-    with pytest.raises(Refused, match=r"every step is done.*rerun"):
-        await app.retry(first.id, by="ada")
-    assert len(await app.store.runs()) == 1
-    assert len(tools.calls) == 2
-
-
 async def test_a_continued_run_keeps_the_limits_and_the_wish_to_see_plans_first() -> None:
     app, _ = smith(FakeTool("flaky", [ToolFailed("no"), "ok"]))
     options = RunOptions(mode="review", budget=BudgetLimits(steps=9))

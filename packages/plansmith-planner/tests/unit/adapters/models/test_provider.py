@@ -277,12 +277,6 @@ async def test_a_wish_to_wait_may_be_a_date() -> None:
     assert future.retry_after > 1e9
 
 
-async def test_no_wish_is_none() -> None:
-    busy = await failure(Refusal(429))
-    assert isinstance(busy, ModelBusy)
-    assert busy.retry_after is None
-
-
 @pytest.mark.parametrize(
     ("refusal", "words"),
     [

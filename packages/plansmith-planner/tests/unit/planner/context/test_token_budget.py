@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from plansmith.ports import ContextBlock
 from plansmith_planner.context.token_budget import (
-    LEFT_OUT,
     Part,
     clipped,
     fit,
@@ -54,18 +53,6 @@ def test_a_clipped_text_fits_and_says_so(
     short = clipped(text, tokens=tokens, count=count, keep_end=keep_end)
     assert count(short) <= tokens
     assert short in ("", text) or "characters left out]" in short
-
-
-def test_what_a_planner_must_know_comes_before_what_it_may_know() -> None:
-    long = "many words " * 2000
-    must = Part((ContextBlock("must", "keep this"),), 0)
-    may = Part((ContextBlock("may", long), ContextBlock("last", "worth least")), 2)
-    fitted = fit([may, must], tokens=400, count=rough_count)
-    assert [block.title for block in fitted.blocks] == ["may", "must"]
-    assert fitted.blocks[1].text == "keep this"
-    assert "of 22,000 characters left out]" in fitted.blocks[0].text
-    assert LEFT_OUT in fitted.text
-    assert [note.rpartition(": ")[2] for note in fitted.notes] == ["may", "last"]
 
 
 def test_a_long_block_does_not_push_out_a_short_one_of_its_rank() -> None:

@@ -148,10 +148,6 @@ def test_the_value_that_fits_best_is_chosen() -> None:
     }
 
 
-def test_a_lone_value_is_returned_whether_it_fits_or_not() -> None:
-    assert read_json('see {"a": 1}', fits=lambda _: 0.0) == {"a": 1}
-
-
 def test_a_thousand_levels_are_read() -> None:
     value = read_json("[" * 1000 + "1," + "]" * 1000)
 
