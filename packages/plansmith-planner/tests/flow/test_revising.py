@@ -309,18 +309,6 @@ def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
 # Early start
 
 
-async def test_early_start_is_off_with_one_setting(scripted: Script) -> None:
-    draft = {"steps": [step("a"), step("m", "mail")]}
-    app, tools = smith(
-        FakeTool("mail", effect=Effect.FINAL),
-        model=scripted(draft),
-        limits=LIMITS.replace(early_start=False),
-    )
-    await app.plan("look and mail")
-    await asyncio.sleep(0)
-    assert tools.calls == []
-
-
 # Repeats
 
 

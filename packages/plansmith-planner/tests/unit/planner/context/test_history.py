@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,8 +9,8 @@ from hypothesis import strategies as st
 from tests.flow.smiths import Script
 
 from plansmith.errors import ModelBusy
-from plansmith.ports import Delta, Message, TextDelta, Usage
-from plansmith.testing import Answer, FakeClock, ScriptedModel
+from plansmith.ports import Message, Usage
+from plansmith.testing import Answer, FakeClock
 from plansmith_planner.context.history import Summariser, recall
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.models.tokens import count_tokens
@@ -60,18 +58,6 @@ async def test_a_failing_summary_falls_back_to_lines(
     assert said.text == alone.text
     assert "could not be summarised" in said.notes[0]
     assert said.notes[1:] == alone.notes
-
-
-async def test_a_summary_that_takes_too_long_falls_back_too(fake_clock: FakeClock) -> None:
-    class Silent(ScriptedModel):
-        async def stream(self, *args: Any, **options: Any) -> AsyncIterator[Delta]:
-            await fake_clock.sleep(100)
-            yield TextDelta("too late")
-
-    summariser = Summariser(Silent(), fake_clock, seconds=3)
-    task = asyncio.create_task(recall(TALK, tokens=500, count=rough_count, summariser=summariser))
-    await fake_clock.advance(3)
-    assert "no answer within 3 s" in (await task).notes[0]
 
 
 async def test_a_summary_of_only_a_part_says_so(scripted: Script, fake_clock: FakeClock) -> None:

@@ -61,22 +61,11 @@ def test_a_long_block_does_not_push_out_a_short_one_of_its_rank() -> None:
     assert fitted.blocks[1] == parts[1].blocks[0]
 
 
-def test_of_a_conversation_the_end_is_kept() -> None:
-    block = ContextBlock("talk", "old " * 5000 + "NEWEST")
-    [kept] = fit([Part((block,), newest_last=True)], tokens=300, count=rough_count).blocks
-    assert kept.text.endswith("NEWEST")
-    assert kept.text.startswith("[… ")
-
-
 @pytest.mark.parametrize("tokens", [-1, 0, 1, 20])
 def test_no_room_at_all_is_told(tokens: int) -> None:
     fitted = fit([Part((ContextBlock("a", "b"),))], tokens=tokens, count=rough_count)
     assert (fitted.text, fitted.blocks) == ("", ())
     assert "not enough" in fitted.notes[0]
-
-
-def test_no_blocks_are_no_text() -> None:
-    assert fit([], tokens=100, count=rough_count) == ((), "", ())
 
 
 def test_a_huge_block_is_cut_without_counting_it() -> None:

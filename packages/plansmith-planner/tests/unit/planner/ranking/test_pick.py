@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plansmith.plan.capability import AgentSpec, Skill, ToolSpec
+from plansmith_planner.ranking.index import IndexCache
 from plansmith_planner.ranking.pick import Pick, shortlist
 
 WEATHER = ToolSpec(name="get_weather", description="Current weather and forecast for a city.")
@@ -251,3 +253,41 @@ def test_a_changed_catalogue_ranks_as_a_fresh_one_would() -> None:
     shortlist("else", others)
     again = shortlist("weather in a city", [spec.replace() for spec in changed], 5)
     assert first == again
+
+
+def anew(monkeypatch: pytest.MonkeyPatch, cache: Path, mark: str = "kept") -> list[Pick]:
+    """What another program picks, which has no index in memory."""
+    monkeypatch.setattr("plansmith_planner.ranking.pick._SHELF", IndexCache())
+    tools = [ToolSpec(name=f"{mark}_{at}", description=f"weather {mark}") for at in range(5)]
+    return shortlist("weather", tools, cache=cache)
+
+
+def test_the_index_is_kept_on_disk_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = anew(monkeypatch, tmp_path)
+    (kept,) = tmp_path.iterdir()
+    before = kept.stat().st_mtime_ns
+    assert anew(monkeypatch, tmp_path) == first
+    assert kept.stat().st_mtime_ns == before
+    anew(monkeypatch, tmp_path, "another")
+    assert len([*tmp_path.iterdir()]) == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"4\n0\n{}", b"1\n", b"\xff\xfe"])
+def test_a_damaged_index_is_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes
+) -> None:
+    first = anew(monkeypatch, tmp_path)
+    (kept,) = tmp_path.iterdir()
+    whole = kept.read_bytes()
+    kept.write_bytes(damage)
+    assert anew(monkeypatch, tmp_path) == first
+    assert kept.read_bytes() == whole
+
+
+def test_an_index_that_cannot_be_kept_is_no_reason_to_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    assert anew(monkeypatch, tmp_path / "file" / "folder")
