@@ -522,15 +522,6 @@ async def test_what_models_were_asked_and_said_is_kept_word_for_word(scripted: S
     assert json.loads(second["text"])["steps"] == [step("a")]
 
 
-async def test_a_plan_that_only_stands_in_is_a_failure_and_never_put_up_for_approval(
-    scripted: Script,
-) -> None:
-    app, _ = smith(model=scripted(*["I cannot"] * 3))
-    run = await app.plan("look")
-    assert (run.plan, run.status) == (None, RunStatus.FAILED)
-    assert "no plan could be made" in run.reason
-
-
 # Calls that ask
 
 

@@ -182,6 +182,8 @@ async def test_the_failure_of_planning_is_in_the_journal_with_what_it_took(
 async def test_a_stand_in_can_neither_be_approved_nor_run(scripted: Script) -> None:
     app, _ = smith(model=scripted(*["None of the tools here can do that"] * 3))
     run = await app.plan("fly", by="ada")
+    assert (run.plan, run.status) == (None, RunStatus.FAILED)
+    assert "no plan could be made" in run.reason
     assert (await app.run(run.id)).status is RunStatus.FAILED
     with pytest.raises(Refused):
         await app.decide(run.id, approve="0" * 64)

@@ -65,7 +65,6 @@ READINGS: list[tuple[str, str, Json]] = [
     ("Python literals", "{'a': True, 'b': None, 'c': (1, 2)}", {"a": True, "b": None, "c": [1, 2]}),
     ("a Python set", "{'a', 'b'}", ["a", "b"]),
     ("a grouped scalar", '{"a": (1)}', {"a": 1}),
-    ("string prefixes", "{'a': f'x', 'b': r'y'}", {"a": "x", "b": "y"}),
     ("JavaScript words", "{a: undefined, b: NaN, c: -Infinity}", {"a": None, "b": None, "c": None}),
     ("joined strings", '{"a": "x" + "y" +\n\'z\'}', {"a": "xyz"}),
     ("a regular expression", "{a: /x[1-9]+/}", {"a": "/x[1-9]+/"}),
