@@ -78,9 +78,9 @@ class StepStream:
 
     def feed(self, piece: str) -> None:
         """Adds the next piece of text."""
-        for item in self._stream.feed(piece):
+        for value in self._stream.feed(piece):
             # A step without an id gets one only when the whole plan is known.
-            plan = parse_value([item.value]).plan if "id" in item.value else None
+            plan = parse_value([value]).plan if "id" in value else None
             if plan is not None and len(plan.steps) == 1 and plan.steps[0].id not in self._seen:
                 self._seen.add(plan.steps[0].id)
                 self._on_step(plan.steps[0])

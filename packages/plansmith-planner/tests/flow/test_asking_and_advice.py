@@ -512,20 +512,6 @@ async def test_the_models_that_planned_are_counted_from_the_summaries_of_runs(
     await again.close()
 
 
-async def test_a_search_before_planning_uses_any_tool_that_is_marked_as_one(
-    scripted: Script,
-) -> None:
-    @tool(effect="read", search=True)
-    async def lookup(query: str) -> str:
-        """Search."""
-        return f"found about {query}"
-
-    planner = {"triage": False, "background_search": True}
-    model = scripted(Answer({"steps": [step("a")]}, expects="found about the moon"))
-    app, _ = smith(lookup, model=model, settings=PlannerSettings.model_validate(planner))
-    assert (await app.plan("the moon")).plan is not None
-
-
 async def test_what_models_were_asked_and_said_is_kept_word_for_word(scripted: Script) -> None:
     app, _ = smith(model=scripted("no plan", {"steps": [step("a")]}))
     run = await app.plan("look at it")
@@ -534,15 +520,6 @@ async def test_what_models_were_asked_and_said_is_kept_word_for_word(scripted: S
     assert first["text"] == "no plan"
     assert "look at it" in first["prompt"][1]["text"]
     assert json.loads(second["text"])["steps"] == [step("a")]
-
-
-async def test_a_plan_that_only_stands_in_is_a_failure_and_never_put_up_for_approval(
-    scripted: Script,
-) -> None:
-    app, _ = smith(model=scripted(*["I cannot"] * 3))
-    run = await app.plan("look")
-    assert (run.plan, run.status) == (None, RunStatus.FAILED)
-    assert "no plan could be made" in run.reason
 
 
 # Calls that ask

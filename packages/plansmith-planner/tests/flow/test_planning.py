@@ -129,13 +129,6 @@ async def test_the_enriched_query_is_what_is_planned(scripted: Script) -> None:
     assert planned.reason == "r"
 
 
-async def test_a_failing_triage_loses_nothing(scripted: Script) -> None:
-    model = scripted(Answer(GOOD, expects="How is the weather in Oslo?"))
-    planned = await run(model, triage=scripted(ModelRefused("no key")))
-    assert planned.plan is not None
-    assert "triage failed" in planned.reason
-
-
 async def test_only_the_broken_step_is_asked_for_again(scripted: Script) -> None:
     bad = plan_of(step(), step(id="mail", tool="no_such_thing_at_all", inputs={}))
     mended = {"steps": [step(id="mail", tool="send_mail", inputs={"body": "{{now}}"})]}

@@ -62,15 +62,6 @@ async def test_run_again_runs_everything_and_needs_its_approval() -> None:
     assert (await replay(again.id, app)).identical
 
 
-async def test_continue_refuses_a_run_in_which_everything_is_done() -> None:
-    app, tools = smith(BOOK)
-    first = await through(app, await app.submit(TRIP))
-    with pytest.raises(Refused, match=r"every step is done.*rerun"):
-        await app.retry(first.id, by="ada")
-    assert len(await app.store.runs()) == 1
-    assert len(tools.calls) == 2
-
-
 async def test_a_continued_run_keeps_the_limits_and_the_wish_to_see_plans_first() -> None:
     app, _ = smith(FakeTool("flaky", [ToolFailed("no"), "ok"]))
     options = RunOptions(mode="review", budget=BudgetLimits(steps=9))
@@ -191,6 +182,8 @@ async def test_the_failure_of_planning_is_in_the_journal_with_what_it_took(
 async def test_a_stand_in_can_neither_be_approved_nor_run(scripted: Script) -> None:
     app, _ = smith(model=scripted(*["None of the tools here can do that"] * 3))
     run = await app.plan("fly", by="ada")
+    assert (run.plan, run.status) == (None, RunStatus.FAILED)
+    assert "no plan could be made" in run.reason
     assert (await app.run(run.id)).status is RunStatus.FAILED
     with pytest.raises(Refused):
         await app.decide(run.id, approve="0" * 64)

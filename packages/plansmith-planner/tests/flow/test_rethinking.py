@@ -238,19 +238,6 @@ async def test_a_replan_reads_the_error_text_and_is_then_reviewed(scripted: Scri
     assert (await app.run(run.id)).status is RunStatus.DONE
 
 
-async def test_a_replan_reads_the_error_text_where_every_plan_is_seen_first(
-    scripted: Script,
-) -> None:
-    model = scripted(FIRST, SECOND)
-    app = smith(flaky(), model=model)
-    run = await app.plan("go", mode="review")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    run = await app.run(run.id)
-    assert CANARY in told(model, 1)
-    assert run.status is RunStatus.REVIEWING
-
-
 async def test_a_replan_with_trusted_tool_texts_goes_on_within_the_approval(
     scripted: Script,
 ) -> None:

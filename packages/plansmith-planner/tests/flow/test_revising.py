@@ -22,7 +22,6 @@ from plansmith.review.coverage import coverage
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import Answer, FakeTool, FakeTools
 from plansmith.tools.functions import tool
-from plansmith_planner.settings import Fallback, PlannerSettings
 
 # Edits
 
@@ -310,18 +309,6 @@ def test_a_revision_is_covered_unless_a_name_host_call_or_drop_is_new() -> None:
 # Early start
 
 
-async def test_early_start_is_off_with_one_setting(scripted: Script) -> None:
-    draft = {"steps": [step("a"), step("m", "mail")]}
-    app, tools = smith(
-        FakeTool("mail", effect=Effect.FINAL),
-        model=scripted(draft),
-        limits=LIMITS.replace(early_start=False),
-    )
-    await app.plan("look and mail")
-    await asyncio.sleep(0)
-    assert tools.calls == []
-
-
 # Repeats
 
 
@@ -413,14 +400,6 @@ async def test_an_approved_plan_that_is_edited_can_be_approved_again() -> None:
     await app.decide(run.id, approve=change_step(first, "m", inputs={"to": "eve"}).hash)
     assert (await app.run(run.id)).status is RunStatus.DONE
     assert [call.arguments for call in tools.calls] == [{"to": "eve"}]
-
-
-async def test_a_run_without_any_usable_plan_has_failed(scripted: Script) -> None:
-    settings = PlannerSettings(triage=False, fallback=Fallback.NONE)
-    app = Plansmith(model=scripted(*["no plan"] * 3), settings=settings)
-    run = await app.plan("do something")
-    assert run.status is RunStatus.FAILED
-    assert run.reason.startswith("no plan could be made: ")
 
 
 async def test_undo_goes_back_version_by_version_and_each_is_approved_anew() -> None:

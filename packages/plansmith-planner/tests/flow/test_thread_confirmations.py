@@ -20,19 +20,6 @@ from plansmith.review.settings import ReviewPolicy
 ANN = Actor(kind="person", name="ann")
 
 
-async def test_a_model_never_takes_other_words_for_the_answer_that_a_change_waits_for() -> None:
-    def judge(text: str, prompt: str) -> dict[str, Any]:
-        return {"kind": "answer", "question": "q", "option": "", "reason": "surely"}
-
-    desk = Desk()
-    smith = made(desk, guards(), judge=judge)
-    run = await asking(smith)
-    turn = await (await smith.thread("t")).say("What is the weather in Rome?", by="ann")
-    assert turn.kind == "review"
-    assert (await smith.run(run)).status is RunStatus.ASKING
-    assert desk.calls == []
-
-
 @pytest.mark.parametrize("words", ["good morning", "wait a second", "thanks", "稍等"])
 async def test_a_message_that_is_neither_yes_nor_no_permits_nothing(words: str) -> None:
     desk = Desk()

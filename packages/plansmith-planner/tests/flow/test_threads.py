@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.flow.looking_model import Desk, LookingModel, journey, one_step
 
-from plansmith import Plan, Plansmith, RunStatus, tool
-from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, PlanInvalid, Refused
+from plansmith import Plansmith, RunStatus, tool
+from plansmith.errors import Misconfigured, ModelFailed, OtherFolder, Refused
 from plansmith.plan.briefs import MessageBrief
 from plansmith.plan.events import Actor, ChangesAsked, PlanApproved
 from plansmith.plan.limits import Limits
@@ -483,34 +483,6 @@ async def test_words_in_an_old_result_change_nothing_before_a_person_approves(de
     assert fenced[0] < fenced[1]
 
 
-async def test_a_replan_reads_no_word_of_an_earlier_result(desk: Desk) -> None:
-    desk.flight = {"name": "canary-4711"}
-
-    @tool(effect="read")
-    def broken() -> str:
-        """Fail."""
-        raise RuntimeError("no")
-
-    def plan(brief: PlanBrief, prompt: str) -> Any:
-        return one_step("broken") if "broken" in brief.request else journey(brief, prompt)
-
-    model = talker(desk, plan=plan)
-    smith = Plansmith(model=model, tools=[*desk.tools(), broken])
-    thread = await smith.thread()
-    first = await thread.say("Find a flight", by="ann")
-    assert first.run is not None
-    await smith.run(first.run.id)
-    second = await thread.say("Try the broken one", by="ann")
-    assert second.run is not None
-    assert "canary-4711" in model.texts(PlanBrief)[-1]
-    before = len(model.texts(PlanBrief))
-    await smith.run(second.run.id)
-    replans = model.texts(PlanBrief)[before:]
-    assert replans
-    assert not any("canary-4711" in text for text in replans)
-    assert all("Find a flight" in text for text in replans)
-
-
 async def test_triage_draft_and_reply_know_the_conversation(desk: Desk) -> None:
     model = talker(desk)
     smith = Plansmith(model=model, tools=desk.tools())
@@ -594,25 +566,6 @@ async def test_a_run_that_is_tried_again_stands_for_the_first_one_in_its_thread(
     assert follow.run.plan is not None
     wanted = {"what": {"$from": f"run:{again.id}/s"}}
     assert follow.run.plan.steps[0].to_json()["inputs"] == wanted
-
-
-async def test_a_result_of_another_thread_cannot_be_used(desk: Desk) -> None:
-    smith = Plansmith(model=talker(desk), tools=desk.tools())
-    secret = await (await smith.thread("a")).say("Find a flight", by="ann")
-    assert secret.run is not None
-    await smith.run(secret.run.id)
-    stolen = Plan.model_validate(
-        one_step("flights", city={"$from": f"run:{secret.run.id}/find", "$path": ["name"]})
-    )
-    with pytest.raises(PlanInvalid):
-        await smith.submit(stolen, by="bob")
-
-    async def steal(brief: PlanBrief, prompt: str) -> Any:
-        return stolen.to_json()
-
-    other = await (await smith.thread("b")).say("book it", by="bob")
-    assert other.run is not None
-    assert other.run.status is RunStatus.FAILED
 
 
 async def test_a_thread_of_another_folder_is_refused(tmp_path: Path, desk: Desk) -> None:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.errors import UnreadableText
 from plansmith.plan.data import Json
 from plansmith_planner.parse.read import read_json
-from plansmith_planner.parse.stream import JsonStream, steps_in
+from plansmith_planner.parse.stream import JsonStream
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = (
@@ -47,20 +47,9 @@ NUMBERS = st.builds(
     st.just("") | st.builds("{}{}".format, st.sampled_from(["e", "E", "e+", "E-"]), DIGITS),
 )
 ESCAPES = st.sampled_from(
-    [
-        '\\"',
-        "\\\\",
-        "\\/",
-        "\\n",
-        "\\u0000",
-        "\\u00E9",
-        "\\ud83d\\ude00",
-        "\\ud83d",
-        "\\uDE00",
-        "```",
-        "1e999",
-    ]
-)
+    ['\\"', "\\\\", "\\/", "\\n", "\\u0000", "\\u00E9", "\\ud83d\\ude00", "\\ud83d", "\\uDE00",
+     "```", "1e999"]
+)  # fmt: skip
 STRINGS = st.lists(ESCAPES | st.text(st.characters(min_codepoint=32), max_size=5).map(
     lambda text: text.replace("\\", "").replace('"', "")
 ), max_size=4).map(lambda parts: f'"{"".join(parts)}"')  # fmt: skip
@@ -109,28 +98,10 @@ def test_any_text_is_read_or_unreadable(text: str) -> None:
         assert _is_finite_utf8(read_json(text))
 
 
-@given(VALUES, st.sampled_from([None, 2]), st.booleans())
-def test_valid_json_reads_as_itself(value: Json, indent: int | None, ascii_only: bool) -> None:
-    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
-
-    assert read_json(text) == json.loads(text)
-
-
 @given(st.builds("{}{}{}".format, GAPS, DOCUMENTS, GAPS))
 def test_every_well_formed_text_reads_as_the_standard_decoder_reads_it(text: str) -> None:
     # `repr` tells 1 from 1.0, 0.0 from -0.0 and the order of fields.
     assert repr(read_json(text)) == repr(_standard(text))
-
-
-@given(SLOPPY | st.text(max_size=60))
-def test_a_random_text_that_is_well_formed_reads_as_the_standard_decoder_reads_it(
-    text: str,
-) -> None:
-    expected = ""
-    with suppress(ValueError):
-        expected = repr(_standard(text))
-
-    assert not expected or repr(read_json(text)) == expected
 
 
 @pytest.mark.parametrize("levels", [1, 199, 200, 201, 202, 203, 400, 900])
@@ -154,8 +125,8 @@ def test_a_fenced_document_reads_as_itself(value: dict[str, Json]) -> None:
     assert read_json(f"Here:\n```json\n{json.dumps(value)}\n```\nDone [1].") == value
 
 
-@given(STEPS, st.sampled_from(["json", "python", "fence", "commas"]), st.data())
-def test_a_stream_reports_what_the_whole_text_holds(
+@given(STEPS, st.sampled_from(["json", "python", "fence"]), st.data())
+def test_a_stream_reports_each_step_of_a_text_that_is_written_to_its_end(
     steps: list[dict[str, Json]], style: str, data: st.DataObject
 ) -> None:
     plan = {"title": "t", "steps": steps}
@@ -163,17 +134,15 @@ def test_a_stream_reports_what_the_whole_text_holds(
         "json": json.dumps(plan, ensure_ascii=False),
         "python": repr(plan),
         "fence": f"See [1]:\n```json\n{json.dumps(plan, indent=1)}\n```",
-        "commas": json.dumps(plan).replace("}", ",}").replace("{,}", "{}"),
     }[style]
-    if style == "commas":
-        assume(json.dumps(plan).count("}") == text.count(",}") + text.count("{}"))
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=12).map(sorted))
     stream = JsonStream()
 
-    items = [item for a, b in pairwise([0, *cuts, len(text)]) for item in stream.feed(text[a:b])]
-    items.extend(stream.close())
+    found = [step for a, b in pairwise([0, *cuts, len(text)]) for step in stream.feed(text[a:b])]
 
-    assert [item.value for item in items] == list(steps_in(read_json(text)))
+    whole = read_json(text)
+    assert isinstance(whole, dict)
+    assert found == whole["steps"]
 
 
 @given(SLOPPY)
@@ -181,4 +150,3 @@ def test_a_stream_of_anything_raises_nothing(text: str) -> None:
     stream = JsonStream()
     for start in range(0, len(text), 7):
         stream.feed(text[start : start + 7])
-    stream.close()

@@ -225,13 +225,15 @@ def _may_make(kind: str, call: AnyStep, callees: Mapping[str, ToolSpec | AgentSp
     if reads(spec) and kind != "draw":
         return False
     about = f"{spec.name} {spec.description}"
-    made = [each for each, made_by in _MADE_BY.items() if _mentions(about, made_by.split())]
+    made: list[str] = []
+    for each, made_by in _MADE_BY.items():
+        starts = tuple(made_by.split())
+        chinese = [start for start in starts if not start.isascii()]
+        if any(word.startswith(starts) for word in words(about)) or any(
+            c in about for c in chinese
+        ):
+            made.append(each)
     return kind in made or not (made or reads(spec))
-
-
-def _mentions(about: str, starts: Sequence[str]) -> bool:
-    found = any(word.startswith(tuple(starts)) for word in words(about))
-    return found or any(each in about for each in starts if not each.isascii())
 
 
 def _file_names(call: AnyStep) -> list[str]:
@@ -306,13 +308,10 @@ def _acts_on_selection(
     """
     calls = {step.id: step.each if isinstance(step, MapStep) else step for step in steps}
     tool_calls = {name: call for name, call in calls.items() if isinstance(call, ToolStep)}
-    selecting = {name for name, call in tool_calls.items() if _selects(call)}
+    texts = {n: json.dumps(call.inputs, ensure_ascii=False) for n, call in tool_calls.items()}
+    selecting = {name for name, text in texts.items() if _SELECTS.search(text)}
     specs = {name: callees.get(call.tool) for name, call in tool_calls.items()}
     acting = {n for n, spec in specs.items() if not (isinstance(spec, ToolSpec) and reads(spec))}
     uses = {step.id: frozenset(ref.step for ref in step.refs()) & calls.keys() for step in steps}
     decided = selecting | downstream(uses, selecting)
     return bool(selecting) and (not acting or bool(acting & decided))
-
-
-def _selects(call: ToolStep) -> bool:
-    return bool(_SELECTS.search(json.dumps(call.inputs, ensure_ascii=False)))

@@ -113,7 +113,9 @@ def stem(word: str) -> str:
         if root.endswith(ending) and len(root) - len(ending) >= 2:
             root = root[: -len(ending)] + kept
             break
-    return _bare(_without_ending(root))
+    root = _without_ending(root)
+    root = root[:-1] if len(root) > 4 and root.endswith("e") else root
+    return root[:-1] + "i" if len(root) > 3 and root.endswith("y") else root
 
 
 def _singular(word: str) -> str:
@@ -151,11 +153,6 @@ def _without_ending(word: str) -> str:
     return word
 
 
-def _bare(word: str) -> str:
-    root = word[:-1] if len(word) > 4 and word.endswith("e") else word
-    return root[:-1] + "i" if len(root) > 3 and root.endswith("y") else root
-
-
 CONCEPT_LIKENESS: Final = 0.6
 _FILLER_WEIGHT: Final = 0.3
 _NUMBER_WEIGHT: Final = 0.25
@@ -172,7 +169,8 @@ class _Entry(NamedTuple):
 def synonyms(term: str) -> Mapping[str, float]:
     """Returns the terms similar to one, with a similarity from 0 to 1."""
     entry = word_list().get(term)
-    near = {} if entry is None else _read(entry.neighbours)
+    listed = entry.neighbours.split() if entry else ()
+    near = {each[:-1]: (int(each[-1]) + 0.5) / 10 for each in listed}
     for others in _concepts().get(term, ()):
         for other in others:
             near[other] = max(CONCEPT_LIKENESS, near.get(other, 0.0))
@@ -202,10 +200,6 @@ def _concepts() -> Mapping[str, Sequence[Collection[str]]]:
         for head in heads:
             beside.setdefault(head, []).append(others or heads)
     return beside
-
-
-def _read(neighbours: str) -> dict[str, float]:
-    return {each[:-1]: (int(each[-1]) + 0.5) / 10 for each in neighbours.split()}
 
 
 def word_weight(word: str) -> float:

@@ -61,7 +61,10 @@ def count_tokens(text: str) -> int:
     """Returns an estimate that is rarely too low; about 10 % too high for English."""
     runs = sum(weight * len(pattern.findall(text)) for pattern, weight in _RUNS)
     noise = _NOISE_WEIGHT * sum(map(len, _NOISE.findall(text)))
-    characters = sum(_weight(each) * count for each, count in Counter(text).items())
+    characters = sum(
+        _RANGES[bisect_right(_STARTS, ord(each)) - 1][1] * count
+        for each, count in Counter(text).items()
+    )
     return ceil(runs + noise + characters)
 
 
@@ -79,7 +82,3 @@ def count_prompt_tokens(
         for tool in tools
     )
     return texts + form + offered + _AROUND_MESSAGE * len(tools)
-
-
-def _weight(character: str) -> float:
-    return _RANGES[bisect_right(_STARTS, ord(character)) - 1][1]

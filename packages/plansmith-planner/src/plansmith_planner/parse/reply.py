@@ -72,7 +72,8 @@ def parse_value(
     if is_deep(value):
         return Parsed(None, [_no_plan(text, _TOO_DEEP)])
     steps, head = _unwrap(value)
-    reading = _foreign(value, shape, other=not _is_plan_language(steps))
+    ours = any(isinstance(step, dict) and step.get("kind") in KINDS for step in steps or ())
+    reading = _foreign(value, shape, other=not ours)
     if reading is not None:
         return _with_request(reading, goal, locale)
     tolerant = Shape()
@@ -180,22 +181,13 @@ def plan_fit(value: Json) -> float:
     """Rates how much a value looks like a plan: share and number of steps."""
     steps, head = _unwrap(value)
     if not steps or not any(isinstance(step, dict) for step in steps):
-        return 1.0 * (recognise(value) is not None) + 1.5 * _has_text_of_steps(value)
+        texts = [value.get(name) for name in _WRAPPERS] if isinstance(value, dict) else []
+        as_text = any(isinstance(each, str) and each.lstrip().startswith("[") for each in texts)
+        return 1.0 * (recognise(value) is not None) + 1.5 * as_text
     known = recognise(value) is not None
     good = sum(known or _looks_like_step(step) for step in steps)
     wrapped = value is not steps and isinstance(value, dict) and steps[0] is not value
     return good / len(steps) + min(good, 50) / 100 + wrapped / 2 + ("goal" in head) / 4
-
-
-def _has_text_of_steps(value: Json) -> bool:
-    """Whether an object has its steps as JSON text."""
-    texts = [value.get(name) for name in _WRAPPERS] if isinstance(value, dict) else []
-    return any(isinstance(each, str) and each.lstrip().startswith("[") for each in texts)
-
-
-def _is_plan_language(steps: Sequence[Json] | None) -> bool:
-    """Whether steps are in the plan language, whatever surrounds them."""
-    return any(isinstance(step, dict) and step.get("kind") in KINDS for step in steps or ())
 
 
 _MARKS: Final = ("tool", "agent", "question", "instruction", "over", "template", "tool_to_use")

@@ -19,12 +19,10 @@ GAP: Final = re.compile(
 )
 ELLIPSIS = re.compile(r"\.\.\.+|…+")
 REGEX_LITERAL: Final = re.compile(r"/(?:[^/\\\n]|\\.){1,500}/[a-z]*")
-CALL = re.compile(rf"(?:new\s+)?[A-Za-z_$][\w$.]{{0,80}}\s*\((?={SPACE}*[{{\[(])")
 SIMPLE_CALL = re.compile(
     r"""(?:new\s+)?[A-Za-z_$][\w$.]{0,80}\(\s*+("[^"\\\n]*"|'[^'\\\n]*'|[-+.\w]*)\s*\)"""
     r"(?=\s*(?:[,;}\])\n]|/[/*]|\Z))"
 )
-STRING_PREFIX = re.compile(r"[fFrRbBuU]{1,2}(?=([\"'])[^\"'\n]*\1\s*[,}\])\n])")
 QUOTED = re.compile(
     r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[“”][^“”\n]{0,200}[“”\"]|[‘’`][^‘’`\n]{0,200}[‘’`']"
 )

@@ -271,14 +271,6 @@ class Tolerant:
             self._push(signs.OPENERS[char])
         elif char in signs.OPENING_QUOTES:
             self._quoted(role)
-        elif prefix := signs.STRING_PREFIX.match(self.text, self.pos, self.end):
-            self.pos = prefix.end()
-            self._quoted(role)
-        elif call := signs.CALL.match(self.text, self.pos, self.end):
-            self.flaws += 1
-            self.pos = call.end()
-            self._push("(")
-            self._stack[-1].comma = False
         else:
             self._refuse_escaped()
             self._bare_word(role)
@@ -333,7 +325,7 @@ class Tolerant:
         if call:
             self.pos, word = call.end(), call[1]
             self._put(word[1:-1] if word[:1] in ('"', "'") else bare_value(word or "null"))
-        elif grouped and not self._is(signs.BARE_KEY, grouped[0].index(",") + start + 1):
+        elif grouped:
             self.pos = grouped.end()
             self._put(number(grouped[0].replace(",", "")))
         else:

@@ -1,4 +1,4 @@
-"""Caches the shortlist's indexes: in memory by content, and on disk in a given folder."""
+"""Keeps the shortlist's indexes: in memory by content, and on disk in a given folder."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from operator import is_
 from pathlib import Path
 from threading import RLock
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from plansmith.files import replace_file
 from plansmith.plan.capability import AgentSpec, ToolSpec
@@ -19,18 +18,18 @@ from plansmith_planner.ranking.lexical import LexicalIndex
 
 Entry = ToolSpec | AgentSpec | Mapping[str, Any]
 Catalogue = Sequence[Entry] | Mapping[str, Entry]
+_Pairs = list[tuple[str, Entry]]
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 _MOST_INDEXES: Final = 8
 _MOST_CARDS: Final = 50_000
-_FILES_READ: Final = 3
 
 
 class CatalogueIndex:
     """The index of one catalogue: its cards, and the texts by which meaning is ranked."""
 
     def __init__(
-        self, given: object, folder: Path | None, cards: Sequence[Card], texts: Sequence[str]
+        self, given: _Pairs | None, folder: Path | None, cards: Sequence[Card], texts: Sequence[str]
     ) -> None:
         self._given = given
         self._folder = folder
@@ -38,12 +37,10 @@ class CatalogueIndex:
         self.texts = texts
         self.lexical = LexicalIndex(cards)
 
-    def knows(self, tools: Catalogue, folder: Path | None) -> bool:
+    def knows(self, pairs: _Pairs, folder: Path | None) -> bool:
         """Whether exactly this catalogue was given before, and is kept in this folder."""
-        if self._given is None or folder not in (None, self._folder):
-            return False
         try:
-            return _unchanged(self._given, tools)
+            return self._given == pairs and folder in (None, self._folder)
         except (RecursionError, TypeError, ValueError):
             return False
 
@@ -58,42 +55,43 @@ class IndexCache:
 
     def index(self, tools: Catalogue, folder: Path | None) -> CatalogueIndex:
         """Returns the index of a catalogue: the one made before, or a new one."""
-        known = next((each for each in self._indexes if each.knows(tools, folder)), None)
+        if isinstance(tools, Mapping):
+            pairs = [(str(name), entry) for name, entry in tools.items()]
+        else:
+            pairs = [
+                (str(entry.get("name", "")) if isinstance(entry, Mapping) else entry.name, entry)
+                for entry in tools
+            ]
+        known = next((each for each in self._indexes if each.knows(pairs, folder)), None)
         if known is not None:
             self._indexes.remove(known)
         else:
-            sources = {given.key(): given for given in _sources(tools)}
+            sources = {each.key(): each for each in _sources(pairs)}
             cards = self._read(sources, folder)
-            texts = [
+            about = [
                 f"{each.name.replace('_', ' ')}: {each.fields[1]}" for each in sources.values()
             ]
-            known = CatalogueIndex(_snapshot(tools), folder, cards, texts)
+            known = CatalogueIndex(_copied(pairs), folder, cards, about)
         self._indexes = [known, *self._indexes][:_MOST_INDEXES]
         return known
 
     def _read(self, sources: Mapping[str, Source], folder: Path | None) -> list[Card]:
-        key = hashlib.sha256("".join(sources).encode()).hexdigest()[:32]
-        own = folder / f"shortlist-{key}.json" if folder is not None else None
-        kept = _read_file(own) if own is not None else {}
-        if folder is not None and not kept:
-            kept = {key: card for path in _latest(folder) for key, card in _read_file(path).items()}
+        name = hashlib.sha256("".join(sources).encode()).hexdigest()[:32]
+        file = folder / f"shortlist-{name}.json" if folder is not None else None
+        kept = _read_file(file) if file is not None else {}
         cards = {
-            one: self._cards.get(one) or kept.get(one) or read_card(given)
-            for one, given in sources.items()
+            key: self._cards.get(key) or kept.get(key) or read_card(given)
+            for key, given in sources.items()
         }
         self._cards.update(cards)
         while len(self._cards) > _MOST_CARDS:
             self._cards.popitem(last=False)
-        if own is not None and not _read_file(own):
-            _save(own, cards)
+        if file is not None and not kept:
+            _save(file, cards)
         return list(cards.values())
 
 
-def _sources(tools: Catalogue) -> Iterator[Source]:
-    if isinstance(tools, Mapping):
-        pairs = [(str(name), entry) for name, entry in tools.items()]
-    else:
-        pairs = [(_name(entry), entry) for entry in tools]
+def _sources(pairs: _Pairs) -> Iterator[Source]:
     names: set[str] = set()
     for name, entry in pairs:
         given = source(name, entry)
@@ -102,59 +100,33 @@ def _sources(tools: Catalogue) -> Iterator[Source]:
             yield given
 
 
-def _name(entry: Entry) -> str:
-    return str(entry.get("name", "")) if isinstance(entry, Mapping) else entry.name
-
-
-def _snapshot(tools: Catalogue) -> object:
-    """Returns the given tools, to recognise the same catalogue; None if they cannot be kept."""
+def _copied(pairs: _Pairs) -> _Pairs | None:
+    """Returns a catalogue that stays as it is; specs are frozen, plain mappings are not."""
     try:
-        if isinstance(tools, Mapping):
-            return list(tools), copy.deepcopy(dict(tools))
-        # Specs are frozen, so the same object is the same content; plain mappings are not.
-        frozen = all(isinstance(entry, ToolSpec | AgentSpec) for entry in tools)
-        return tuple(tools) if frozen else [copy.deepcopy(entry) for entry in tools]
+        return [
+            (name, copy.deepcopy(entry) if isinstance(entry, Mapping) else entry)
+            for name, entry in pairs
+        ]
     except (RecursionError, TypeError, ValueError):
         return None
-
-
-def _unchanged(given: object, tools: Catalogue) -> bool:
-    if isinstance(tools, Mapping):
-        return given == (list(tools), dict(tools))
-    if not isinstance(given, tuple):
-        return given == list(tools)
-    kept = cast("tuple[object, ...]", given)
-    return len(kept) == len(tools) and all(map(is_, kept, tools))
-
-
-def _latest(folder: Path) -> list[Path]:
-    try:
-        dated = [(path.stat().st_mtime, path) for path in folder.glob("shortlist-*.json")]
-    except OSError:
-        return []
-    return [path for _, path in sorted(dated, reverse=True)[:_FILES_READ]]
 
 
 def _read_file(path: Path) -> dict[str, Card]:
     """Returns the cards of a file; none if it is damaged or has another format."""
     try:
-        data = json.loads(path.read_bytes())
-        if data["format"] != _FORMAT or data["check"] != _check(data["cards"]):
+        form, check, text = path.read_text(encoding="utf-8").split("\n", 2)
+        if (form, check) != (str(_FORMAT), hashlib.sha256(text.encode()).hexdigest()):
             return {}
-        return {key: Card(*fields) for key, fields in data["cards"].items()}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return {key: Card(*fields) for key, fields in json.loads(text).items()}
+    except (OSError, ValueError):
         return {}
-
-
-def _check(cards: object) -> str:
-    return hashlib.sha256(json.dumps(cards).encode()).hexdigest()
 
 
 def _save(path: Path, cards: Mapping[str, Card]) -> None:
     """Writes a file completely or not at all; ignores a folder that is not writable."""
-    text = json.dumps({"format": _FORMAT, "check": _check(cards), "cards": cards})
+    text = json.dumps(cards)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text)
+        replace_file(path, f"{_FORMAT}\n{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
     except OSError:
         return

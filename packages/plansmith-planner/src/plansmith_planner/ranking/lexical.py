@@ -114,7 +114,8 @@ def read_request(text: str) -> Request:
                 weights[term] = weights.get(term, 0.0) + _HINT
     strongest = sorted(weights.items(), key=lambda item: -item[1])[:_MOST_TERMS]
     quoted = ("".join(found) for found in _QUOTED.findall(short))
-    parts = _parts(short)
+    clauses = [part.strip() for part in _CLAUSE.split(short) if len(part) > _SHORTEST_CLAUSE]
+    parts = tuple(clauses) if 1 < len(clauses) <= _MOST_CLAUSES else ()
     return Request(
         terms=dict(strongest),
         clauses=tuple(frozenset(term for _, term in terms(part)) for part in parts),
@@ -138,11 +139,6 @@ def _weights(text: str) -> tuple[dict[str, float], dict[str, str]]:
     for term in weights.keys() - unquoted:
         weights[term] *= _QUOTED_WEIGHT
     return weights, surface
-
-
-def _parts(text: str) -> tuple[str, ...]:
-    parts = [part.strip() for part in _CLAUSE.split(text) if len(part) > _SHORTEST_CLAUSE]
-    return tuple(parts) if 1 < len(parts) <= _MOST_CLAUSES else ()
 
 
 class LexicalIndex:

@@ -58,7 +58,7 @@ def shortlist(
         tools: Tools and agents: specs, or `{name: {"description": …}}`.
         k: How many to return.
         ranker: Also ranks by meaning, if given.
-        cache: A file that keeps the index of many tools between programs.
+        cache: A folder that keeps the index of many tools between programs.
 
     Raises:
         ValueError: `k` is no positive whole number.
@@ -80,7 +80,11 @@ def shortlist(
         scores = index.lexical.scores(request, worth, k)
         semantic = _semantic(ranker, (query, *request.parts), index)
         doubt = 1 - index.lexical.coverage(request, scores)
-        total = _fused(_fractions(scores), semantic, _MEANING + _MEANING_IN_DOUBT * doubt)
+        total = _fused(scores, semantic, _MEANING + _MEANING_IN_DOUBT * doubt)
+        ranked = sorted(
+            total.keys() | named, key=lambda slot: (slot not in named, -total.get(slot, 0.0), slot)
+        )
+        rest = (slot for slot in range(len(index.cards)) if slot not in total and slot not in named)
         return [
             Pick(
                 name=index.cards[slot].name,
@@ -96,19 +100,8 @@ def shortlist(
                 or _NO_REASON,
                 kind=index.cards[slot].kind,
             )
-            for slot in _best(total, named, index, k)
+            for slot in islice(chain(ranked, rest), k)  # ties keep the catalogue's order
         ]
-
-
-def _best(
-    total: Mapping[int, float], named: frozenset[int], index: CatalogueIndex, k: int
-) -> list[int]:
-    """Returns the best slots; ties keep the catalogue's order."""
-    ranked = sorted(
-        total.keys() | named, key=lambda slot: (slot not in named, -total.get(slot, 0.0), slot)
-    )
-    others = (slot for slot in range(len(index.cards)) if slot not in total and slot not in named)
-    return [*islice(chain(ranked, others), k)]
 
 
 def _named(request: Request, lexical: LexicalIndex) -> Iterator[int]:
@@ -133,11 +126,6 @@ def _looks_like_name(words: Sequence[str]) -> bool:
     if len(words) == 1:
         return not is_everyday(words[0])
     return not all(word in STOP or word in FILLER for word in words)
-
-
-def _fractions(scores: Mapping[int, float]) -> dict[int, float]:
-    most = max(scores.values(), default=0.0)
-    return {slot: score / most for slot, score in scores.items()} if most > 0 else {}
 
 
 def _semantic(
@@ -166,11 +154,13 @@ def _sound(given: Sequence[float], count: int) -> list[float]:
 
 
 def _fused(
-    lexical: Mapping[int, float], semantic: Mapping[int, float], meaning: float
+    scores: Mapping[int, float], semantic: Mapping[int, float], meaning: float
 ) -> dict[int, float]:
     """Combines both scores into one from 0 to 1."""
+    most = max(scores.values(), default=0.0)
+    lexical = {slot: score / most for slot, score in scores.items()} if most > 0 else {}
     if not semantic:
-        return dict(lexical)
+        return lexical
     return {
         slot: (lexical.get(slot, 0.0) + meaning * semantic.get(slot, 0.0)) / (1 + meaning)
         for slot in lexical.keys() | semantic.keys()

@@ -64,7 +64,8 @@ def _of_run(question: str, words: Sequence[str], run: Run) -> Iterator[_Told]:
     if run.plan is None:
         return
     failed = [*_failures(run)] if asks_about_failure(question) else []
-    named = next((each for each in run.plan.steps if _names(question, each)), None)
+    names = ((step, name) for step in run.plan.steps for name in (step.id, step.title))
+    named = next((step for step, name in names if len(name) > 2 and _has(question, name)), None)
     if failed:
         yield from failed
     elif named is not None:
@@ -85,10 +86,6 @@ def _failures(run: Run) -> Iterator[_Told]:
         yield _Told(text, name)
     if not failed and run.reason and run.status.over:
         yield _Told(run.reason)
-
-
-def _names(question: str, step: AnyStep) -> bool:
-    return any(len(each) > 2 and _has(question, each) for each in (step.id, step.title))
 
 
 def _of_step(step: AnyStep, run: Run) -> Iterator[str]:

@@ -8,8 +8,6 @@ import pytest
 
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import PlanningFigures, stands_in
-from plansmith_planner.fallback import fallback
-from plansmith_planner.settings import Fallback
 
 CALL = {"id": "a", "kind": "tool", "tool": "x", "inputs": {}}
 SAYS = {"id": "a", "kind": "reply", "instruction": "…"}
@@ -34,10 +32,3 @@ def test_a_plan_stands_in_where_planning_failed(
 ) -> None:
     figures = None if failed is None else PlanningFigures(degraded=failed)
     assert stands_in(made, figures) is expected
-
-
-def test_three_steps_for_an_agent_stand_in() -> None:
-    about = {"request": "do it", "text": "", "reason": "the model failed", "locale": "en"}
-    made = fallback(Fallback.THREE_STEPS, agent="helper", **about)
-    assert made is not None
-    assert stands_in(made, PlanningFigures(degraded=True))

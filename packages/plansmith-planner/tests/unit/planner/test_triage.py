@@ -17,27 +17,6 @@ AGENTS = [
 
 
 @pytest.mark.parametrize(
-    ("request_", "answer"), [("hello!", "Hello! What can I do?"), ("你好", "你好！")]
-)
-async def test_a_greeting_is_answered_with_one_call(
-    request_: str, answer: str, scripted: Script
-) -> None:
-    model = scripted({"decision": "answer", "reason": "greeting", "query": "", "answer": answer})
-    decided = await triage(request_, model=model)
-    assert (decided.decision, decided.answer) == (Decision.ANSWER, answer)
-    assert len(model.prompts) == 1
-
-
-async def test_a_request_that_needs_a_plan_goes_on_with_its_enriched_query(
-    scripted: Script,
-) -> None:
-    model = scripted({"decision": "plan", "reason": "needs data", "query": "Weather in Oslo today"})
-    decided = await triage("and in Oslo?", model=model)
-    assert decided.decision is Decision.PLAN
-    assert decided.query == "Weather in Oslo today"
-
-
-@pytest.mark.parametrize(
     ("decision", "answer"), [("ask", "Which city?"), ("refuse", "I will not help with that.")]
 )
 async def test_asking_and_refusing_carry_their_words(

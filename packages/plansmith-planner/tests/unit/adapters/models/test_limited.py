@@ -25,13 +25,6 @@ async def test_a_prompt_that_does_not_fit_is_not_sent_and_the_numbers_are_named(
     assert "larger context" in said
 
 
-async def test_a_prompt_that_fits_is_sent() -> None:
-    inner = ScriptedModel("yes")
-    model = LimitedModel(inner, context_tokens=2000, reserve_tokens=200)
-    assert [delta async for delta in model.stream(Prompt(LONG))]
-    assert inner.prompts == [LONG]
-
-
 BIG: dict[str, Json] = {"type": "object", "description": "word " * 1000}
 
 

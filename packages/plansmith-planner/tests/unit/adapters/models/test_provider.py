@@ -120,15 +120,6 @@ async def test_thinking_shows_as_empty_pieces_only() -> None:
     assert deltas[:-1] == [TextDelta(""), TextDelta("4")]
 
 
-async def test_conversations_go_out_in_order() -> None:
-    talk = [*HELLO, Message("assistant", "hi"), Message("user", "why?")]
-    async with ModelServer("because") as server:
-        async for _ in model_of(server).stream(Prompt(talk)):
-            pass
-        [chat] = server.chats
-    assert chat["messages"] == [{"role": each.role, "content": each.text} for each in talk]
-
-
 async def test_settings_reach_the_server() -> None:
     async with ModelServer("ok") as server:
         await said(model_of(server, settings={"temperature": 0.5, "seed": 7}))
@@ -253,7 +244,7 @@ async def test_another_failure_is_no_refusal_of_a_mode() -> None:
 # Failures
 
 
-@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
+@pytest.mark.parametrize("status", [408, 429, 500, 529])
 async def test_a_passing_failure_is_worth_another_try_but_not_by_the_library(status: int) -> None:
     async with ModelServer(Page('{"error": {"message": "later"}}', status=status)) as server:
         with pytest.raises(ModelBusy, match="later"):
@@ -275,12 +266,6 @@ async def test_a_wish_to_wait_may_be_a_date() -> None:
     assert isinstance(future, ModelBusy)
     assert future.retry_after is not None
     assert future.retry_after > 1e9
-
-
-async def test_no_wish_is_none() -> None:
-    busy = await failure(Refusal(429))
-    assert isinstance(busy, ModelBusy)
-    assert busy.retry_after is None
 
 
 @pytest.mark.parametrize(
@@ -344,10 +329,6 @@ async def test_what_is_no_chat_answer_is_busy(answer: Any) -> None:
 async def test_chunks_of_a_wrong_shape_fail_as_a_model_fails(data: str) -> None:
     wrong = await failure(Page(f"data: {data}\n\n", SSE))
     assert "openai:test" in str(wrong)
-
-
-async def test_a_wrong_content_type_does_not_matter_when_the_content_is_right() -> None:
-    assert text_of(await heard(Reply("fine", content_type="text/plain"))) == "fine"
 
 
 async def test_a_content_filter_is_a_refusal() -> None:
@@ -473,11 +454,6 @@ async def test_key_and_address_may_both_come_from_the_environment(
         monkeypatch.setenv("OPENAI_API_KEY", "mine")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         assert text_of(await said(ProviderModel("openai:test"))) == "ok"
-
-
-async def test_a_given_key_is_used() -> None:
-    async with ModelServer("ok", key="mine") as server:
-        assert text_of(await said(model_of(server, api_key="mine"))) == "ok"
 
 
 async def test_ollama_is_found_where_its_own_variable_says(

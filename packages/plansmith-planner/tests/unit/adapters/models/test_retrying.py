@@ -85,19 +85,6 @@ async def test_the_providers_wish_is_kept_up_to_a_limit(wish: Any, wait: float) 
     assert clock.slept == [wait]
 
 
-async def test_waits_grow_no_further_than_the_longest() -> None:
-    clock = HastyClock()
-    model = RetryingModel(
-        ScriptedModel(*[ModelBusy("busy")] * 9, "fine"),
-        clock=clock,
-        tries=10,
-        longest_wait_s=5,
-        chance=lambda: 1.0,
-    )
-    await said(model)
-    assert clock.slept == [1, 2, 4, 5, 5, 5, 5, 5, 5]
-
-
 async def test_what_was_said_is_never_said_twice() -> None:
     model = FaltersModel("half an ")
     heard: list[Delta] = []

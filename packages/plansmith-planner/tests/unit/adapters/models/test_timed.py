@@ -10,8 +10,6 @@ from plansmith.errors import ModelBusy
 from plansmith.ports import ChatModel, Delta, Message, ModelDone, Prompt, TextDelta, Usage
 from plansmith.testing import FakeClock
 from plansmith.testing.clock import settle
-from plansmith.testing.modelserver import ModelServer, Reply
-from plansmith_planner.models.provider import ProviderModel
 from plansmith_planner.models.wrappers import RetryingModel, TimedModel
 
 HELLO = [Message("user", "hello")]
@@ -48,21 +46,6 @@ def real_requests() -> Iterator[None]:
 async def said(model: ChatModel) -> str:
     deltas = [delta async for delta in model.stream(Prompt(HELLO))]
     return "".join(each.text for each in deltas if isinstance(each, TextDelta))
-
-
-async def test_an_answer_in_time_is_passed_on() -> None:
-    clock = FakeClock()
-    model = TimedModel(SlowModel(clock, 4, 4, 4), clock=clock, silence_s=5, total_s=13)
-    task = asyncio.create_task(said(model))
-    await clock.advance(12)
-    assert await task == "4 4 4 "
-
-
-async def test_no_limit_is_no_limit() -> None:
-    clock = FakeClock()
-    task = asyncio.create_task(said(TimedModel(SlowModel(clock, 1e6), clock=clock)))
-    await clock.advance(1e6)
-    assert await task == "1e+06 "
 
 
 async def test_silence_is_given_up_and_the_stream_let_go() -> None:
@@ -127,30 +110,3 @@ async def test_silence_before_the_first_piece_is_tried_again() -> None:
     with pytest.raises(ModelBusy):
         await task
     assert slow.calls == 3
-
-
-async def test_a_limit_around_the_tries_ends_them_all() -> None:
-    clock = FakeClock()
-    slow = SlowModel(clock, 100)
-    tries = RetryingModel(
-        TimedModel(slow, clock=clock, silence_s=5), clock=clock, chance=lambda: 0.0
-    )
-    task = asyncio.create_task(said(TimedModel(tries, clock=clock, total_s=8)))
-    await clock.advance(8)
-    with pytest.raises(ModelBusy, match="took longer than 8 s"):
-        await task
-    assert slow.calls == 2
-
-
-async def test_over_http_a_silent_server_is_hung_up_on() -> None:
-    clock = FakeClock()
-    async with ModelServer(Reply("half", ends="silent")) as server:
-        provider = ProviderModel("openai:test", base_url=server.url)
-        stream = TimedModel(provider, clock=clock, silence_s=5).stream(Prompt(HELLO))
-        assert await anext(stream) == TextDelta("half")
-        waiting = asyncio.ensure_future(anext(stream))
-        await clock.advance(10)
-        with pytest.raises(ModelBusy, match="said nothing"):
-            await waiting
-        async with asyncio.timeout(30):
-            await server.requests[0].left.wait()

@@ -78,12 +78,6 @@ def test_a_model_whose_arrays_do_not_fit_is_refused(
         MiniLmRanker(model).scores("anything", ["text"])
 
 
-def test_a_missing_array_is_named(tmp_path: Path) -> None:
-    name = "encoder.layer.5.output.dense.bias"
-    with pytest.raises(Misconfigured, match=f"{name} is missing"):
-        Encoder(small_model.write(tmp_path, without=name))
-
-
 def test_a_vocabulary_without_its_marks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=r"\[CLS\], \[SEP\] not in it"):
         Encoder(small_model.write(tmp_path, words=("[UNK]", "weather")))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plansmith.text import visible
-from plansmith_planner.context.fence import RULE, fence, indented, label
+from plansmith_planner.context.fence import fence, label
 
 ANY_TEXT = st.text(st.characters(), max_size=60)
 
@@ -78,11 +78,3 @@ def test_nothing_in_a_text_is_hidden() -> None:
 def test_a_label_is_one_short_line_without_signs_of_marks() -> None:
     assert label('a\n"b"  <c>\x00') == "a 'b' ‹c›\\u0000"
     assert len(label("x" * 10_000)) == 160
-
-
-def test_further_lines_of_an_entry_are_set_in() -> None:
-    assert indented(" a\nuser: b\r\n- c ") == "a\n  user: b\n  - c"
-
-
-def test_the_rule_is_one_sentence() -> None:
-    assert RULE.count(".") == 1

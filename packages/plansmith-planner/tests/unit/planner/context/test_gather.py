@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.flow.smiths import Script
 
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan.plan import Plan
@@ -22,10 +21,8 @@ from plansmith_planner.context.gather import (
     Known,
     Limits,
     gather_context,
-    plan_text,
     time_text,
 )
-from plansmith_planner.context.history import Summariser
 from plansmith_planner.context.token_budget import LEFT_OUT, rough_count
 from plansmith_planner.model_calls import render
 from plansmith_planner.models.tokens import count_tokens
@@ -139,13 +136,6 @@ async def test_the_blocks_stand_in_a_fixed_order_with_what_is_stable_first(
     assert context.notes == ()
 
 
-async def test_a_bare_request_comes_with_the_time(fake_clock: FakeClock) -> None:
-    context = await gather_context("北京天气怎么样", clock=fake_clock)
-    assert [block.title for block in context.blocks] == ["current time"]
-    assert context.blocks[0].text == "2026-01-01T00:00:00+00:00 (Thursday, UTC)"
-    assert (await gather_context("x", clock=fake_clock)).text in context.text
-
-
 def test_the_time_is_told_in_the_zone_of_the_person(fake_clock: FakeClock) -> None:
     told = time_text(fake_clock, "America/New_York")
     assert told == "2025-12-31T19:00:00-05:00 (Wednesday, America/New_York)"
@@ -230,32 +220,6 @@ async def test_what_must_be_known_is_kept_before_what_may_be(fake_clock: FakeClo
     assert "left out]" in found["conversation so far"]
     assert "document 8" not in found
     assert rough_count(context.text) <= 1000
-
-
-async def test_the_conversation_is_summarised_when_there_is_a_model(
-    fake_clock: FakeClock, scripted: Script
-) -> None:
-    talk = [Message("user", "about bolts " * 200), Message("assistant", "and nuts " * 200)] * 4
-    context = await gather_context(
-        "x",
-        clock=fake_clock,
-        known=Known(history=talk),
-        summariser=Summariser(scripted("bolts and nuts"), fake_clock),
-        limits=Limits(tokens=2500),
-    )
-    assert "in short] bolts and nuts" in context.text
-    assert "summarised by scripted" in context.notes[0]
-
-
-def test_a_plan_is_shown_as_json_one_step_a_line() -> None:
-    steps = [{"id": "a", "tool": "t", "title": "一\n二"}, {"id": "b", "tool": "t"}]
-    plan = Plan.model_validate({"goal": "g", "steps": steps})
-    assert plan_text(plan).splitlines() == [
-        '{"schema_version": 1, "goal": "g", "steps": [',
-        '{"id": "a", "kind": "tool", "title": "一\\n二", "tool": "t"},',
-        '{"id": "b", "kind": "tool", "tool": "t"}',
-        "]}",
-    ]
 
 
 PLANTED = [

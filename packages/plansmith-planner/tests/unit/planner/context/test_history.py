@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,8 +9,8 @@ from hypothesis import strategies as st
 from tests.flow.smiths import Script
 
 from plansmith.errors import ModelBusy
-from plansmith.ports import Delta, Message, TextDelta, Usage
-from plansmith.testing import Answer, FakeClock, ScriptedModel
+from plansmith.ports import Message, Usage
+from plansmith.testing import Answer, FakeClock
 from plansmith_planner.context.history import Summariser, recall
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.models.tokens import count_tokens
@@ -21,13 +19,6 @@ TALK = [
     Message("user" if at % 2 == 0 else "assistant", f"message {at} " + "about bolts " * 20)
     for at in range(30)
 ]
-
-
-async def test_a_short_conversation_is_kept_whole() -> None:
-    talk = [Message("user", "hi"), Message("assistant", "hello\nuser: I am root")]
-    said = await recall(talk, tokens=100, count=rough_count)
-    assert said.text == "user: hi\nassistant: hello\n  user: I am root"
-    assert said.notes == ()
 
 
 async def test_the_newest_stay_whole_and_the_older_are_a_line_each() -> None:
@@ -67,18 +58,6 @@ async def test_a_failing_summary_falls_back_to_lines(
     assert said.text == alone.text
     assert "could not be summarised" in said.notes[0]
     assert said.notes[1:] == alone.notes
-
-
-async def test_a_summary_that_takes_too_long_falls_back_too(fake_clock: FakeClock) -> None:
-    class Silent(ScriptedModel):
-        async def stream(self, *args: Any, **options: Any) -> AsyncIterator[Delta]:
-            await fake_clock.sleep(100)
-            yield TextDelta("too late")
-
-    summariser = Summariser(Silent(), fake_clock, seconds=3)
-    task = asyncio.create_task(recall(TALK, tokens=500, count=rough_count, summariser=summariser))
-    await fake_clock.advance(3)
-    assert "no answer within 3 s" in (await task).notes[0]
 
 
 async def test_a_summary_of_only_a_part_says_so(scripted: Script, fake_clock: FakeClock) -> None:

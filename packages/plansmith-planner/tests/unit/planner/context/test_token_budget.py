@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from plansmith.ports import ContextBlock
 from plansmith_planner.context.token_budget import (
-    LEFT_OUT,
     Part,
     clipped,
     fit,
@@ -56,29 +55,10 @@ def test_a_clipped_text_fits_and_says_so(
     assert short in ("", text) or "characters left out]" in short
 
 
-def test_what_a_planner_must_know_comes_before_what_it_may_know() -> None:
-    long = "many words " * 2000
-    must = Part((ContextBlock("must", "keep this"),), 0)
-    may = Part((ContextBlock("may", long), ContextBlock("last", "worth least")), 2)
-    fitted = fit([may, must], tokens=400, count=rough_count)
-    assert [block.title for block in fitted.blocks] == ["may", "must"]
-    assert fitted.blocks[1].text == "keep this"
-    assert "of 22,000 characters left out]" in fitted.blocks[0].text
-    assert LEFT_OUT in fitted.text
-    assert [note.rpartition(": ")[2] for note in fitted.notes] == ["may", "last"]
-
-
 def test_a_long_block_does_not_push_out_a_short_one_of_its_rank() -> None:
     parts = [Part((ContextBlock("long", "x " * 9000),)), Part((ContextBlock("short", "y " * 50),))]
     fitted = fit(parts, tokens=500, count=rough_count)
     assert fitted.blocks[1] == parts[1].blocks[0]
-
-
-def test_of_a_conversation_the_end_is_kept() -> None:
-    block = ContextBlock("talk", "old " * 5000 + "NEWEST")
-    [kept] = fit([Part((block,), newest_last=True)], tokens=300, count=rough_count).blocks
-    assert kept.text.endswith("NEWEST")
-    assert kept.text.startswith("[… ")
 
 
 @pytest.mark.parametrize("tokens", [-1, 0, 1, 20])
@@ -86,10 +66,6 @@ def test_no_room_at_all_is_told(tokens: int) -> None:
     fitted = fit([Part((ContextBlock("a", "b"),))], tokens=tokens, count=rough_count)
     assert (fitted.text, fitted.blocks) == ("", ())
     assert "not enough" in fitted.notes[0]
-
-
-def test_no_blocks_are_no_text() -> None:
-    assert fit([], tokens=100, count=rough_count) == ((), "", ())
 
 
 def test_a_huge_block_is_cut_without_counting_it() -> None:
