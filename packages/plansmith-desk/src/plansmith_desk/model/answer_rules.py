@@ -142,7 +142,7 @@ def rule_answer(value: Any, request: str, language: Language) -> Answer | None:
             notes = notes_of(value, language)
             # A line below a table would be a row of it.
             space = [""] if notes and text.split("\n")[-1].startswith("|") else []
-            return Answer("\n".join([text, *space, *notes]), rule in _EFFECTS)
+            return Answer("\n".join([text, *space, *notes]), rule is _effect)
     return None
 
 
@@ -316,13 +316,15 @@ def _files(fields: Fields, asked: Asked) -> str | None:
     for pattern, key, most in _ORDERS:
         if files and asked.speaks_of(pattern):
             files.sort(key=lambda each: each.get(key) or 0, reverse=most)
-            return _first(files, key, asked)
+            size = f"{files[0]['size']:,}"
+            what = asked.say(f"{size} bytes", f"{size} 字节")
+            lead = asked.noted(
+                files[0]["path"], what if key == "size" else str(files[0].get("modified"))
+            )
+            below = ["", *_file_table(files, asked)] if len(files) > 1 else []
+            return "\n".join([lead, *below])
     if asked.speaks_of(_DETAILS):
         return "\n".join(_file_table(files, asked))
-    return "\n".join(_names(files, folders, asked))
-
-
-def _names(files: Sequence[Fields], folders: Sequence[str], asked: Asked) -> list[str]:
     paths = [str(each["path"]) for each in files]
     said = asked.say(_count(len(paths), "file"), f"{len(paths)} 个文件")
     lines = [asked.named(said, asked.joined(paths))] if paths else []
@@ -332,14 +334,7 @@ def _names(files: Sequence[Fields], folders: Sequence[str], asked: Asked) -> lis
     if folders:
         inside = asked.say(_count(len(folders), "folder"), f"{len(folders)} 个文件夹")
         lines.append(asked.named(inside, asked.joined(list(map(str, folders[:MOST_ROWS])))))
-    return lines
-
-
-def _first(files: Sequence[Fields], key: str, asked: Asked) -> str:
-    size = f"{files[0]['size']:,}"
-    what = asked.say(f"{size} bytes", f"{size} 字节") if key == "size" else files[0].get("modified")
-    lead = asked.noted(files[0]["path"], str(what))
-    return lead if len(files) == 1 else "\n".join([lead, "", *_file_table(files, asked)])
+    return "\n".join(lines)
 
 
 def _file_table(files: Sequence[Fields], asked: Asked) -> list[str]:
@@ -390,26 +385,19 @@ def _compared(fields: Fields, asked: Asked) -> str:
     if fields["same"] is True:
         return asked.say("The two are the same.", "两者完全相同。")
     chinese = {"added": "新增", "removed": "删除", "changed": "修改"}
-    groups = {name: _list(fields, name) for name in chinese if name in fields}
-    counts = [(name, len(each)) for name, each in groups.items() if each]
-    counted = "，".join(f"{chinese[name]} {count} 处" for name, count in counts)
-    english = f"They differ: {', '.join(f'{count} {name}' for name, count in counts)}."
-    lines = [
-        asked.say(
-            str(fields.get("summary") or english),
-            f"两者不同：{counted}。" if counts else "两者内容不同。",
-        )
-    ]
+    groups = {name: _list(fields, name) for name in chinese if fields.get(name)}
+    english = ", ".join(f"{len(each)} {name}" for name, each in groups.items())
+    counted = "，".join(f"{chinese[name]} {len(each)} 处" for name, each in groups.items())
+    summary = str(fields.get("summary") or f"They differ: {english}.")
+    lines = [asked.say(summary, f"两者不同：{counted}。" if groups else "两者内容不同。")]
     for name, each in groups.items():
         word, left = asked.say(name, chinese[name]), len(each) - MOST_NAMES
-        lines += [f"- {asked.named(word, _difference(one))}" for one in each[:MOST_NAMES]]
+        for one in each[:MOST_NAMES]:
+            both = one if isinstance(one, str) else f"{one['before']} → {one['after']}"
+            lines.append(f"- {asked.named(word, both)}")
         if left > 0:
             lines.append(asked.say(f"- (+ {left} more {name})", f"- （还有 {left} 处{word}）"))
     return "\n".join(lines)
-
-
-def _difference(one: Any) -> str:
-    return one if isinstance(one, str) else f"{one['before']} → {one['after']}"
 
 
 def _duplicates(fields: Fields, asked: Asked) -> str | None:
@@ -424,13 +412,20 @@ def _duplicates(fields: Fields, asked: Asked) -> str | None:
     return "\n".join([said, *lines, *asked.more(len(groups) - MOST_ROWS, "组")])
 
 
-def _chart(fields: Fields, asked: Asked) -> str:
-    words = " ".join(str(fields["description"]).split())[:300]
-    return f"{asked.say('Chart: ', '图表：')}{fields['path']}\n{words}"
-
-
-def _written(fields: Fields, asked: Asked) -> str:
-    rows = fields.get("rows")
+def _effect(fields: Fields, asked: Asked) -> str:
+    """Tells what was drawn, written, changed, moved or deleted."""
+    path, count, rows = str(fields["path"]), fields.get("replaced"), fields.get("rows")
+    if "description" in fields:
+        words = " ".join(str(fields["description"]).split())[:300]
+        return f"{asked.say('Chart: ', '图表：')}{path}\n{words}"
+    if "deleted" in fields:
+        return asked.say("Deleted: ", "已删除：") + path
+    if "from" in fields:
+        english, chinese = ("Copied", "已复制") if "bytes" in fields else ("Moved", "已移动")
+        return asked.named(asked.say(english, chinese), f"{fields['from']} → {path}")
+    if isinstance(count, int):
+        places = asked.say(_count(count, "place"), f"{count} 处")
+        return asked.noted(asked.say("Changed: ", "已修改：") + path, places)
     notes = [asked.say(f"{rows} rows", f"{rows} 行")] if isinstance(rows, int) else []
     if fields["created"]:
         notes.append(asked.say("new", "新文件"))
@@ -438,35 +433,17 @@ def _written(fields: Fields, asked: Asked) -> str:
         notes.append(asked.say("changed", "已更改"))
     else:
         notes.append(asked.say("it was so already", "内容未变"))
-    return asked.noted(asked.say("Written: ", "已写入：") + fields["path"], *notes)
+    return asked.noted(asked.say("Written: ", "已写入：") + path, *notes)
 
 
-def _replaced(fields: Fields, asked: Asked) -> str:
-    count = fields["replaced"]
-    places = asked.say(_count(count, "place"), f"{count} 处")
-    return asked.noted(asked.say("Changed: ", "已修改：") + fields["path"], places)
-
-
-def _moved(fields: Fields, asked: Asked) -> str:
-    copied = "bytes" in fields
-    said = asked.say("Copied: ", "已复制：") if copied else asked.say("Moved: ", "已移动：")
-    return f"{said}{fields['from']} → {fields['path']}"
-
-
-def _deleted(fields: Fields, asked: Asked) -> str:
-    return f"{asked.say('Deleted: ', '已删除：')}{fields['path']}"
-
-
-_EFFECTS: Final = (_chart, _written, _replaced, _moved, _deleted)
 # The fields that tell a shape, and the rule for it; the first that fits is taken.
 _RULES: Final[tuple[tuple[str, Callable[[Fields, Asked], str | None]], ...]] = (
     ("rows columns", _rows),
     ("rows columns", _described),
-    ("path description created", _chart),
-    ("path created", _written),
-    ("path replaced", _replaced),
-    ("path from", _moved),
-    ("path deleted", _deleted),
+    ("path created", _effect),
+    ("path replaced", _effect),
+    ("path from", _effect),
+    ("path deleted", _effect),
     ("count unit files", _counted),
     ("text files searched", _searched),
     ("same added removed", _compared),

@@ -183,8 +183,7 @@ class _Filler:
                 continue
             place = int(found[1]) - 1
             for part, schema in _parts(self._tools[place].gives).items():
-                item = cast("Mapping[str, Any]", schema).get("items") or {}
-                if _parts(item).get(name, {}).get("type") == "string":
+                if _parts(schema.get("items")).get(name, {}).get("type") == "string":
                     return name, {FROM: self._ids[place], PATH: [part]}
         return "", {}
 
@@ -205,4 +204,5 @@ class _Filler:
 
 def _parts(schema: Any) -> dict[str, Schema]:
     """Returns the schemas of the fields of an object."""
-    return Offered("", "", schema or {}).fields
+    known: Schema = cast("Schema", schema) if isinstance(schema, Mapping) else {}
+    return Offered("", "", known).fields

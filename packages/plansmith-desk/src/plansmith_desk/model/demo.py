@@ -100,11 +100,11 @@ def _plan(request: str, locale: str) -> dict[str, Json]:
         titles = ("看看文件夹里有什么", f"在文件中查找“{word}”", "说出找到了什么")
     listed, searched, said = titles
     inputs: Json = {"text": word, "folder": "."}
+    told = f"{said}: {{{{search}}}}"
     steps: list[Json] = [
         {"id": "list", "title": listed, "tool": "files.list", "inputs": {"folder": "."}},
         {"id": "search", "title": searched, "tool": "files.search", "inputs": inputs},
-        {"id": "answer", "kind": "reply", "title": said, "after": ["list"]}
-        | {"instruction": f"{said}: {{{{search}}}}"},
+        {"id": "answer", "kind": "reply", "title": said, "instruction": told, "after": ["list"]},
     ]
     return {"goal": request, "steps": steps}
 

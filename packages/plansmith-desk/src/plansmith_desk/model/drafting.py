@@ -58,14 +58,10 @@ class DraftingModel:
         without: Collection[str] = (),
         wording_tokens: int = _WORDING_TOKENS,
     ) -> None:
+        self.name = model.name
         self._model = model
         self._without = without
         self._wording_tokens = wording_tokens
-
-    @property
-    def name(self) -> str:
-        """The name of the wrapped model."""
-        return self._model.name
 
     def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer to whatever the planner or the engine asks."""
@@ -124,11 +120,11 @@ class DraftingModel:
                 usage = delta.usage if isinstance(delta, ModelDone) else usage
                 if isinstance(delta, TextDelta):
                     text += delta.text
-                    progress, calls = delta.progress, _TOOL.findall(text)
-                    if len(calls) > named and not progress:
+                    told, calls = delta.progress, _TOOL.findall(text)
+                    if len(calls) > named and not told:
                         named = len(calls)
-                        progress = Sentence("step {number}: {tool}", number=named, tool=calls[-1])
-                    yield TextDelta("", progress)
+                        told = Sentence("step {number}: {tool}", number=named, tool=calls[-1])
+                    yield TextDelta("", told)
         plan = plan_of_draft(text, task, self._without)
         yield TextDelta(json.dumps(plan, ensure_ascii=False))
         yield ModelDone(usage, self.name)
