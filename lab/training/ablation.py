@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from lab.training.prompts import Renderer, Row, compact
 from lab.training.rows.check import read_rows
 from lab.training.score import plain
-from plansmith_desk.model.calls_to_plan import PARTS, DraftParts, judged
+from plansmith_desk.model.calls_to_plan import PARTS, judged
 from plansmith_desk.model.prompt import DraftTask
 
 _VARIANTS: Final = ((), *((part,) for part in PARTS), PARTS)
@@ -63,7 +63,6 @@ def _key(row: Row) -> str:
 
 def count(some: Sequence[Draft], without: Sequence[str]) -> Count:
     """Counts exact drafts when some parts are left out."""
-    parts, names = DraftParts.of(without), DraftParts(grounding=False)
     exact = changed = 0
     for draft in some:
         calls, wanted = draft.given.get("calls"), draft.wanted.get("calls")
@@ -71,10 +70,10 @@ def count(some: Sequence[Draft], without: Sequence[str]) -> Count:
         if not calls or not wanted or any(each.get("tool") not in offered for each in calls):
             exact += bool(draft.given.get("reply")) and not wanted
             continue
-        made = judged(calls, draft.task, parts)
+        made = judged(calls, draft.task, without)
         changed += made != calls
         # A table may be called by its path or by its name.
-        exact += plain(made) in (plain(wanted), plain(judged(wanted, draft.task, names)))
+        exact += plain(made) in (plain(wanted), plain(judged(wanted, draft.task, ["grounding"])))
     return Count(len(some), exact, changed)
 
 

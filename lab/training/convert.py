@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tests.unit.adapters.models.gguf_writer import Value, write_gguf
 
-from plansmith_desk.model.gguf.file import GgufFile, Value, write_gguf
+from plansmith_desk.model.gguf.file import GgufFile
 
 
 def convert(lora: Path, adapter: Path, name: str) -> int:

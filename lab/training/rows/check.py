@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from lab.training.processes import in_processes
 from lab.training.prompts import Renderer, Row, compact
-from plansmith_desk.model.calls_to_plan import DraftParts, plan_of_draft
+from plansmith_desk.model.calls_to_plan import plan_of_draft
 from plansmith_desk.model.prompt import DraftTask
 
 _REFERENCE: Final = re.compile(r'"\$(\w+)')
@@ -29,7 +29,6 @@ class Checker:
 
     def __init__(self, apart: Iterable[str] = ()) -> None:
         self._renderer = Renderer()
-        self._parts = DraftParts()
         self._apart = {each.casefold() for each in apart}
         self._seen: set[str] = set()
         self._asked: Counter[str] = Counter()
@@ -55,7 +54,7 @@ class Checker:
         tools = self._renderer.tools(row["tools"])
         task = DraftTask(request=str(row["request"]), tools=tools, now=row.get("now") or "")
         try:
-            plan = plan_of_draft(compact(row["answer"]), task, self._parts)
+            plan = plan_of_draft(compact(row["answer"]), task)
         except (KeyError, TypeError, ValueError) as error:
             return f"it makes no plan: {type(error).__name__}"
         return "" if plan.get("steps") else "its plan has no steps"

@@ -84,11 +84,9 @@ def builtin_sources(
     if write:
         sources += [SeenFiles(each, folder) for each in (MovingTools(folder), ChartTools(folder))]
     if databases:
-        sources.append(_load("sql").SqlTools(databases, writable=writable))
+        sql: Any = import_module("plansmith_desk.sql")
+        sources.append(sql.SqlTools(databases, writable=writable))
     if hosts or private:
-        sources.append(_load("web").FetchTools(hosts, private=private))
+        web: Any = import_module("plansmith_desk.web")
+        sources.append(web.FetchTools(hosts, private=private))
     return sources
-
-
-def _load(name: str) -> Any:
-    return import_module(f"plansmith_desk.{name}")

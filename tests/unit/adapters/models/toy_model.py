@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from plansmith_desk.model.gguf.file import Value, write_gguf
+from tests.unit.adapters.models.gguf_writer import Value, write_gguf
 
 CONTROLS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 WORDS = "the tool calls args sales csv region total user system assistant 你好 多少 一共"

@@ -80,17 +80,11 @@ def _words(english: str, chinese: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{english})\b|{chinese}", re.IGNORECASE)
 
 
-_COLUMNS: Final = _words(
-    "describe|types?|structure|schema|overview|about|missing|distinct|min|max|mean|average|"
-    "statistics|stats|range|contains?",
-    "描述|类型|结构|概况|概览|缺失|统计|范围|平均",
-)
 _WEEK: Final = _words("week", "第几周")
-_SIZE: Final = _words(
-    "sizes?|bytes?|how (?:big|large)|(?:larg|bigg|small)er", "大小|多大|大于|小于|超过"
-)
-_DATE: Final = _words(
-    "modified|changed|dates?|when|newer|older|recent(?:ly)?", "修改|日期|时间|早于|晚于"
+_DETAILS: Final = _words(
+    "sizes?|bytes?|how (?:big|large)|(?:larg|bigg|small)er|modified|changed|dates?|when|newer|older"
+    "|recent(?:ly)?",
+    "大小|多大|大于|小于|超过|修改|日期|时间|早于|晚于",
 )
 _WORDS: Final = _words("words?", "单词|词数|多少(?:个)?词")
 _LETTERS: Final = _words("characters?|letters", "字符|字数|多少(?:个)?字")
@@ -99,22 +93,22 @@ _ORDERS: Final = (
     (_words("(?:larg|bigg)est", "最大"), "size", True),
     (_words("smallest", "最小"), "size", False),
     (
-        _words("newest|latest|most recent(?:ly)?|last (?:changed|modified)", "最新|最近|最晚"),
+        _words("newest|latest|(?:most|last) (?:recent|changed|modified)", "最新|最近|最晚"),
         "modified",
         True,
     ),
     (_words("oldest|earliest", "最旧|最早|最老"), "modified", False),
 )
+# Names of columns that SQL works out, such as sum(amount), total_amount or order_count.
 _AGGREGATE: Final = re.compile(r"(count|sum|avg|total|max|min)\s*+\((.*)\)", re.IGNORECASE)
 _AGGREGATES: Final = {
-    **dict.fromkeys(("count", "num", "cnt"), ("Count", "数量")),
+    **dict.fromkeys(("count", "cnt"), ("Count", "数量")),
     **dict.fromkeys(("sum", "total"), ("Total", "合计")),
     **dict.fromkeys(("avg", "average", "mean"), ("Average", "平均")),
     "max": ("Maximum", "最大"),
     "min": ("Minimum", "最小"),
 }
-# Words that name what was worked out where they are a part of a name; `max_speed` is a column.
-_SUMS: Final = frozenset({"count", "cnt", "sum", "total", "avg", "average", "mean"})
+_COLUMNS_ALONE: Final = ("max", "min")  # `max_speed` is a column
 _DESCRIBED: Final = {
     "name": "列", "type": "类型", "min": "最小", "max": "最大", "mean": "平均", "missing": "缺失",
     "distinct": "不同值",
@@ -148,7 +142,7 @@ def rule_answer(value: Any, request: str, language: Language) -> Answer | None:
             notes = notes_of(value, language)
             # A line below a table would be a row of it.
             space = [""] if notes and text.split("\n")[-1].startswith("|") else []
-            return Answer("\n".join([text, *space, *notes]), rule in _EFFECTS)
+            return Answer("\n".join([text, *space, *notes]), rule is _effect)
     return None
 
 
@@ -200,9 +194,8 @@ def _rows(fields: Fields, asked: Asked) -> str:
 
 def _one_row(names: Sequence[str], row: Sequence[Any], asked: Asked) -> str:
     cells = [_grouped(name, cell) for name, cell in zip(names, row, strict=True)]
-    labelled = [
-        asked.named(_label(name, asked), cell) for name, cell in zip(names, cells, strict=True)
-    ]
+    labels = [_label(name, asked) for name in names]
+    labelled = [asked.named(*each) for each in zip(labels, cells, strict=True)]
     if isinstance(row[0], str) and 1 < len(cells) <= 4:
         return asked.noted(cells[0], *labelled[1:])
     return asked.say(", ", "，").join(labelled)
@@ -219,34 +212,31 @@ def _grouped(name: str, cell: Any) -> str:
 
 
 def _label(name: str, asked: Asked) -> str:
-    """Returns a column's name: `total_sales` is Total sales; in Chinese it is told as it is."""
+    """Returns a column's name in a sentence: `total_sales` is Total sales, in Chinese sales合计."""
+    heading = _heading(name, asked)
     if asked.language == "zh":
-        return _heading(name, asked)
-    if found := _AGGREGATE.fullmatch(name.strip()):
-        return f"{_AGGREGATES[found[1].lower()][0]} {_measured(found[2])}".strip()
-    plain = " ".join(name.replace("_", " ").split())
+        return heading
+    plain = " ".join(heading.replace("_", " ").split())
     return plain[:1].upper() + plain[1:]
 
 
 def _heading(name: str, asked: Asked) -> str:
-    """Returns the name of a column, with the usual word for a sum where it begins with one."""
-    (first, _, behind), (before, _, last) = name.partition("_"), name.rpartition("_")
-    if asked.language == "en":
-        said = behind.replace("_", " ")
-        known = first.casefold() in _SUMS and behind
-        return f"{_AGGREGATES[first.casefold()][0]} {said}" if known else name
-    if found := _AGGREGATE.fullmatch(name.strip()):
-        return f"{_measured(found[2])}{_AGGREGATES[found[1].lower()][1]}"
-    if name.strip().casefold() in _AGGREGATES:
-        return _AGGREGATES[name.strip().casefold()][1]
-    if first.casefold() in _SUMS:
-        return f"{behind}{_AGGREGATES[first.casefold()][1]}"
-    return f"{before}{_AGGREGATES[last.casefold()][1]}" if last.casefold() in _SUMS else name
-
-
-def _measured(inside: str) -> str:
-    """Returns what an aggregate is of: nothing where it counts rows."""
-    return "" if inside.strip() in ("*", "1") else inside.strip().strip("\"'`")
+    """Returns a column's name, with the usual word for what was worked out."""
+    found = _AGGREGATE.fullmatch(name.strip())
+    if found is not None:
+        # Of count(*) there is nothing to name.
+        of = "" if found[2].strip() in ("*", "1") else found[2].strip().strip("\"'`")
+        english, chinese = _AGGREGATES[found[1].lower()]
+        return asked.say(f"{english} {of}".strip(), f"{of}{chinese}")
+    first, _, behind = name.partition("_")
+    before, _, last = name.rpartition("_")
+    for word, of in ((first, behind), (last, before)):
+        alone = not of or word.casefold() in _COLUMNS_ALONE
+        if word.casefold() in _AGGREGATES and (not alone or name.casefold() == word.casefold()):
+            english, chinese = _AGGREGATES[word.casefold()]
+            in_english = f"{english} {of.replace('_', ' ')}" if of and word == first else name
+            return asked.say(in_english, f"{of}{chinese}")
+    return name
 
 
 def _described(fields: Fields, asked: Asked) -> str | None:
@@ -258,8 +248,6 @@ def _described(fields: Fields, asked: Asked) -> str | None:
         f"{_count(rows, 'row')}, {_count(len(columns), 'column')}: {names}.",
         f"{rows} 行，{len(columns)} 列：{names}。",
     )
-    if not asked.speaks_of(_COLUMNS):
-        return said
     shown = [key for key in _DESCRIBED if any(each.get(key) is not None for each in columns)]
     if asked.language == "zh":
         columns = [{**each, "type": _TYPES.get(str(each.get("type")), "")} for each in columns]
@@ -328,13 +316,15 @@ def _files(fields: Fields, asked: Asked) -> str | None:
     for pattern, key, most in _ORDERS:
         if files and asked.speaks_of(pattern):
             files.sort(key=lambda each: each.get(key) or 0, reverse=most)
-            return _first(files, key, asked)
-    if asked.speaks_of(_SIZE) or asked.speaks_of(_DATE):
+            size = f"{files[0]['size']:,}"
+            what = asked.say(f"{size} bytes", f"{size} 字节")
+            lead = asked.noted(
+                files[0]["path"], what if key == "size" else str(files[0].get("modified"))
+            )
+            below = ["", *_file_table(files, asked)] if len(files) > 1 else []
+            return "\n".join([lead, *below])
+    if asked.speaks_of(_DETAILS):
         return "\n".join(_file_table(files, asked))
-    return "\n".join(_names(files, folders, asked))
-
-
-def _names(files: Sequence[Fields], folders: Sequence[str], asked: Asked) -> list[str]:
     paths = [str(each["path"]) for each in files]
     said = asked.say(_count(len(paths), "file"), f"{len(paths)} 个文件")
     lines = [asked.named(said, asked.joined(paths))] if paths else []
@@ -344,14 +334,7 @@ def _names(files: Sequence[Fields], folders: Sequence[str], asked: Asked) -> lis
     if folders:
         inside = asked.say(_count(len(folders), "folder"), f"{len(folders)} 个文件夹")
         lines.append(asked.named(inside, asked.joined(list(map(str, folders[:MOST_ROWS])))))
-    return lines
-
-
-def _first(files: Sequence[Fields], key: str, asked: Asked) -> str:
-    size = f"{files[0]['size']:,}"
-    what = asked.say(f"{size} bytes", f"{size} 字节") if key == "size" else files[0].get("modified")
-    lead = asked.noted(files[0]["path"], str(what))
-    return lead if len(files) == 1 else "\n".join([lead, "", *_file_table(files, asked)])
+    return "\n".join(lines)
 
 
 def _file_table(files: Sequence[Fields], asked: Asked) -> list[str]:
@@ -402,26 +385,19 @@ def _compared(fields: Fields, asked: Asked) -> str:
     if fields["same"] is True:
         return asked.say("The two are the same.", "两者完全相同。")
     chinese = {"added": "新增", "removed": "删除", "changed": "修改"}
-    groups = {name: _list(fields, name) for name in chinese if name in fields}
-    counts = [(name, len(each)) for name, each in groups.items() if each]
-    counted = "，".join(f"{chinese[name]} {count} 处" for name, count in counts)
-    english = f"They differ: {', '.join(f'{count} {name}' for name, count in counts)}."
-    lines = [
-        asked.say(
-            str(fields.get("summary") or english),
-            f"两者不同：{counted}。" if counts else "两者内容不同。",
-        )
-    ]
+    groups = {name: _list(fields, name) for name in chinese if fields.get(name)}
+    english = ", ".join(f"{len(each)} {name}" for name, each in groups.items())
+    counted = "，".join(f"{chinese[name]} {len(each)} 处" for name, each in groups.items())
+    summary = str(fields.get("summary") or f"They differ: {english}.")
+    lines = [asked.say(summary, f"两者不同：{counted}。" if groups else "两者内容不同。")]
     for name, each in groups.items():
         word, left = asked.say(name, chinese[name]), len(each) - MOST_NAMES
-        lines += [f"- {asked.named(word, _difference(one))}" for one in each[:MOST_NAMES]]
+        for one in each[:MOST_NAMES]:
+            both = one if isinstance(one, str) else f"{one['before']} → {one['after']}"
+            lines.append(f"- {asked.named(word, both)}")
         if left > 0:
             lines.append(asked.say(f"- (+ {left} more {name})", f"- （还有 {left} 处{word}）"))
     return "\n".join(lines)
-
-
-def _difference(one: Any) -> str:
-    return one if isinstance(one, str) else f"{one['before']} → {one['after']}"
 
 
 def _duplicates(fields: Fields, asked: Asked) -> str | None:
@@ -436,13 +412,20 @@ def _duplicates(fields: Fields, asked: Asked) -> str | None:
     return "\n".join([said, *lines, *asked.more(len(groups) - MOST_ROWS, "组")])
 
 
-def _chart(fields: Fields, asked: Asked) -> str:
-    words = " ".join(str(fields["description"]).split())[:300]
-    return f"{asked.say('Chart: ', '图表：')}{fields['path']}\n{words}"
-
-
-def _written(fields: Fields, asked: Asked) -> str:
-    rows = fields.get("rows")
+def _effect(fields: Fields, asked: Asked) -> str:
+    """Tells what was drawn, written, changed, moved or deleted."""
+    path, count, rows = str(fields["path"]), fields.get("replaced"), fields.get("rows")
+    if "description" in fields:
+        words = " ".join(str(fields["description"]).split())[:300]
+        return f"{asked.say('Chart: ', '图表：')}{path}\n{words}"
+    if "deleted" in fields:
+        return asked.say("Deleted: ", "已删除：") + path
+    if "from" in fields:
+        english, chinese = ("Copied", "已复制") if "bytes" in fields else ("Moved", "已移动")
+        return asked.named(asked.say(english, chinese), f"{fields['from']} → {path}")
+    if isinstance(count, int):
+        places = asked.say(_count(count, "place"), f"{count} 处")
+        return asked.noted(asked.say("Changed: ", "已修改：") + path, places)
     notes = [asked.say(f"{rows} rows", f"{rows} 行")] if isinstance(rows, int) else []
     if fields["created"]:
         notes.append(asked.say("new", "新文件"))
@@ -450,35 +433,17 @@ def _written(fields: Fields, asked: Asked) -> str:
         notes.append(asked.say("changed", "已更改"))
     else:
         notes.append(asked.say("it was so already", "内容未变"))
-    return asked.noted(asked.say("Written: ", "已写入：") + fields["path"], *notes)
+    return asked.noted(asked.say("Written: ", "已写入：") + path, *notes)
 
 
-def _replaced(fields: Fields, asked: Asked) -> str:
-    count = fields["replaced"]
-    places = asked.say(_count(count, "place"), f"{count} 处")
-    return asked.noted(asked.say("Changed: ", "已修改：") + fields["path"], places)
-
-
-def _moved(fields: Fields, asked: Asked) -> str:
-    copied = "bytes" in fields
-    said = asked.say("Copied: ", "已复制：") if copied else asked.say("Moved: ", "已移动：")
-    return f"{said}{fields['from']} → {fields['path']}"
-
-
-def _deleted(fields: Fields, asked: Asked) -> str:
-    return f"{asked.say('Deleted: ', '已删除：')}{fields['path']}"
-
-
-_EFFECTS: Final = (_chart, _written, _replaced, _moved, _deleted)
 # The fields that tell a shape, and the rule for it; the first that fits is taken.
 _RULES: Final[tuple[tuple[str, Callable[[Fields, Asked], str | None]], ...]] = (
     ("rows columns", _rows),
     ("rows columns", _described),
-    ("path description created", _chart),
-    ("path created", _written),
-    ("path replaced", _replaced),
-    ("path from", _moved),
-    ("path deleted", _deleted),
+    ("path created", _effect),
+    ("path replaced", _effect),
+    ("path from", _effect),
+    ("path deleted", _effect),
     ("count unit files", _counted),
     ("text files searched", _searched),
     ("same added removed", _compared),

@@ -48,10 +48,7 @@ _COMMON: Final = frozenset(
 class DemoModel:
     """Answers any call: with a plan that searches files, or with what the search found."""
 
-    @property
-    def name(self) -> str:
-        """The name that settings and reports use."""
-        return "demo"
+    name = "demo"
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer in pieces."""
@@ -68,13 +65,13 @@ def _answer(prompt: Prompt) -> str:
         case MessageBrief():
             hint = Sentence("rules decide instead")
             raise ModelRefused(Sentence("the scripted demo cannot judge a message"), hint=hint)
-        case PlanBrief(request) as brief:
-            if brief.previous is not None:
-                hint = Sentence(
-                    "plansmith runs edit changes a plan by hand; --model names a real model"
-                )
-                raise ModelRefused(Sentence("the scripted demo cannot change a plan"), hint=hint)
-            return json.dumps(_plan(request, brief.locale), ensure_ascii=False)
+        case PlanBrief(previous=None) as brief:
+            return json.dumps(_plan(brief.request, brief.locale), ensure_ascii=False)
+        case PlanBrief():
+            hint = Sentence(
+                "plansmith runs edit changes a plan by hand; --model names a real model"
+            )
+            raise ModelRefused(Sentence("the scripted demo cannot change a plan"), hint=hint)
         case ReplyBrief() as brief:
             return _reply(brief.results.values(), chinese=brief.locale.startswith("zh"))
         case None:
@@ -98,29 +95,16 @@ def keyword(request: str) -> str:
 
 def _plan(request: str, locale: str) -> dict[str, Json]:
     word = keyword(request)
-    listed, searched, said = (
-        "See what is in the folder",
-        f'Search the files for "{word}"',
-        "Say what was found",
-    )
+    titles = ("See what is in the folder", f'Search the files for "{word}"', "Say what was found")
     if locale.startswith("zh"):
-        listed, searched, said = "看看文件夹里有什么", f"在文件中查找“{word}”", "说出找到了什么"
-    here: dict[str, Json] = {"folder": "."}
+        titles = ("看看文件夹里有什么", f"在文件中查找“{word}”", "说出找到了什么")
+    listed, searched, said = titles
+    inputs: Json = {"text": word, "folder": "."}
+    told = f"{said}: {{{{search}}}}"
     steps: list[Json] = [
-        {"id": "list", "title": listed, "tool": "files.list", "inputs": here},
-        {
-            "id": "search",
-            "title": searched,
-            "tool": "files.search",
-            "inputs": {"text": word, **here},
-        },
-        {
-            "id": "answer",
-            "kind": "reply",
-            "title": said,
-            "instruction": f"{said}: {{{{search}}}}",
-            "after": ["list"],
-        },
+        {"id": "list", "title": listed, "tool": "files.list", "inputs": {"folder": "."}},
+        {"id": "search", "title": searched, "tool": "files.search", "inputs": inputs},
+        {"id": "answer", "kind": "reply", "title": said, "instruction": told, "after": ["list"]},
     ]
     return {"goal": request, "steps": steps}
 
@@ -129,20 +113,19 @@ def _reply(results: Iterable[Json], *, chinese: bool) -> str:
     for value in results:
         if isinstance(value, dict) and "searched" in value and isinstance(value["files"], list):
             return _found(value, chinese=chinese)
+    if chinese:
+        return "这是脚本演示，没有语言模型；它只会说出自己的查找结果，而这里没有。"
     return (
-        "这是脚本演示，没有语言模型；它只会说出自己的查找结果，而这里没有。"
-        if chinese
-        else "This is the scripted demo, not a language model: it can only word the result of "
+        "This is the scripted demo, not a language model: it can only word the result of "
         "its own search, and there is none here."
     )
 
 
 def _found(found: Mapping[str, Any], *, chinese: bool) -> str:
     word, searched, count = found["text"], found["searched"], len(found["files"])
-    have = "has it" if count == 1 else "have it"
     head = (
         f'The scripted demo (no language model) searched for "{word}": '
-        f"of {searched} text files, {count} {have}."
+        f"of {searched} text files, {count} {'has it' if count == 1 else 'have it'}."
     )
     if chinese:
         head = (

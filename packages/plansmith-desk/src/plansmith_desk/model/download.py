@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.request
 import zipfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -148,20 +148,15 @@ def caches() -> dict[str, Path]:
 def find_in_caches(model: KnownModel) -> tuple[str, Path] | None:
     """Returns the program and the file with exactly this model, if there is one."""
     for program, folder in caches().items():
-        for path in _of_size(folder, model.size):
-            # Ollama names files by their hash: one more reason to look, none to trust.
-            if digest_of(path) == model.sha256:
-                return program, path
+        for root, _, names in os.walk(folder, onerror=lambda _: None):
+            for path in (Path(root) / name for name in names):
+                # Ollama names files by their hash: one more reason to look, none to trust.
+                with suppress(OSError):  # a link to nowhere, or a file that is not ours to read
+                    found = path.resolve()
+                    whole = found.is_file() and found.stat().st_size == model.size
+                    if whole and digest_of(found) == model.sha256:
+                        return program, found
     return None
-
-
-def _of_size(folder: Path, size: int) -> Iterator[Path]:
-    for root, _, names in os.walk(folder, onerror=lambda _: None):
-        for name in names:
-            with suppress(OSError):  # a link to nowhere, or a folder that is not ours to read
-                path = (Path(root) / name).resolve()
-                if path.is_file() and path.stat().st_size == size:
-                    yield path
 
 
 Tell = Callable[[str], None]
@@ -181,15 +176,27 @@ def pull_local(
         return models.path(model)
     with _locked(models):
         if given is not None:
-            _check_given(model, given)
+            if not given.is_file():
+                raise Misconfigured(
+                    Sentence("there is no file {file}", file=given), hint=Sentence("check the path")
+                )
+            if given.stat().st_size != model.size or digest_of(given) != model.sha256:
+                why = Sentence(
+                    "{file} is not {name}: its content is different", file=given, name=model.name
+                )
+                hint = Sentence(
+                    "a GGUF of your own is used by its path, without pull: --model local:FILE"
+                )
+                raise Refused(why, hint=hint)
             return _link_or_copy(model, models, given, tell)
         if (found := find_in_caches(model)) is None:
             return None
-        name, program = model.name, found[0]
+        program, path = found
+        name = model.name
         tell(
             Sentence("{name} is already here, downloaded by {program}", name=name, program=program)
         )
-        return _link_or_copy(model, models, found[1], tell)
+        return _link_or_copy(model, models, path, tell)
 
 
 def pull_remote(
@@ -250,19 +257,6 @@ def _check_and_rename(model: KnownModel, models: ModelFolder) -> Path:
     part.replace(path)
     models.remember(path, model.sha256)
     return path
-
-
-def _check_given(model: KnownModel, given: Path) -> None:
-    if not given.is_file():
-        raise Misconfigured(
-            Sentence("there is no file {file}", file=given), hint=Sentence("check the path")
-        )
-    if given.stat().st_size != model.size or digest_of(given) != model.sha256:
-        hint = Sentence("a GGUF of your own is used by its path, without pull: --model local:FILE")
-        raise Refused(
-            Sentence("{file} is not {name}: its content is different", file=given, name=model.name),
-            hint=hint,
-        )
 
 
 def _link_or_copy(model: KnownModel, models: ModelFolder, source: Path, tell: Tell) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import replace
@@ -24,7 +25,7 @@ from plansmith.ports import (
 )
 from plansmith_desk.model.answer_prompt import answer_start
 from plansmith_desk.model.call_language import calls_grammar
-from plansmith_desk.model.calls_to_plan import DraftParts, new_call, plan_of_draft
+from plansmith_desk.model.calls_to_plan import plan_of_draft
 from plansmith_desk.model.follow_up import completed, follow_up_messages, follows, put_in_place
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.prompt import (
@@ -44,6 +45,7 @@ _WORDING_TOKENS: Final = 3000
 _DRAFT: Final = 640  # tokens
 _SENTENCE: Final = 80
 _LINE: Final = "root ::= [^\\n]{1,240}\n"
+_TOOL: Final = re.compile(r'"tool": ?"([^"]+)"')
 
 
 class DraftingModel:
@@ -56,14 +58,10 @@ class DraftingModel:
         without: Collection[str] = (),
         wording_tokens: int = _WORDING_TOKENS,
     ) -> None:
+        self.name = model.name
         self._model = model
-        self._parts = DraftParts.of(without)
+        self._without = without
         self._wording_tokens = wording_tokens
-
-    @property
-    def name(self) -> str:
-        """The name of the wrapped model."""
-        return self._model.name
 
     def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer to whatever the planner or the engine asks."""
@@ -113,17 +111,22 @@ class DraftingModel:
             async with aclosing(self._model.prime(folder_prefix(task))) as primed:
                 async for progress in primed:
                     yield progress
-        text, usage = "", Usage()
+        text, usage, named = "", Usage(), 0
         prompt = Prompt(draft_prompt(task), max_tokens=_DRAFT)
         # File names and columns are in the language of whoever made them.
-        grammar = calls_grammar(task.request_text, task.tools, known=task.files)
+        grammar = calls_grammar(task.request_text, task.tools, known=task.file_lines())
         async with aclosing(self._model.constrained(prompt, grammar=grammar)) as pieces:
             async for delta in pieces:
                 usage = delta.usage if isinstance(delta, ModelDone) else usage
                 if isinstance(delta, TextDelta):
-                    before, text = text, text + delta.text
-                    yield TextDelta("", delta.progress or new_call(before, text))
-        yield TextDelta(json.dumps(plan_of_draft(text, task, self._parts), ensure_ascii=False))
+                    text += delta.text
+                    told, calls = delta.progress, _TOOL.findall(text)
+                    if len(calls) > named and not told:
+                        named = len(calls)
+                        told = Sentence("step {number}: {tool}", number=named, tool=calls[-1])
+                    yield TextDelta("", told)
+        plan = plan_of_draft(text, task, self._without)
+        yield TextDelta(json.dumps(plan, ensure_ascii=False))
         yield ModelDone(usage, self.name)
 
     def _other(self, prompt: Prompt) -> AsyncIterator[Delta]:

@@ -42,11 +42,8 @@ def embedded_model(
         )
 
     model = LocalModel(engine, name=f"local:{wished}")
-    return model if _writes_plans(wished) else DraftingModel(model, without=without)
-
-
-def _writes_plans(name: str) -> bool:
-    """Whether a model is large enough for whole plans; an adapter is trained to write calls."""
-    base, adapter = with_adapter(name)
+    base, adapter = with_adapter(wished)
     path = Path(base).expanduser()
-    return not adapter and path.is_file() and path.stat().st_size >= _LARGE
+    # An adapter is trained to write calls.
+    writes_plans = not adapter and path.is_file() and path.stat().st_size >= _LARGE
+    return model if writes_plans else DraftingModel(model, without=without)

@@ -147,7 +147,9 @@ class Engine:
 
     def _complete(self, body: dict[str, Any], handler: _PieceHandler) -> None:
         self._server.handle_chat_completions(body, handler)
-        self._held = "" if handler.is_broken else prompt_text(body["messages"])
+        # It may not have been read to its end.
+        broken = handler.stopped or handler.refused
+        self._held = "" if broken else prompt_text(body["messages"])
 
     def _load(self) -> Any:
         library = _library()
@@ -195,15 +197,10 @@ class _PieceHandler:
         self._on_piece = on_piece
         self.failure: Exception | None = None
         self.stopped = False
-        self._refused = False
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether the prompt may not have been read to its end."""
-        return self.stopped or self._refused
+        self.refused = False
 
     def __call__(self, piece: dict[str, Any]) -> bool:
-        self._refused = self._refused or "error" in piece
+        self.refused = self.refused or "error" in piece
         try:
             self.stopped = self._on_piece(piece)
         except Exception as error:  # noqa: BLE001 - raised again as soon as the library is left

@@ -44,15 +44,12 @@ class Adapter:
     def find(self) -> Path:
         """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
         path = self.path
-        hint = Sentence("install plansmith again")
+        if path.is_file() and digest_of(path) == self.sha256:
+            return path
+        flaw = Sentence("{path} is damaged: its hash is not that of the adapter", path=path)
         if not path.is_file():
-            raise Misconfigured(Sentence("the adapter {path} is missing", path=path), hint=hint)
-        if digest_of(path) != self.sha256:
-            raise Misconfigured(
-                Sentence("{path} is damaged: its hash is not that of the adapter", path=path),
-                hint=hint,
-            )
-        return path
+            flaw = Sentence("the adapter {path} is missing", path=path)
+        raise Misconfigured(flaw, hint=Sentence("install plansmith again"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,25 +203,18 @@ class ModelFolder:
 
     def find(self, model: KnownModel) -> Path:
         """Returns the checked file; raises `Misconfigured` if it is missing or wrong."""
-        path = self.path(model)
+        path, name = self.path(model), model.name
+        if self.is_right(model):
+            return path
+        flaw = Sentence("{path} is damaged: its hash is not that of the model", path=path)
+        hint = Sentence(
+            "plansmith model remove {name}, then plansmith model pull {name}", name=name
+        )
         if not path.is_file():
-            hint = Sentence(
-                "plansmith model pull {name} ({size} GB)",
-                name=model.name,
-                size=f"{model.size / 1e9:.2f}",
-            )
-            raise Misconfigured(
-                Sentence("the model {name} is not on this machine", name=model.name), hint=hint
-            )
-        if not self.is_right(model):
-            hint = Sentence(
-                "plansmith model remove {name}, then plansmith model pull {name}", name=model.name
-            )
-            raise Misconfigured(
-                Sentence("{path} is damaged: its hash is not that of the model", path=path),
-                hint=hint,
-            )
-        return path
+            flaw = Sentence("the model {name} is not on this machine", name=name)
+            size = f"{model.size / 1e9:.2f}"
+            hint = Sentence("plansmith model pull {name} ({size} GB)", name=name, size=size)
+        raise Misconfigured(flaw, hint=hint)
 
     def remove(self, name: str) -> int:
         """Deletes the files of a model; returns the bytes freed."""

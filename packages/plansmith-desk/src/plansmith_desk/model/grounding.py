@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
 from typing import Any, Final, NamedTuple, cast
 
 from plansmith.plan.data import Json, leaves, map_leaves
 from plansmith.text import HAN
-from plansmith_desk.model.known_names import is_beside
-from plansmith_desk.model.signatures import Offered
+from plansmith_desk.calculator.units import Unit, unit
+from plansmith_desk.model.signatures import Offered, Schema
+from plansmith_planner.language.numbers import SCALES, SPELT
+from plansmith_planner.language.units import CHINESE_UNITS
 
 ASK: Final = "?"
-_INSIDE: Final = re.compile(r"\$[1-9]")
+Drafted = Mapping[str, Any]  # a call: its tool and its arguments
+_SIGN: Final = re.compile(r"\$([1-9])")
 _NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+")
 _CODE: Final = re.compile(r"[A-Za-z]{2,4}(?:[-_/][A-Za-z]{2,4})?")
@@ -40,18 +45,10 @@ _WHEN: Final = re.compile(
 )
 _PLACE: Final = re.compile(r"path|file|folder|dir$|directory", re.IGNORECASE)
 _FREE_FROM: Final = 4  # with this many words a text may be rephrased
-# The number that such a word may mean in the unit of a tool.
-_MEANT: Final = {
-    "half": 30, "半": 30, "hour": 60, "minute": 60, "day": 24, "week": 7, "周": 7, "fortnight": 14,
-    "dozen": 12, "hundred": 100, "百": 100, "thousand": 1000, "千": 1000, "万": 10_000,
-}  # fmt: skip
 
 
 def grounded(
-    calls: Sequence[Mapping[str, Any]],
-    tools: Mapping[str, Offered],
-    request: str,
-    context: str = "",
+    calls: Sequence[Drafted], tools: Mapping[str, Offered], request: str, context: str = ""
 ) -> list[dict[str, Any]]:
     """Returns the calls without invented values: a required one becomes `"?"`, others go.
 
@@ -59,17 +56,21 @@ def grounded(
     before it goes, so that nothing is done twice, and so does one that knows nothing beside an
     earlier call of the same tool.
     """
-    told = _Source(request, context)
+    given = _Given(request, context)
     kept: list[dict[str, Any]] = []
     places: dict[int, int] = {}  # where the calls of the draft are now
-    before: Mapping[str, Any] | None = None
+    before: Drafted | None = None
     for drafted, call in zip(calls, without_later(calls, tools), strict=True):
-        tool, args = tools[call["tool"]], call["args"]
-        found = {name: told.value(v, name, tool.fields.get(name, {})) for name, v in args.items()}
-        judged = {**call, "args": args if tool.is_safe else _known(found, tool)}
-        twin = len(kept) if drafted == before else _fuller(judged, kept, places, tool)
+        tool = tools[call["tool"]]
+        if not tool.is_safe:
+            args = {
+                name: given.value(value, name, tool.fields.get(name, {}))
+                for name, value in call["args"].items()
+            }
+            call["args"] = _without_gaps(args, tool)
+        twin = len(kept) if drafted == before else _fuller(call, kept, places, tool)
         if not twin:
-            kept.append(judged)
+            kept.append(call)
         places[len(places) + 1] = twin or len(kept)
         before = drafted
 
@@ -77,37 +78,33 @@ def grounded(
         """Returns a text whose references follow the calls that moved."""
         if not isinstance(value, str):
             return value
-        return _INSIDE.sub(lambda sign: f"${places.get(int(sign[0][1:]), sign[0][1:])}", value)
+        return _SIGN.sub(lambda sign: f"${places.get(int(sign[1]), sign[1])}", value)
 
     return [{**call, "args": map_leaves(call["args"], moved)} for call in kept]
 
 
 def _fuller(
-    call: Mapping[str, Any],
-    earlier: Sequence[Mapping[str, Any]],
-    places: Mapping[int, int],
-    tool: Offered,
+    call: Drafted, earlier: Sequence[Drafted], places: Mapping[int, int], tool: Offered
 ) -> int:
     """Returns the place of a call that has values where this one has none; 0 if none has.
 
     A change that is given nothing but the result of the same change is one call too many.
     """
-    own = {place for place, each in enumerate(earlier, 1) if each["tool"] == call["tool"]}
-    empty = [ASK]
+    own = [place for place, each in enumerate(earlier, 1) if each["tool"] == call["tool"]]
+    empty = {ASK}
     if not tool.only_reads:
-        empty += [f"${number}" for number, place in places.items() if place in own]
-    if not call["args"] or any(value not in empty for value in call["args"].values()):
+        empty |= {f"${number}" for number, place in places.items() if place in own}
+    if not call["args"] or not all(_is_one_of(each, empty) for each in call["args"].values()):
         return 0
-    return next((place for place in sorted(own) if not _only_asks(earlier[place - 1])), 0)
+    full = [at for at in own if any(each != ASK for each in earlier[at - 1]["args"].values())]
+    return next(iter(full), 0)
 
 
-def _only_asks(call: Mapping[str, Any]) -> bool:
-    return all(value == ASK for value in call["args"].values())
+def _is_one_of(value: Json, texts: set[str]) -> bool:
+    return isinstance(value, str) and value in texts
 
 
-def without_later(
-    calls: Sequence[Mapping[str, Any]], tools: Mapping[str, Offered]
-) -> list[dict[str, Any]]:
+def without_later(calls: Sequence[Drafted], tools: Mapping[str, Offered]) -> list[dict[str, Any]]:
     """Returns the calls without references to calls that do not come before."""
     kept: list[dict[str, Any]] = []
     for place, call in enumerate(calls):
@@ -115,18 +112,17 @@ def without_later(
             name: ASK if any(each > place for each in _references(value)) else value
             for name, value in call["args"].items()
         }
-        kept.append({"tool": call["tool"], "args": _known(args, tools[call["tool"]])})
+        kept.append({"tool": call["tool"], "args": _without_gaps(args, tools[call["tool"]])})
     return kept
 
 
 def _references(value: Json) -> Iterator[int]:
-    """Yields the calls whose results a value refers to."""
     for text in leaves(value):
         if isinstance(text, str):
-            yield from (int(sign[1:]) for sign in _INSIDE.findall(text))
+            yield from map(int, _SIGN.findall(text))
 
 
-def _known(args: Mapping[str, Json], tool: Offered) -> dict[str, Json]:
+def _without_gaps(args: Mapping[str, Json], tool: Offered) -> dict[str, Json]:
     """Returns the arguments without optional ones that are not known, and with defaults."""
     return {
         name: tool.fields.get(name, {}).get("default", ASK) if value == ASK else value
@@ -135,7 +131,7 @@ def _known(args: Mapping[str, Json], tool: Offered) -> dict[str, Json]:
     }
 
 
-class _Source:
+class _Given:
     """The request and its context, in which values are looked up."""
 
     def __init__(self, request: str, context: str) -> None:
@@ -147,52 +143,57 @@ class _Source:
         self._amounts = _amounts(request)
         self._is_han = bool(HAN.search(known))
 
-    def value(self, value: Json, name: str, schema: Mapping[str, Any]) -> Json:
-        """Returns what of a value was told; `"?"` if nothing was."""
+    def value(self, value: Json, name: str, schema: Schema) -> Json:
+        """Returns what of a value was given; `"?"` if nothing was."""
         if isinstance(value, str):
             return value if self._has(value.strip(), name, schema) else ASK
         if isinstance(value, list):
-            inner = cast("Mapping[str, Any]", schema.get("items") or {})
+            inner = cast("Schema", schema.get("items") or {})
             items = [self.value(each, name, inner) for each in value]
             return [each for each in items if each != ASK] or ASK
         if isinstance(value, dict):
-            inner = cast("Mapping[str, Any]", schema.get("properties") or {})
-            parts = (
-                (each, self.value(each, key, inner.get(key) or {})) for key, each in value.items()
-            )
+            inner = cast("Schema", schema.get("properties") or {})
             # A part that the model itself asks for is not invented.
-            return ASK if any(told == ASK != each for each, told in parts) else value
+            invented = any(
+                each != ASK == self.value(each, key, inner.get(key) or {})
+                for key, each in value.items()
+            )
+            return ASK if invented else value
         if value is None or isinstance(value, bool):
             return ASK if value is None else value
         value = _in_wanted_unit(value, name, self._amounts)
         return value if float(value) in self._numbers else ASK
 
-    def _has(self, value: str, name: str, schema: Mapping[str, Any]) -> bool:
-        if _INSIDE.search(value) or "enum" in schema or "const" in schema:
+    def _has(self, value: str, name: str, schema: Schema) -> bool:
+        form = schema.get("format")
+        if _SIGN.search(value) or not schema.keys().isdisjoint({"enum", "const"}):
             return True
-        if schema.get("format") in _PROGRAMS:
+        if form in _PROGRAMS:
             return True
         if _PLACE.search(name):
             return self._has_path(value)
-        if schema.get("format") in _MOMENTS or _MOMENT.match(value):
-            return self._has_moment(value, name, schema)
+        if form in _MOMENTS or _MOMENT.match(value):
+            return self._has_moment(value, is_time=form in _MOMENTS or bool(_WHEN.search(name)))
         return self._has_text(value)
 
     def _has_path(self, value: str) -> bool:
-        """Whether a path stands in the request, or with its ending in the context."""
+        """Whether a path stands in the request, but for its ending, or as it is in the context."""
+        stem, _, ending = value.casefold().rpartition(".")
+        if stem and ending.isalnum() and "/" not in value and "\\" not in value:
+            named = rf"(?<![a-z0-9_./-]){re.escape(stem)}\.\w"
+            if re.search(named, self._request.casefold()):
+                return True
         plain = _plain(value)
-        if is_beside(value, self._request) or not plain or "*" in value:
+        if not plain or "*" in value:
             return True
         return plain in (self._plain if "." in value else _plain(self._request))
 
-    def _has_moment(self, value: str, name: str, schema: Mapping[str, Any]) -> bool:
-        """Whether a time was told, or follows from a day, an hour or "tomorrow" of the request."""
+    def _has_moment(self, value: str, *, is_time: bool) -> bool:
+        """Whether a time was given, or follows from a day, an hour or "tomorrow"."""
         if _plain(value) in self._plain:
             return True
-        if schema.get("format") not in _MOMENTS and not _WHEN.search(name):
-            return False
-        if _RELATIVE.search(self._request):
-            return True
+        if not is_time or _RELATIVE.search(self._request):
+            return is_time
         found = _MOMENT.match(value)
         day, *hours = found.groups() if found else (None,)
         numbers = set(_numbers(self._request))
@@ -220,130 +221,125 @@ class _Source:
         return len(word) > 4 and any(each.startswith(stem) for each in self._words)
 
 
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
 def _plain(text: str) -> str:
-    """Normalizes a text for comparison: case, spaces, punctuation."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(sign for sign in folded if sign.isalnum())
+    """Returns the letters and digits of a text, to compare it."""
+    return "".join(filter(str.isalnum, _folded(text)))
 
 
 def _words(text: str) -> Iterator[str]:
-    for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
-        if HAN.search(word):
-            yield from word
-        else:
-            yield word
+    for word in _WORD.findall(_folded(text)):
+        yield from word if HAN.search(word) else [word]
 
 
-def _numbers(text: str) -> Iterator[float]:
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    for found in _NUMBER.findall(plain):
-        for way in (found, found.replace(",", ""), found.replace(",", ".")):
-            try:
-                yield float(way)
-            except ValueError:
-                continue
-        yield from map(float, re.findall(r"\d+", found))
-    for amount in _amounts(text):
-        yield from amount.numbers()
-    for word in _words(text):
-        for known in (word, word.removesuffix("s")):
-            yield from (float(each[known]) for each in (_SPELLED, _MEANT) if known in each)
-
-
-_FROM_ZERO: Final = (
-    "zero one two three four five six seven eight nine ten eleven twelve",
-    "零 一 二 三 四 五 六 七 八 九 十",
-)
-_SPELLED: Final[Mapping[str, int]] = {
-    **{word: number for words in _FROM_ZERO for number, word in enumerate(words.split())},
+_SPELLED: Final[Mapping[str, float]] = {
+    **SPELT,
+    **{sign: number for number, sign in enumerate("零一二三四五六七八九十")},
     **dict.fromkeys(("a", "an", "once"), 1),
     **dict.fromkeys(("两", "twice", "both"), 2),
+    **dict.fromkeys(("half", "半"), 0.5),
 }
+_LARGE: Final[Mapping[str, float]] = {**SCALES, "dozen": 12, "hundred": 100}
 _CALENDAR_YEAR: Final = 1_000  # "2026年" is a date, no amount
-
-
-class _Unit(NamedTuple):
-    """A unit: what it measures, how many of the smallest unit it holds, its words."""
-
-    measures: str
-    size: int
-    words: str
-
-
-_UNITS: Final = (
-    _Unit("time", 1, "seconds second secs sec 秒钟 秒"),
-    _Unit("time", 60, "minutes minute mins min 分钟"),
-    _Unit("time", 3_600, "hours hour hrs hr 小时 钟头"),
-    _Unit("time", 86_400, "days day 天"),
-    _Unit("time", 604_800, "weeks week 周 星期"),
-    _Unit("months", 1, "months month 个月"),
-    _Unit("months", 12, "years year 年"),
-    _Unit("mass", 1, "milligrams milligram mg 毫克"),
-    _Unit("mass", 1_000, "grams gram g 克"),
-    _Unit("mass", 1_000_000, "kilograms kilogram kilos kilo kg 公斤 千克"),
-    _Unit("mass", 1_000_000_000, "tonnes tonne tons ton 吨"),
-    _Unit("length", 1, "millimetres millimetre millimeters millimeter mm 毫米"),
-    _Unit("length", 10, "centimetres centimetre centimeters centimeter cm 厘米"),
-    _Unit("length", 1_000, "metres metre meters meter m 米"),
-    _Unit("length", 1_000_000, "kilometres kilometre kilometers kilometer km 公里 千米"),
-    _Unit("volume", 1, "millilitres millilitre milliliters milliliter ml 毫升"),
-    _Unit("volume", 1_000, "litres litre liters liter 升"),
+_MONTHS: Final = {"month": 1, "个月": 1, "year": 12, "年": 12}  # which differ in length
+_ENGLISH: Final = (
+    *(
+        "second",
+        "sec",
+        "minute",
+        "min",
+        "hour",
+        "hr",
+        "day",
+        "week",
+        "mg",
+        "milligram",
+        "g",
+        "gram",
+    ),
+    *("kg", "kilogram", "tonne", "mm", "millimetre", "millimeter", "cm", "centimetre"),
+    *("centimeter", "m", "metre", "meter", "km", "kilometre", "kilometer", "ml", "millilitre"),
+    *("milliliter", "litre", "liter"),
 )
-_BY_WORD: Final = {word: unit for unit in _UNITS for word in unit.words.split()}
-_LONGEST_FIRST: Final = sorted(_BY_WORD, key=len, reverse=True)
-_LATIN: Final = "|".join(word for word in _LONGEST_FIRST if word.isascii())
-_CHINESE: Final = "|".join(word for word in _LONGEST_FIRST if not word.isascii())
-_DIGITS: Final = r"(?<!\d)\d{1,20}(?:(?:,\d{3}){1,9}|\.\d{1,20})?"
-_COUNT: Final = rf"{_DIGITS}|(?<![a-z])(?:{'|'.join(_SPELLED)}|half an?)|半"
-_AMOUNT: Final = re.compile(
-    rf"({_COUNT})(?:[\s-]*({_LATIN})(?![a-z])|\s*个?({_CHINESE}))", re.IGNORECASE
+_COUNT: Final = (
+    r"(?<!\d)\d{1,20}(?:(?:,\d{3}){1,9}|\.\d{1,20})?"
+    rf"|(?<![a-z])(?:half(?= an?\b)|{'|'.join(sorted(_SPELLED, key=len, reverse=True))})"
 )
-_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_NAME_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+
+@cache
+def _units() -> dict[str, Unit]:
+    """Returns the units that requests and arguments name, by their words."""
+    found = {word: unit(word) for word in _ENGLISH}
+    measured = {each.dimension for each in found.values()}
+    chinese = {word: unit(name) for word, name in CHINESE_UNITS.items()}
+    found |= {word: each for word, each in chinese.items() if each.dimension in measured}
+    return found | {word: Unit(Fraction(size), ()) for word, size in _MONTHS.items()}
+
+
+@cache
+def _amount_pattern() -> re.Pattern[str]:
+    names = sorted(_units(), key=len, reverse=True)
+    latin = "|".join(filter(str.isascii, names))
+    chinese = "|".join(name for name in names if not name.isascii())
+    return re.compile(rf"({_COUNT})(?: an?\b)?(?:[\s-]*({latin})s?(?![a-z])|\s*个?({chinese}))")
 
 
 class _Amount(NamedTuple):
-    """A number and its unit, as a request says them."""
+    """A number with its unit, as a request says it."""
 
     number: float
-    unit: _Unit
+    unit: Unit
 
-    def numbers(self) -> Iterator[float]:
-        """Yields the number in every unit that measures the same."""
-        for unit in _UNITS:
-            if unit.measures == self.unit.measures:
-                yield self.number * self.unit.size / unit.size
+    def within(self, other: Unit) -> float:
+        """Returns the number in another unit that measures the same."""
+        exact = float(Fraction(self.number) * self.unit.factor / other.factor)
+        return int(exact) if exact.is_integer() else exact
+
+
+def _numbers(text: str) -> Iterator[float]:
+    """Yields every number that a text gives, in each unit that measures the same."""
+    for found in _NUMBER.findall(_folded(text)):
+        for way in (found.replace(",", ""), found.replace(",", ".")):
+            if way.count(".") <= 1:
+                yield float(way)
+        yield from map(float, re.findall(r"\d+", found))
+    for amount in _amounts(text):
+        alike = (each for each in _units().values() if each.dimension == amount.unit.dimension)
+        yield from map(amount.within, alike)
+    for word in _words(text):
+        for known in (word, word.removesuffix("s")):
+            yield from (each[known] for each in (_SPELLED, _LARGE) if known in each)
 
 
 def _amounts(text: str) -> list[_Amount]:
-    """Returns the amounts that a text tells with a unit: "two minutes", "3 kg", "半小时"."""
-    plain = unicodedata.normalize("NFKC", text).casefold()
-    told = [
-        _Amount(_number(found[1]), _BY_WORD[found[2] or found[3]])
-        for found in _AMOUNT.finditer(plain)
-    ]
-    return [each for each in told if each.unit.measures != "months" or each.number < _CALENDAR_YEAR]
+    """Returns the amounts in a text that have a unit: "two minutes", "3 kg", "半小时"."""
+    amounts: list[_Amount] = []
+    for found in _amount_pattern().finditer(_folded(text)):
+        said, measure = found[1], _units()[found[2] or found[3]]
+        number = _SPELLED[said] if said in _SPELLED else float(said.replace(",", ""))
+        if measure.dimension or number < _CALENDAR_YEAR:
+            amounts.append(_Amount(number, measure))
+    return amounts
 
 
-def _number(said: str) -> float:
-    if said.startswith(("half", "半")):
-        return 0.5
-    return float(_SPELLED[said] if said in _SPELLED else said.replace(",", ""))
-
-
-def _in_wanted_unit(value: float, name: str, told: list[_Amount]) -> float:
+def _in_wanted_unit(value: float, name: str, given: Sequence[_Amount]) -> float:
     """Returns a number that was copied with another unit than its argument names, in that unit.
 
     `seconds` of "two minutes" is 120, not 2.
     """
     # The words of the argument's name; single letters stand for too much.
-    parts = [part.casefold() for part in _PARTS.findall(name) if len(part) > 1]
-    wanted = next((_BY_WORD[part] for part in parts if part in _BY_WORD), None)
+    parts = [part.casefold().removesuffix("s") for part in _NAME_PARTS.findall(name)]
+    wanted = next((_units()[each] for each in parts if each[1:] and each in _units()), None)
     if wanted is None:
         return value
     copied = [
-        each for each in told if each.number == value and each.unit.measures == wanted.measures
+        each for each in given if each.number == value and each.unit.dimension == wanted.dimension
     ]
-    if not copied or any(each.unit is wanted for each in copied):
+    if not copied or any(each.unit == wanted for each in copied):
         return value
-    exact = value * copied[0].unit.size / wanted.size
-    return int(exact) if exact.is_integer() else exact
+    return copied[0].within(wanted)

@@ -34,14 +34,9 @@ class LocalModel:
     def __init__(
         self, engine: Callable[[], Engine], *, name: str, max_tokens: int = MAX_TOKENS
     ) -> None:
+        self.name = name
         self._engine = engine
-        self._name = name
         self._max_tokens = max_tokens
-
-    @property
-    def name(self) -> str:
-        """The model's name, `local:NAME`."""
-        return self._name
 
     async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
         """Yields the answer in pieces; empty ones while the prompt is read."""
@@ -56,7 +51,7 @@ class LocalModel:
         limit = prompt.max_tokens or self._max_tokens
         body = _body(prompt.messages, limit) | ({"grammar": grammar} if grammar else {})
         timings: dict[str, Any] = {}
-        reason, pace = "", _pace()
+        reason, pace = "", _Pace()
         async with aclosing(_pieces(lambda hear: self._engine().submit(body, hear))) as pieces:
             async for piece in pieces:
                 timings = piece.get("timings") or timings
@@ -66,16 +61,16 @@ class LocalModel:
                 said = str(delta.get("content") or "")
                 if said:
                     yield TextDelta(said)
-                if progress := _reading(piece) or (said and pace()):
+                if progress := _reading(piece) or (said and pace.count()):
                     yield TextDelta("", progress)
         if reason == "length":
             raise ModelFailed(
                 Sentence(
-                    "{name} stopped after {limit} tokens, unfinished", name=self._name, limit=limit
+                    "{name} stopped after {limit} tokens, unfinished", name=self.name, limit=limit
                 ),
                 hint=Sentence("ask for less, or give the model a larger context"),
             )
-        yield ModelDone(_usage(timings), self._name)
+        yield ModelDone(_usage(timings), self.name)
 
     async def prime(self, messages: Sequence[Message]) -> AsyncGenerator[TextDelta]:
         """Reads the start of later prompts into the cache, once for all processes."""
@@ -105,22 +100,23 @@ def _reading(piece: Mapping[str, Any]) -> str:
     return Sentence("reading, {done} of {whole} tokens", done=done - known, whole=whole - known)
 
 
-def _pace() -> Callable[[], str]:
-    """Returns what counts the tokens of an answer, and tells of them about once a second."""
-    tokens, start, told = 0, 0.0, 0.0
+class _Pace:
+    """Counts the tokens of an answer, and tells of them about once a second."""
 
-    def count() -> str:
-        nonlocal tokens, start, told
-        now = time.monotonic()
-        start, told = start or now, told or now
-        tokens += 1
-        if now - told < _TELL_S:
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._start = self._told = time.monotonic()
+
+    def count(self) -> str:
+        """Counts a token; returns what is to be told."""
+        now, self._tokens = time.monotonic(), self._tokens + 1
+        if self._tokens == 1:
+            self._start = self._told = now
+        if now - self._told < _TELL_S:
             return ""
-        told = now
-        pace = f"{tokens / (now - start):.0f}"
-        return Sentence("writing, {count} tokens, {pace} a second", count=tokens, pace=pace)
-
-    return count
+        self._told = now
+        pace = f"{self._tokens / (now - self._start):.0f}"
+        return Sentence("writing, {count} tokens, {pace} a second", count=self._tokens, pace=pace)
 
 
 async def _pieces(

@@ -33,18 +33,15 @@ _NEVER: Final = frozenset({"note.tell"})
 _TEXTS: Final = frozenset({"text", "body", "content", "message"})
 # Optional arguments of built-in tools that requests hardly speak of. Other people's tools keep
 # theirs: nobody knows which of them matter.
-_RARE: Final[Mapping[str, frozenset[str]]] = {
-    "calculator.compute": frozenset({"digits", "values"}),
-    "calculator.convert": frozenset({"digits"}),
-    "charts.draw": frozenset({"x", "y"}),
-    "files.replace": frozenset({"times"}),
-    "tables.describe": frozenset({"header"}),
-    "tables.sql": frozenset({"header", "limit", "tables"}),
-    "tables.write": frozenset({"columns"}),
-    **dict.fromkeys(
-        ("time.add", "time.convert", "time.describe", "time.difference", "time.now"),
-        frozenset({"zone"}),
-    ),
+_RARE: Final[Mapping[str, tuple[str, ...]]] = {
+    "calculator.compute": ("digits", "values"),
+    "calculator.convert": ("digits",),
+    "charts.draw": ("x", "y"),
+    "files.replace": ("times",),
+    "tables.describe": ("header",),
+    "tables.sql": ("header", "limit", "tables"),
+    "tables.write": ("columns",),
+    **{f"time.{each}": ("zone",) for each in ("add", "convert", "describe", "difference", "now")},
 }
 # With more tools than this, notes on arguments would make the prompt long.
 _MOST_WITH_NOTES: Final = 8
@@ -97,33 +94,20 @@ class DraftTask:
 
     @property
     def request_text(self) -> str:
-        """Returns everything that the person said; not the model's answers or the time."""
+        """Everything that the person said; not the model's answers or the time."""
         return f"{self.request}\n{self.changes}" if self.changes else self.request
 
-    @property
-    def folder(self) -> str:
-        """Returns the lines about the working folder: the same whatever is asked there."""
-        return self._file_lines(FOLDER)
-
-    @property
-    def near(self) -> str:
-        """Returns lines about more files of the folder, which the request may mean."""
-        return self._file_lines(FOLDER_NEAR)
-
-    @property
-    def files(self) -> str:
-        """Returns all lines about files."""
-        return "\n".join(filter(None, (self.near, self.folder)))
-
-    def _file_lines(self, title: str) -> str:
-        texts = [each.text for each in self.known if each.title == title]
-        lines = [_line(line) for text in texts for line in text.split("\n")]
+    def file_lines(self, *titles: str) -> str:
+        """Returns lines about files of the folder: all of them, or those of some blocks."""
+        wanted = titles or (FOLDER_NEAR, FOLDER)
+        blocks = (each for title in wanted for each in self.known if each.title == title)
+        lines = [_line(line) for each in blocks for line in each.text.split("\n")]
         # A file may be called like a line of the prompt.
         return "\n".join(f"./{each}" if _HEADINGS.match(each) else each for each in lines if each)
 
     @property
     def others(self) -> str:
-        """Returns what is known besides the request and the folder, one item per line."""
+        """What is known besides the request and the folder, one item per line."""
         return "\n".join(
             f"Known ({label(block.title)}): {_line(block.text)[:_LONGEST_BLOCK]}"
             for block in self.known
@@ -132,8 +116,9 @@ class DraftTask:
 
     @property
     def context(self) -> str:
-        """Returns all that is known besides the request, one item per line."""
-        folder = f"Known ({FOLDER}):\n{self.files}" if self.files else ""
+        """All that is known besides the request, one item per line."""
+        files = self.file_lines()
+        folder = f"Known ({FOLDER}):\n{files}" if files else ""
         return "\n".join(filter(None, (folder, self.others)))
 
 
@@ -196,37 +181,34 @@ def offered_tools(tools: Iterable[Offered]) -> tuple[Offered, ...]:
     """Returns what a small model is offered: the tools, slim, and `words.make` where it helps."""
     slim = easiest([tool for tool in tools if tool.name not in _NEVER])
     if len(slim) > _MOST_WITH_NOTES:
-        slim = tuple(map(_without_rare, slim))
-    return (*slim, WORDS) if any(map(_writes_text, slim)) else slim
-
-
-def _without_rare(tool: Offered) -> Offered:
-    """Returns a tool without optional arguments that requests hardly speak of."""
-    rare = _RARE.get(tool.name, frozenset[str]()).difference(tool.required)
-    kept = [name for name in tool.fields if name not in rare]
-    return tool.with_only(kept) if kept else tool
-
-
-def _writes_text(tool: Offered) -> bool:
-    return not tool.only_reads and not tool.is_agent and not _TEXTS.isdisjoint(tool.fields)
+        # Without optional arguments that requests hardly speak of.
+        slim = tuple(tool.without(_RARE.get(tool.name, ())) for tool in slim)
+    writes = [tool for tool in slim if not tool.only_reads and not tool.is_agent]
+    return slim if all(_TEXTS.isdisjoint(tool.fields) for tool in writes) else (*slim, WORDS)
 
 
 def draft_prompt(task: DraftTask) -> list[Message]:
     """Returns the prompt of a draft: its constant start, the folder, then this task."""
     *start, files = folder_prefix(task)
-    lines = [task.others] if task.others else []
-    lines += [f"More of the folder:\n{task.near}"] if task.near else []
-    lines += [f"Now: {_short_time(task.now)}"] if task.now else []
-    lines += [f"Request: {task.request}"]
-    lines += [task.remark] if task.remark else []
-    return [*start, replace(files, text=files.text + "\n".join(lines))]
+    near = task.file_lines(FOLDER_NEAR)
+    found = _NOW.fullmatch(task.now)
+    # The weekday, the day and the minute are all that a draft needs of the clock.
+    now = f"{found[3]} {found[1]} {found[2]}" if found else task.now
+    lines = (
+        task.others,
+        near and f"More of the folder:\n{near}",
+        now and f"Now: {now}",
+        f"Request: {task.request}",
+        task.remark,
+    )
+    return [*start, replace(files, text=files.text + "\n".join(filter(None, lines)))]
 
 
 def folder_prefix(task: DraftTask) -> list[Message]:
     """Returns the start that drafts with these tools share in one folder, as long as it is so."""
     *start, tools = prompt_prefix(task.tools)
-    folder = f"Folder:\n{task.folder}\n" if task.folder else ""
-    return [*start, replace(tools, text=tools.text + folder)]
+    lines = task.file_lines(FOLDER)
+    return [*start, replace(tools, text=tools.text + (f"Folder:\n{lines}\n" if lines else ""))]
 
 
 def prompt_prefix(tools: Sequence[Offered]) -> list[Message]:
@@ -234,9 +216,3 @@ def prompt_prefix(tools: Sequence[Offered]) -> list[Message]:
     short = len(tools) > _MOST_WITH_NOTES
     lines = "\n".join(signature(tool, short=short) for tool in tools) or "(none)"
     return [Message("system", RULES), Message("user", f"Tools:\n{lines}\n")]
-
-
-def _short_time(now: str) -> str:
-    """Returns the weekday, the day and the minute: all that a draft needs of the clock."""
-    found = _NOW.fullmatch(now)
-    return f"{found[3]} {found[1]} {found[2]}" if found else now

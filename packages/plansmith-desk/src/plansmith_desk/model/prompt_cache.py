@@ -96,7 +96,7 @@ class PromptCache:
             state = _State(self.folder / f"{name}.state", digest_of(fresh), prompt)
             fresh.replace(state.path)
             facts = {"sha256": state.sha256, "prompt": state.prompt}
-            replace_file(_about(state.path), json.dumps(facts, ensure_ascii=False))
+            replace_file(state.path.with_suffix(".json"), json.dumps(facts, ensure_ascii=False))
             self._delete_unused()
         except OSError:
             return
@@ -118,22 +118,20 @@ class PromptCache:
             with suppress(OSError):  # another process deletes too
                 status = path.stat()
                 used[path] = status.st_mtime, status.st_size
-        whole = [each for each in used if each.suffix == ".state" and _about(each) in used]
-        room, kept = self._most_bytes, set[Path]()
-        for state in sorted(whole, key=lambda each: -used[each][0])[: self._most_kept]:
-            room -= used[state][1]
-            if room < 0 and kept:
-                break
-            kept |= {state, _about(state)}
-        gone = {each for state in whole for each in (state, _about(state))} - kept
-        old = time.time() - _LEFT_OVER_S
-        gone |= {path for path, (last, _) in used.items() if path not in kept and last < old}
-        for path in gone:
-            path.unlink(missing_ok=True)
-
-
-def _about(state: Path) -> Path:
-    return state.with_suffix(".json")
+        pairs = [
+            (path, path.with_suffix(".json"))
+            for path in sorted(used, key=lambda each: -used[each][0])
+            if path.suffix == ".state" and path.with_suffix(".json") in used
+        ]
+        room, kept, old = self._most_bytes, set[Path](), time.time() - _LEFT_OVER_S
+        for number, pair in enumerate(pairs):
+            room -= used[pair[0]][1]
+            if not kept or (room >= 0 and number < self._most_kept):
+                kept.update(pair)
+        whole = {path for pair in pairs for path in pair}
+        for path, (last, _) in used.items():
+            if path not in kept and (path in whole or last < old):
+                path.unlink(missing_ok=True)
 
 
 class Slot:

@@ -57,10 +57,15 @@ class Offered:
         """Returns the names of required arguments."""
         return [str(each) for each in self.inputs.get("required") or ()]
 
-    def with_only(self, names: Collection[str]) -> Offered:
-        """Returns the tool with some of its arguments."""
-        fields = {name: each for name, each in self.fields.items() if name in names}
-        return replace(self, inputs={**self.inputs, "properties": fields})
+    def may_look_without(self, name: str) -> bool:
+        """Whether the tool only reads, and needs no such argument."""
+        return self.only_reads and name not in self.required
+
+    def without(self, names: Collection[str]) -> Offered:
+        """Returns the tool without some of its optional arguments."""
+        gone = {each for each in names if each not in self.required}
+        fields = {name: each for name, each in self.fields.items() if name not in gone}
+        return replace(self, inputs={**self.inputs, "properties": fields}) if fields else self
 
 
 # A tool of the call language alone: it becomes a reply step, whose text later calls can use.
@@ -95,10 +100,16 @@ def slim(tool: Offered) -> Offered:
 
     What is left out keeps its default; a person can still set it in the plan.
     """
-    optional = [name for name in tool.fields if name not in tool.required]
+    optional = {name: each for name, each in tool.fields.items() if name not in tool.required}
     many = len(optional) > _MANY
-    kept = [name for name in optional if not _is_detail(tool.fields[name], many=many)]
-    return tool.with_only([*tool.required, *kept[:_MOST_OPTIONAL]])
+    details = [
+        name
+        for name, each in optional.items()
+        if len(each.get("enum") or ()) > _MOST_CHOICES
+        or (many and each.get("type") == "boolean" and "default" in each)
+    ]
+    kept = [name for name in optional if name not in details]
+    return tool.without([*details, *kept[_MOST_OPTIONAL:]])
 
 
 def easiest(tools: Sequence[Offered]) -> tuple[Offered, ...]:
@@ -107,20 +118,16 @@ def easiest(tools: Sequence[Offered]) -> tuple[Offered, ...]:
     Small models write a query well, and conditions inside lists inside objects badly.
     """
     speaking = {
-        _source(tool)
+        tool.name.rpartition(".")[0]
         for tool in tools
         if any(each.get("format") == "sql" for each in tool.fields.values())
     }
     return tuple(
         slim(tool)
         for tool in tools
-        if _source(tool) not in speaking
+        if tool.name.rpartition(".")[0] not in speaking
         or sum(map(_is_nested, tool.fields.values())) < _MANY_NESTED
     )
-
-
-def _source(tool: Offered) -> str:
-    return tool.name.rpartition(".")[0]
 
 
 def _is_nested(schema: Schema) -> bool:
@@ -129,23 +136,16 @@ def _is_nested(schema: Schema) -> bool:
     return isinstance(inner, Mapping) and "properties" in inner
 
 
-def _is_detail(schema: Schema, *, many: bool) -> bool:
-    """Whether an argument is a long list of choices, or one of many flags with a default."""
-    if len(schema.get("enum") or ()) > _MOST_CHOICES:
-        return True
-    return many and schema.get("type") == "boolean" and "default" in schema
-
-
 def signature(tool: Offered, *, short: bool = False) -> str:
     """Returns the tool on one line: name, arguments (`?` marks optional ones), description.
 
     A short one has no notes on arguments: for prompts with many tools.
     """
-    required = tool.required
-    parts = [
-        f"{name}{'' if name in required else '?'}: {_kind(each)}{'' if short else _note(each)}"
-        for name, each in tool.fields.items()
-    ]
+    parts: list[str] = []
+    for name, each in tool.fields.items():
+        note = each.get("description") if not short else ""
+        told = f" ({_clip(note, _LONGEST_NOTE)})" if isinstance(note, str) and note else ""
+        parts.append(f"{name}{'' if name in tool.required else '?'}: {_kind(each)}{told}")
     about = _clip(tool.about, _SHORT_ABOUT if short else _LONGEST_ABOUT)
     return f"{tool.name}({', '.join(parts)}) - {about}"
 
@@ -172,11 +172,6 @@ def _kind(schema: Any) -> str:
         ]
         return f"{{{', '.join(told)}}}"
     return _WORDS.get(str(kind), "any")
-
-
-def _note(schema: Schema) -> str:
-    about = schema.get("description")
-    return f" ({_clip(about, _LONGEST_NOTE)})" if isinstance(about, str) and about else ""
 
 
 def _clip(text: str, longest: int) -> str:

@@ -121,10 +121,8 @@ def without_model(task: Task) -> str | None:
     """Returns the answer if rules can give it; None where a model has to read something."""
     if not task.request:
         return _quoted(task)
-    if task.writes:
-        return None
     parts = _parts(task)
-    if any(each.told is None for each in parts) and _is_to_be_read(task, parts):
+    if task.writes or (any(each.told is None for each in parts) and _is_to_be_read(task, parts)):
         return None
     return _assembled(task, parts, "")
 
@@ -136,23 +134,17 @@ def worded(task: Task, sentence: str) -> str:
     """
     if not task.request:
         return _quoted(task)
-    if task.writes:
-        return _founded(sentence, task.source) or _quoted(task)
-    return _assembled(task, _parts(task), sentence)
+    if not task.writes:
+        return _assembled(task, _parts(task), sentence)
+    lines = sentence.strip().splitlines()
+    kept = [line for line in lines if not unfounded(line, task.source)]
+    enough = 2 * len([*filter(str.strip, kept)]) > len([*filter(str.strip, lines)])
+    return "\n".join(kept) if enough else _quoted(task)
 
 
 def _quoted(task: Task) -> str:
     quoted = (facts(each, language=task.language) for each in task.results.values())
     return "\n\n".join(filter(None, quoted))
-
-
-def _founded(text: str, source: str) -> str:
-    """Returns a text without the lines that hold facts of no source; empty if too few are left."""
-    lines = text.strip().splitlines()
-    kept = [line for line in lines if not unfounded(line, source)]
-    said = [line for line in kept if line.strip()]
-    wanted = [line for line in lines if line.strip()]
-    return "\n".join(kept) if said and 2 * len(said) > len(wanted) else ""
 
 
 def _parts(task: Task) -> list[_Part]:
@@ -183,17 +175,19 @@ def _part(step: str, text: str, task: Task) -> _Part:
 
 def _listed(value: Any, text: str, task: Task) -> Answer | None:
     """Tells the number and names of the items of a list, then the items themselves."""
-    found: dict[str, Any] = {"": value} if isinstance(value, list) else {}
-    if isinstance(value, dict):
-        found = cast("dict[str, Any]", value)
-    lists: dict[str, list[Any]] = {k: v for k, v in found.items() if isinstance(v, list)}
-    kind = min(lists, key=lambda key: (not lists[key], key not in _KINDS), default=None)
-    if kind is None or len(lists[kind]) == 1:
+    fields = cast("dict[str, Any]", value if isinstance(value, dict) else {"": value})
+    lists: dict[str, list[Any]] = {k: v for k, v in fields.items() if isinstance(v, list)}
+    kind = min(lists, key=lambda key: (not lists[key], key not in _KINDS), default="")
+    items = lists.get(kind)
+    if items is None or len(items) == 1:
         return None
-    items = lists[kind]
-    names = [name for each in items if (name := _name(each)) is not None]
     if not items:
         return Answer(task.say("Nothing was found.", "没有找到。"))
+    names: list[str] = []
+    for each in items:
+        known = cast("dict[str, Any]", each if isinstance(each, dict) else {"name": each})
+        found = (known[key] for key in ("path", "name", "title") if key in known)
+        names += [name for name in found if isinstance(name, str)][:1]
     below = facts(text, language=task.language)
     if len(names) < len(items) or len(names) > MOST_NAMES:
         return Answer(below)
@@ -202,12 +196,6 @@ def _listed(value: Any, text: str, task: Task) -> Answer | None:
         f"{len(names)} 个{_KINDS.get(kind, '结果')}：{'、'.join(names)}。",
     )
     return Answer(said if all(isinstance(each, str) for each in items) else f"{said}\n\n{below}")
-
-
-def _name(value: Any) -> str | None:
-    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {"name": value}
-    names = [fields[key] for key in ("path", "name", "title") if isinstance(fields.get(key), str)]
-    return next(iter(names), None)
 
 
 def _is_to_be_read(task: Task, parts: Sequence[_Part]) -> bool:
@@ -262,18 +250,15 @@ def is_right(task: Task, sentence: str) -> bool:
     # A part of the request alone says nothing; but `参加了` answers `参加了吗`.
     if not said or (start in request and f"{start}吗" not in request):
         return False
-    if not _is_in(said, task.language):
-        return False
+    # As far as its letters tell, it is in the language of the answer; names may be in another.
+    words, signs = len(_WORD.findall(said)), len(_CHINESE.findall(said))
+    foreign = (
+        not signs and words > _FEW if task.language == "zh" else not words and signs > 2 * _FEW
+    )
     denies = _NOTHING.search(said) and not _NOTHING.search(task.request)
-    if denies and not any(each.texts for each in _parts(task)):
+    if foreign or (denies and not any(each.texts for each in _parts(task))):
         return False
     return not unfounded(said, task.source) and not strange_names(said, task.source)
-
-
-def _is_in(sentence: str, language: Language) -> bool:
-    """Whether a sentence is in a language, as far as its letters tell; names may be in another."""
-    words, signs = len(_WORD.findall(sentence)), len(_CHINESE.findall(sentence))
-    return signs > 0 or words <= _FEW if language == "zh" else words > 0 or signs <= 2 * _FEW
 
 
 def _sources(sentence: str, texts: Sequence[tuple[str, str]]) -> list[str]:
@@ -316,23 +301,21 @@ _END: Final = re.compile(r"[.!?。！？](?=\s|$|[^\x00-\x7f])|\n")
 
 async def answer(task: Task, model: LocalModel) -> AsyncIterator[Delta]:
     """Yields the answer by rules, or else with what the model says, at its end and checked."""
-    ready, usage = without_model(task), Usage()
+    ready, usage, said = without_model(task), Usage(), ""
     if ready is not None:
         yield TextDelta(ready)
         yield ModelDone(usage, model.name)
         return
-    limit, grammar = _WRITTEN if task.writes else _SENTENCE
-    if is_summary(task.request) and not task.writes:
-        limit, grammar = _SUMMARY
+    summary = _SUMMARY if is_summary(task.request) else _SENTENCE
+    limit, grammar = _WRITTEN if task.writes else summary
     results = material(task.request, list(task.results.values()))
     asked = answer_messages(task.request, results, writes=task.writes)
-    said = ""
     try:
         async with aclosing(model.prime(answer_start())) as primed:
             async for _ in primed:
                 yield TextDelta("")
-        pieces = model.constrained(Prompt(asked, max_tokens=limit), grammar=grammar)
-        async with aclosing(pieces):
+        prompt = Prompt(asked, max_tokens=limit)
+        async with aclosing(model.constrained(prompt, grammar=grammar)) as pieces:
             async for delta in pieces:
                 yield TextDelta("")
                 said += delta.text if isinstance(delta, TextDelta) else ""

@@ -131,31 +131,24 @@ class Sandbox:
             env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
             start_new_session=True,
         )
+        pipes: Any = process
         try:
             async with asyncio.timeout(self.limits.wall_s + _GRACE_S):
-                line = json.dumps(job).encode() + b"\n"
-                return _parsed(*await _exchange(process, line))
+                # The input stays open while the code runs: its end would end the code.
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    pipes.stdin.write(json.dumps(job).encode() + b"\n")
+                    await pipes.stdin.drain()
+                reads: list[Awaitable[bytes]] = [pipes.stdout.read(), pipes.stderr.read()]
+                return _parsed(*await asyncio.gather(*reads))
         except TimeoutError:
             raise ToolFailed(Sentence("the sandbox did not answer")) from None
         finally:
+            pipes.stdin.close()
             await asyncio.shield(_stop(process))
 
 
-async def _exchange(process: Process, line: bytes) -> tuple[bytes, bytes]:
-    """Sends the job and reads the result; keeps the input open while it waits."""
-    pipes: Any = process
-    with suppress(BrokenPipeError, ConnectionResetError):
-        pipes.stdin.write(line)
-        await pipes.stdin.drain()
-    reads: list[Awaitable[bytes]] = [pipes.stdout.read(), pipes.stderr.read()]
-    output, errors = await asyncio.gather(*reads)
-    return output, errors
-
-
 async def _stop(process: Process) -> None:
-    """Closes the input, which ends the process; kills it if it does not end."""
-    if process.stdin is not None:
-        process.stdin.close()
+    """Waits for a process whose input is closed; kills it if it does not end."""
     try:
         async with asyncio.timeout(_GRACE_S):
             await process.wait()
@@ -169,24 +162,18 @@ def _parsed(result: bytes, trouble: bytes) -> dict[str, Any]:
     try:
         parsed: dict[str, Any] = json.loads(result)
     except ValueError:
-        last = trouble.decode(errors="replace").strip().splitlines()[-1:] or [
-            Sentence("it said nothing")
-        ]
-        raise ToolFailed(
-            Sentence("the sandbox could not be set up: {why}", why=last[0][:500])
-        ) from None
+        lines = trouble.decode(errors="replace").strip().splitlines()
+        parsed = {"broken": lines[-1][:500] if lines else Sentence("it said nothing")}
+    if "broken" in parsed:
+        raise ToolFailed(Sentence("the sandbox could not be set up: {why}", why=parsed["broken"]))
     if "refused" in parsed:
+        why = "; ".join(parsed["refused"])
         raise Misconfigured(
-            Sentence(
-                "code is not run, because it cannot be confined here: {why}",
-                why="; ".join(parsed["refused"]),
-            ),
+            Sentence("code is not run, because it cannot be confined here: {why}", why=why),
             hint=Sentence(
                 "allow user namespaces on this machine, or accept a weak sandbox (allow_weak)"
             ),
         )
-    if "broken" in parsed:
-        raise ToolFailed(Sentence("the sandbox could not be set up: {why}", why=parsed["broken"]))
     return parsed
 
 

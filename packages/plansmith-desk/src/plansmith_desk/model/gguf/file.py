@@ -1,20 +1,16 @@
-"""Reads and writes GGUF files, the format of llama.cpp, as far as it is needed here."""
+"""Reads GGUF files, the format of llama.cpp, and writes their heads."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-Bytes = npt.NDArray[np.uint8]
-Tensors = Mapping[str, npt.NDArray[Any]]
-Value = str | float | int | bool | Sequence[str] | Sequence[int]
 
 _MAGIC: Final = b"GGUF"
 _VERSION: Final = 3
@@ -45,10 +41,8 @@ class RawTensor:
 
     name: str
     kind: str
-    shape: tuple[int, ...]
-    """Rows first, as numpy counts."""
-    data: Bytes
-    """One row of bytes per row of values."""
+    shape: tuple[int, ...]  # rows first, as numpy counts
+    data: npt.NDArray[np.uint8]  # one row of bytes per row of values
 
 
 class TensorHead(NamedTuple):
@@ -130,25 +124,12 @@ class GgufFile:
         return found
 
 
-def write_gguf(path: Path, header: Mapping[str, Value], tensors: Tensors) -> None:
-    """Writes a file of plain tensors (float16 or float32)."""
-    kinds = {"float32": "F32", "float16": "F16"}
-    heads = [
-        TensorHead(name, kinds[tensor.dtype.name], tensor.shape) for name, tensor in tensors.items()
-    ]
-    fields = b"".join(_packed_text(name) + _packed_value(value) for name, value in header.items())
-    with path.open("wb") as file:
-        file.write(packed_head(fields, len(header), heads))
-        for tensor in tensors.values():
-            file.write(padded(np.ascontiguousarray(tensor).tobytes()))
-
-
 def packed_head(fields: bytes, count: int, tensors: Sequence[TensorHead]) -> bytes:
     """Returns all before the data: `count` packed fields, and where the tensors lie."""
     out = bytearray(_MAGIC + struct.pack("<IQQ", _VERSION, len(tensors), count) + fields)
     offset = 0
     for head in tensors:
-        out += _packed_text(head.name) + struct.pack("<I", len(head.shape))
+        out += packed_text(head.name) + struct.pack("<I", len(head.shape))
         out += b"".join(struct.pack("<Q", size) for size in reversed(head.shape))
         out += struct.pack("<IQ", _CODES[head.kind], offset)
         offset += _rounded(head.size, _ALIGNMENT)
@@ -160,31 +141,10 @@ def padded(raw: bytes) -> bytes:
     return raw.ljust(_rounded(len(raw), _ALIGNMENT), b"\0")
 
 
-def _packed_text(text: str) -> bytes:
+def packed_text(text: str) -> bytes:
+    """Returns a text behind its length."""
     raw = text.encode()
     return struct.pack("<Q", len(raw)) + raw
-
-
-def _packed_value(value: Value) -> bytes:
-    match value:
-        case str():
-            return struct.pack("<I", _TEXT) + _packed_text(value)
-        case bool():
-            return struct.pack("<I?", 7, value)
-        case int():
-            return struct.pack("<II", 4, value)
-        case float():
-            return struct.pack("<If", 6, value)
-        case _:
-            return struct.pack("<I", _LIST) + _packed_list(value)
-
-
-def _packed_list(values: Sequence[str] | Sequence[int]) -> bytes:
-    kind = _TEXT if all(isinstance(each, str) for each in values) else 5
-    packed = (
-        _packed_text(each) if isinstance(each, str) else struct.pack("<i", each) for each in values
-    )
-    return struct.pack("<IQ", kind, len(values)) + b"".join(packed)
 
 
 def _rounded(size: int, step: int) -> int:

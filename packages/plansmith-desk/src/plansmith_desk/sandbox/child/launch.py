@@ -100,8 +100,8 @@ def main() -> None:
 
 def _run_job(job: Job) -> dict[str, Any]:
     adopt_orphans()
-    for name in ("root", "work"):
-        (job.folder / name).mkdir()
+    (job.folder / "root").mkdir()
+    job.work.mkdir()
     # Before the walls: behind them the kernel's own files are not to be seen.
     group = processes.make(job.limits)
     try:
@@ -120,6 +120,13 @@ def _guarded(job: Job, group: Group) -> dict[str, Any]:
     most = {"most_files": job.limits["kept_files"], "most_bytes": job.limits["kept_bytes"]}
     files, notes = collect(job.work, job.files, **most)
     left = [] if watch.cleared else ["a process of the code could not be ended"]
+    # The walls in place, and the limits that the kernel enforces.
+    standing = {
+        "namespaces": walls.stand,
+        "landlock": not walls.stand and landlock_version() > 0,
+        "seccomp": not seccomp_gap(),
+        **{f"cgroup {name}": True for name in sorted(group.keeps)},
+    }
     return {
         **ending,
         "stdout": watch.said["out"].text(),
@@ -127,19 +134,8 @@ def _guarded(job: Job, group: Group) -> dict[str, Any]:
         "files": files,
         "notes": [*left, *notes],
         "missing": list(walls.missing),
-        "standing": _walls_in_place(walls, group),
+        "standing": [name for name, stands in standing.items() if stands],
     }
-
-
-def _walls_in_place(walls: Walls, group: Group) -> list[str]:
-    """Returns the names of the walls in place and of the limits that the kernel enforces."""
-    landlock = not walls.stand and landlock_version()
-    return [
-        *(["namespaces"] if walls.stand else []),
-        *(["landlock"] if landlock else []),
-        *(["seccomp"] if not seccomp_gap() else []),
-        *(f"cgroup {name}" for name in sorted(group.keeps)),
-    ]
 
 
 def _walls(job: Job) -> Walls:
@@ -290,15 +286,24 @@ def _exec_python(
     job: Job, walls: Walls, visible: list[str], more: tuple[str, Group, int, int]
 ) -> NoReturn:
     """Replaces this process by the Python that runs the code; nothing of ours is left."""
+    hook, group, out, err = more
+    place = BOX if walls.stand else str(job.work)
+    threads = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMEXPR_MAX", "RAYON_NUM", "POLARS_MAX")
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": f"{place}/.tmp",
+        "TMPDIR": f"{place}/.tmp",
+        "LANG": "C.UTF-8",
+        "MPLBACKEND": "Agg",
+        **{f"{name}_THREADS": "1" for name in threads},
+    }
     try:
         os.setsid()
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-        hook, group, out, err = more
         group.join()
         os.dup2(out, 1)
         os.dup2(err, 2)
         _limit(job.limits)
-        place = BOX if walls.stand else str(job.work)
         os.chdir(place)
         give_up_rights(walls.uid, walls.gid)
         shown = [] if walls.stand else [*visible, *(f"/dev/{name}" for name in DEVICES)]
@@ -308,7 +313,7 @@ def _exec_python(
             refuse_calls()
         options = ["-I", "-B", "-u", "-X", "utf8", "-c", hook]
         command = [sys.executable, *options, place, *shown]
-        os.execve(sys.executable, command, _environment(place))  # noqa: S606 - our own Python
+        os.execve(sys.executable, command, environment)  # noqa: S606 - our own Python
     except OSError as error:
         os.write(2, f"the sandbox could not start {sys.executable}: {error}\n".encode())
     finally:
@@ -330,18 +335,6 @@ def _limit(limits: Mapping[str, Any]) -> None:
         # The processor's soft limit ends with a signal that can be distinguished from others.
         above = allowed + 1 if kind == resource.RLIMIT_CPU and hard != allowed else allowed
         resource.setrlimit(kind, (allowed, above))
-
-
-def _environment(place: str) -> dict[str, str]:
-    threads = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMEXPR_MAX", "RAYON_NUM", "POLARS_MAX")
-    return {
-        "PATH": "/usr/bin:/bin",
-        "HOME": f"{place}/.tmp",
-        "TMPDIR": f"{place}/.tmp",
-        "LANG": "C.UTF-8",
-        "MPLBACKEND": "Agg",
-        **{f"{name}_THREADS": "1" for name in threads},
-    }
 
 
 _MOST_ENTRIES: Final = 20_000

@@ -34,7 +34,9 @@ class Group:
 
     def ran_out_of_memory(self) -> bool:
         """Whether the kernel killed a process of the cgroup for its memory."""
-        return any(_killed(folder) for folder in self.folders)
+        files = ("memory.events", "memory.oom_control")
+        lines = [line for each in self.folders for file in files for line in _lines(each / file)]
+        return any(line.startswith("oom_kill ") and int(line.split()[1]) for line in lines)
 
     def remove(self) -> None:
         """Removes the cgroup once it is empty."""
@@ -88,7 +90,7 @@ def _can_join(handle: int) -> bool:
 def places() -> Iterator[tuple[list[Path], int]]:
     """Returns the cgroup folders of this process and the version of each hierarchy."""
     mounts = list(_mounts())
-    for line in _lines("cgroup"):
+    for line in _lines(_TREE / "cgroup"):
         _, names, path = line.split(":", 2)
         for place, kind, options in mounts:
             inside = place / path.lstrip("/")
@@ -101,16 +103,16 @@ def places() -> Iterator[tuple[list[Path], int]]:
 
 
 def _mounts() -> Iterator[tuple[Path, str, set[str]]]:
-    for line in _lines("mountinfo"):
+    for line in _lines(_TREE / "mountinfo"):
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)
         if kind in ("cgroup", "cgroup2"):
             yield Path(left.split(" ")[4]), kind, set(options.split(","))
 
 
-def _lines(name: str) -> list[str]:
+def _lines(file: Path) -> list[str]:
     with suppress(OSError):
-        return (_TREE / name).read_text(encoding="utf-8").splitlines()
+        return file.read_text(encoding="utf-8").splitlines()
     return []
 
 
@@ -123,31 +125,21 @@ def _set_limit(folder: Path, name: str, version: int, limits: Mapping[str, int])
         "pids": {"pids.max": pids},
         "cpu": quota if version == 1 else {"cpu.max": f"{_PERIOD_US} {_PERIOD_US}"},
     }
-    try:
-        for file, text in wanted[name].items():
-            _write(folder / file, text)
-    except OSError:
+    if not all(_write(folder / file, text) for file, text in wanted[name].items()):
         return False
     # Swap counts too, where the kernel supports it.
-    for file, text in (("memory.memsw.limit_in_bytes", memory), ("memory.swap.max", "0")):
-        with suppress(OSError):
-            _write(folder / file, text)
+    _write(folder / "memory.memsw.limit_in_bytes", memory)
+    _write(folder / "memory.swap.max", "0")
     return True
 
 
-def _write(file: Path, text: str) -> None:
-    with file.open("r+") as limit:  # never made: only the kernel has them
-        limit.write(text)
-
-
-def _killed(folder: Path) -> bool:
-    for file in ("memory.events", "memory.oom_control"):
-        with suppress(OSError):
-            for line in (folder / file).read_text().splitlines():
-                name, _, count = line.partition(" ")
-                if name == "oom_kill" and int(count):
-                    return True
-    return False
+def _write(file: Path, text: str) -> bool:
+    try:
+        with file.open("r+") as limit:  # never made: only the kernel has them
+            limit.write(text)
+    except OSError:
+        return False
+    return True
 
 
 def _remove_leftovers(parent: Path) -> None:
@@ -166,12 +158,9 @@ _PAUSE_S: Final = 0.005
 
 def below(pid: int) -> list[int]:
     """Returns all descendants of a process."""
-    found: list[int] = []
-    open_ones = [pid]
-    while open_ones:
-        for child in _children(open_ones.pop()):
-            found.append(child)
-            open_ones.append(child)
+    found = _children(pid)
+    for child in found:  # which grows meanwhile
+        found += _children(child)
     return found
 
 
@@ -216,23 +205,17 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):
-                found += map(int, (thread / "children").read_text().split())
+            found += [int(child) for line in _lines(thread / "children") for child in line.split()]
     return found
 
 
 def _resident(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-    except (OSError, IndexError):
-        return 0
+    counts = [line.split() for line in _lines(Path(f"/proc/{pid}/statm"))]
+    return int(counts[0][1]) * _PAGE if counts else 0
 
 
 def _memory_share(pid: int) -> int:
     """Returns the memory of a process, with its share of shared pages."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return _resident(pid)
+    lines = _lines(Path(f"/proc/{pid}/smaps_rollup"))
     share = next((line for line in lines if line.startswith("Pss:")), "")
     return int(share.split()[1]) * 1024 if share else _resident(pid)

@@ -50,13 +50,12 @@ def box_user() -> tuple[int, int]:
     """Returns the user that code runs as: root switches to nobody if that user exists."""
     if os.geteuid() != 0:
         return os.geteuid(), os.getegid()
-    known = all(_has_user(Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid"))
-    return (NOBODY, NOBODY) if known else (0, os.getegid())
-
-
-def _has_user(table: Path) -> bool:
-    rows = [tuple(map(int, line.split())) for line in table.read_text().splitlines()]
-    return any(first <= NOBODY < first + count for first, _, count in rows)
+    for kind in ("uid", "gid"):
+        lines = Path(f"/proc/self/{kind}_map").read_text().splitlines()
+        rows = [tuple(map(int, line.split())) for line in lines]
+        if not any(first <= NOBODY < first + count for first, _, count in rows):
+            return 0, os.getegid()
+    return NOBODY, NOBODY
 
 
 def adopt_orphans() -> None:
@@ -83,7 +82,13 @@ def enter(work: Path, *, disk_bytes: int, disk_files: int) -> Walls:
     if not mapped:
         box_uid, box_gid = uid, gid
         _map_self(uid, gid)
-    missing = _forbid_more_spaces()
+    missing: tuple[str, ...] = ()
+    try:
+        # Nested ones, in which code could mount a disk without a limit.
+        Path("/proc/sys/user/max_user_namespaces").write_text("0")
+    except OSError as error:
+        why = f"further namespaces cannot be forbidden ({error.strerror or 'unknown'})"
+        missing = (f"{why}: memory can be hidden in them",)
     try:
         _mount("none", "/", "", _MS_REC | _MS_PRIVATE)
         options = f"size={disk_bytes},nr_inodes={disk_files},mode=0700,uid={box_uid},gid={box_gid}"
@@ -95,8 +100,7 @@ def enter(work: Path, *, disk_bytes: int, disk_files: int) -> Walls:
 
 def close_in(root: Path, work: Path, visible: Sequence[str]) -> None:
     """Makes a small read-only root with the visible paths and `work`, and moves into it."""
-    if _libc.unshare(_NEW_NS) != 0:
-        raise _failed("a mount namespace")
+    _checked(_libc.unshare(_NEW_NS), "a mount namespace")
     _mount("tmpfs", str(root), "tmpfs", _MS_NOSUID, "size=1m,mode=0755")
     for name in visible:
         _mount_read_only(root, name)
@@ -161,16 +165,6 @@ def _map_self(uid: int, gid: int) -> None:
         raise NoWalls(f"users cannot be mapped: {error.strerror}") from None
 
 
-def _forbid_more_spaces() -> tuple[str, ...]:
-    """Forbids nested namespaces, in which code could mount a disk without a limit."""
-    try:
-        Path("/proc/sys/user/max_user_namespaces").write_text("0")
-    except OSError as error:
-        reason = error.strerror or "unknown"
-        return (f"further namespaces cannot be forbidden ({reason}): memory can be hidden in them",)
-    return ()
-
-
 def _mount_read_only(root: Path, name: str) -> None:
     """Mounts a file or folder of the system read-only under the same name."""
     source = Path(name)
@@ -224,14 +218,12 @@ def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -
     _checked(done, f"mounting {target}")
 
 
-def _checked(done: int, what: str) -> None:
-    if done != 0:
-        raise _failed(what)
-
-
-def _failed(what: str) -> OSError:
-    number = ctypes.get_errno() or errno.EINVAL
-    return OSError(number, f"{what}: {os.strerror(number)}")
+def _checked(done: int, what: str) -> int:
+    """Returns what a call returned; raises what is wrong if that is below zero."""
+    if done < 0:
+        number = ctypes.get_errno() or errno.EINVAL
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return done
 
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same numbers on every architecture
@@ -296,11 +288,7 @@ def _allow(handle: int, path: str, allowed: int) -> None:
 
 
 def _called(number: int, *arguments: object) -> int:
-    done = int(_libc.syscall(ctypes.c_long(number), *arguments))
-    if done < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"Landlock: {os.strerror(code)}")
-    return done
+    return _checked(int(_libc.syscall(ctypes.c_long(number), *arguments)), "Landlock")
 
 
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
@@ -378,9 +366,8 @@ def refuse_calls() -> None:
     """Makes the kernel refuse listed system calls to this process and its children."""
     code = ctypes.create_string_buffer(b"".join(_filter(_MACHINES[platform.machine()])))
     program = struct.pack("@HP", len(code) // 8, ctypes.addressof(code))
-    if _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"the filter of system calls: {os.strerror(number)}")
+    done = _libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, program, 0, 0)
+    _checked(done, "the filter of system calls")
 
 
 def _filter(machine: _Machine) -> list[bytes]:

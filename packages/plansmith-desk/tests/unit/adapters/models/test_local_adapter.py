@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.unit.adapters.models.local_weights import FOLDER, SMALL, shallow_weights, small_weights
@@ -17,7 +16,7 @@ from plansmith.ports import Message, Prompt
 from plansmith_desk.model import files
 from plansmith_desk.model.embedded import embedded_model
 from plansmith_desk.model.engine import Engine
-from plansmith_desk.model.files import KNOWN, Adapter, ModelFolder, weights_path, with_adapter
+from plansmith_desk.model.files import KNOWN, Adapter, ModelFolder, weights_path
 from plansmith_desk.model.model import LocalModel
 from plansmith_desk.model.prompt_cache import PromptCache
 from plansmith_planner.model_calls import read_answer
@@ -79,20 +78,9 @@ def test_a_missing_or_changed_adapter_is_refused(
     with pytest.raises(Misconfigured, match="damaged"):
         adapter.find()
     path.write_bytes(b"abc")
-    assert adapter.find() == path
-
-
-def test_a_known_model_comes_with_its_adapter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     small_weights()
-    monkeypatch.setattr(files, "_ADAPTERS", tmp_path)
-    path = write_adapter(tmp_path / "toy.gguf", strength=0.1)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    adapter = Adapter("toy.gguf", path.stat().st_size, digest)
     monkeypatch.setitem(KNOWN, SMALL.name, replace(SMALL, adapter=adapter))
-    found = weights_path(SMALL.name, ModelFolder(FOLDER))
-    assert found.adapter == path
+    assert weights_path(SMALL.name, ModelFolder(FOLDER)).adapter == path
 
 
 def test_an_adapter_file_can_be_named_beside_its_model(tmp_path: Path) -> None:
@@ -104,11 +92,6 @@ def test_an_adapter_file_can_be_named_beside_its_model(tmp_path: Path) -> None:
     assert embedded_model(f"{SMALL.name}+{toy}").name == f"local:{SMALL.name}+{toy}"
     with pytest.raises(Misconfigured, match="there is no file"):
         weights_path(f"{SMALL.name}+{tmp_path}/none.gguf", ModelFolder(FOLDER))
-
-
-def test_a_file_with_a_plus_in_its_name_is_a_file(tmp_path: Path) -> None:
-    odd = tmp_path / "a+b.gguf"
+    odd = tmp_path / "a+b.gguf"  # a file with a plus in its name is a file
     odd.write_bytes(b"x")
-    name: Any = str(odd)
-    assert with_adapter(name) == (name, "")
-    assert weights_path(name, ModelFolder(tmp_path)) == (odd, None, None)
+    assert weights_path(str(odd), ModelFolder(tmp_path)) == (odd, None, None)

@@ -103,14 +103,7 @@ SCHEMAS: dict[str, Any] = {
     **{
         f"format {name}": {"type": "string", "format": name}
         for name in (
-            "date",
-            "time",
-            "date-time",
-            "email",
-            "hostname",
-            "ipv4",
-            "uuid",
-            "uri",
+            *("date", "time", "date-time", "email", "hostname", "ipv4", "uuid", "uri"),
             "uri-reference",
         )
     },

