@@ -191,6 +191,7 @@ class Babbler:
 async def test_planning_that_fails_says_what_the_model_wrote_and_is_no_plan(tmp_path: Path) -> None:
     settings = {"planner": {"triage": False}}
     async with serving(tmp_path, model=Babbler(), settings=settings) as house:
+        run, request = dict[str, Any](), ""
         for request in ("book the moon", "预订去月球的票"):
             run = await house.post("/v1/runs", {"request": request}, 202)
             events = [event async for event in _until_over(house, run["id"])]
