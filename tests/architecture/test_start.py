@@ -51,7 +51,7 @@ SELDOM = (
 )
 # Settings of a package without its code.
 RECORDS = {"plansmith_server", "plansmith_server.settings"}
-RECORDS |= {f"plansmith_server.team{each}" for each in ("", ".notice_settings", ".oidc_settings")}
+
 DATABASES = ("plansmith.store.sqlite_file", "psycopg", "sqlite3")
 LIBRARIES = ("email", "jsonschema_rs", "msgspec", "pydantic", "pydantic_core", "importlib.metadata")
 

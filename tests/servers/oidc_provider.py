@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from plansmith_server.team.oidc_client import challenge
+from plansmith_server.team.oidc import challenge
 
 CLIENT = "plansmith"
 SECRET = "a secret: with/odd+signs"

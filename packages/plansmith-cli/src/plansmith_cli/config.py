@@ -28,9 +28,7 @@ from plansmith_connect.mcp.settings import McpSettings
 from plansmith_connect.mcp.trusted_copy import read_regular_file
 from plansmith_desk.settings import BuiltinSettings
 from plansmith_planner.settings import ROLES, Models, ModelSettings, PlannerSettings
-from plansmith_server.settings import KeepRuns, WorkerSettings
-from plansmith_server.team.notice_settings import NoticeSettings
-from plansmith_server.team.oidc_settings import OidcSettings
+from plansmith_server.settings import KeepRuns, NoticeSettings, OidcSettings, WorkerSettings
 
 if TYPE_CHECKING:
     import tomllib

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,75 +17,39 @@ from plansmith.store.sqlite import SqliteStore
 from plansmith.store.urls import open_store
 
 
-class Opening:
-    """Opens a store again and again, so that nothing is still in its cache."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._last: AnyStore | None = None
-
-    async def __call__(self) -> AnyStore:
-        await self.close()
-        made = self._last if self._url == "memory" and self._last else open_store(self._url)
-        assert isinstance(made, AnyStore)
-        self._last = made
-        return made
-
-    async def close(self) -> None:
-        if self._last is not None:
-            await self._last.close()
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-async def opening(
-    request: pytest.FixtureRequest, address: Callable[[str], str]
-) -> AsyncIterator[Opening]:
-    made = Opening(address(request.param))
-    yield made
-    await made.close()
-
-
-async def put_all(opening: Opening, values: list[Json]) -> list[str]:
-    store = await opening()
-    await store.put("first")
-    return [await store.put(each) for each in values]
-
-
-async def test_many_values_come_in_the_order_in_which_they_were_asked_for(opening: Opening) -> None:
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+async def test_many_values_come_in_their_order_as_objects_of_their_own(
+    address: Callable[[str], str], kind: str
+) -> None:
     values: list[Json] = [None, 1.5, "text", {"a": [1]}, [], "x" * 5000]
-    digests = await put_all(opening, values)
-    store = await opening()
+    url = address(kind)
+    store = opened(url)
+    digests = [await store.put(each) for each in values]
+    if kind != "memory":  # nothing is still in its cache
+        await store.close()
+        store = opened(url)
     assert isinstance(store, ManyValuesStore)
     assert await store.get_many(digests[::-1]) == values[::-1]
     assert await store.get_many([]) == []
-
-
-async def test_some_of_many_values_are_cached_and_some_are_not(opening: Opening) -> None:
-    digests = await put_all(opening, ["old"])
-    store = await opening()
-    digests.append(await store.put("new"))
-    assert await store.get_many([digests[1], digests[0]]) == ["new", "old"]
-
-
-async def test_equal_values_of_many_are_objects_of_their_own(opening: Opening) -> None:
-    [digest] = await put_all(opening, [{"a": 1}])
-    store = await opening()
+    new = await store.put("new")
+    assert await store.get_many([new, digests[2]]) == ["new", "text"]  # one is cached, one is not
     for _ in range(2):
-        first, second = await store.get_many([digest, digest])
+        first, second = await store.get_many([digests[3]] * 2)
         assert isinstance(first, dict)
         first["a"] = 2
-        assert second == {"a": 1}
-        assert await store.get_many([digest]) == [{"a": 1}]
-        await store.put({"a": 1})  # from now on cached
-
-
-async def test_a_missing_one_of_many_values_is_damage_that_names_it(opening: Opening) -> None:
-    [digest] = await put_all(opening, ["there"])
+        assert second == {"a": [1]}
+        assert await store.get_many([digests[3]]) == [{"a": [1]}]
+        await store.put({"a": [1]})  # from now on cached
     gone = content_hash("gone")
-    store = await opening()
     with pytest.raises(JournalDamaged, match=f"no value is stored under {gone}"):
-        await store.get_many([digest, gone])
-    assert await store.get_many([digest]) == ["there"]
+        await store.get_many([digests[0], gone])
+    await store.close()
+
+
+def opened(url: str) -> AnyStore:
+    made = open_store(url)
+    assert isinstance(made, AnyStore)
+    return made
 
 
 async def test_an_altered_one_of_many_values_is_damage_that_names_it(tmp_path: Path) -> None:

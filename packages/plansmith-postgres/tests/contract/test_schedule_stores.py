@@ -48,18 +48,6 @@ async def test_schedules_come_back_as_they_were_kept_oldest_first(shelf: Schedul
     assert list(await shelf.schedules()) == [kept[1], kept[0], kept[2]]
 
 
-async def test_a_version_is_followed_only_by_the_next(shelf: ScheduleStore) -> None:
-    first = schedule("a")
-    second = first.replace(version=2, reason="second")
-    assert await shelf.put_schedule(first)
-    assert await shelf.put_schedule(second)
-    assert not await shelf.put_schedule(first.replace(version=2, reason="a rival"))
-    assert not await shelf.put_schedule(first.replace(reason="again from the start"))
-    assert not await shelf.put_schedule(first.replace(version=4, reason="too far"))
-    assert await shelf.put_schedule(second), "what is there already is kept"
-    assert list(await shelf.schedules()) == [second]
-
-
 async def test_of_many_who_claim_an_instant_exactly_one_wins(shelf: ScheduleStore) -> None:
     rivals = [fire(1, run=f"rival-{number}") for number in range(12)]
     won = await asyncio.gather(*map(shelf.put_fire, rivals))

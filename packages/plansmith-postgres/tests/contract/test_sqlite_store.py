@@ -7,19 +7,16 @@ import pytest
 from tests.contract.durable_stores import START, DurableStoreContract
 
 from plansmith.store.sqlite import SqliteStore
-from plansmith.store.sqlite_file import Synchronous
 from plansmith.testing.contracts import PlanStoreContract
 
 
 class _InFile:
-    synchronous: Synchronous = "full"
-
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path: Path) -> None:
         self.path = tmp_path / "folder" / "plansmith.db"
 
     def open_store(self, *, now: datetime = START) -> SqliteStore:
-        return SqliteStore(self.path, synchronous=self.synchronous, poll_s=0.005, now=lambda: now)
+        return SqliteStore(self.path, poll_s=0.005, now=lambda: now)
 
     def make_store(self) -> SqliteStore:
         return self.open_store()
@@ -27,10 +24,6 @@ class _InFile:
 
 class TestSqliteStore(_InFile, PlanStoreContract):
     pass
-
-
-class TestSqliteStoreThatSyncsLess(_InFile, PlanStoreContract):
-    synchronous = "normal"
 
 
 class TestDurableSqliteStore(_InFile, DurableStoreContract):

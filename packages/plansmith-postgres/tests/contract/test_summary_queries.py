@@ -6,6 +6,7 @@ import itertools
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -182,35 +183,32 @@ async def test_a_run_that_is_resumed_is_read_once(tmp_path: Path) -> None:
     assert all(count <= 2 for count in whole.values()), whole
 
 
-async def test_an_altered_summary_in_a_store_is_made_again(tmp_path: Path) -> None:
+DEEP = "[" * 100_000
+BODIES = (
+    *("", "{", "[]", '{"steps": 3}', '{"steps":[1],"times":["x"]}', DEEP),
+    *('{"steps":["a",1,1,1],"times":[0,0,0]}', '{"steps":[1,1,0,0],"times":[null,0,0]}'),
+)
+FIGURES = ("[1]", '{"figures":5}', '{"models":{"a":["x","y"]}}', DEEP)
+ALTERED = [
+    *(("body = ?", each) for each in BODIES),
+    *(("planning = ?, tokens = 'many'", each) for each in FIGURES),
+]
+
+
+async def test_an_altered_summary_is_made_again_and_keeps_nobody_from_counting(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "store.db"
     async with Plansmith(tools=[look], store=SqliteStore(path)) as smith:
         run = (await smith.run((await smith.submit(plan_of("look"))).id)).id
-    wrong = '{"steps":["a",1,1,1],"times":[0,0,0]}', '{"steps":[1,1,0,0],"times":[null,0,0]}'
-    deep = "[" * 100_000
-    for body in ("", "{", "[]", '{"steps": 3}', '{"steps":[1],"times":["x"]}', *wrong, deep):
-        file = sqlite3.connect(path)
-        file.execute("UPDATE summaries SET body = ?", (body,))
-        file.commit()
-        file.close()
+    for change, given in ALTERED:
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute(f"UPDATE summaries SET {change}", (given,))
         store = SqliteStore(path)
         async with Plansmith(tools=[look], store=store) as smith:
-            [found] = await smith.runs.lists.newest(limit=5)
-            assert (found.run, found.goal, found.steps.done) == (run, "look", 1)
-            [again] = await store.headlines(limit=5)
-            assert again.summary == found
-
-
-async def test_altered_figures_of_a_summary_keep_nobody_from_counting_runs(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    async with Plansmith(tools=[look], store=SqliteStore(path)) as smith:
-        await smith.run((await smith.submit(plan_of("look"))).id)
-    for planning in ("[1]", '{"figures":5}', '{"models":{"a":["x","y"]}}', "[" * 100_000):
-        file = sqlite3.connect(path)
-        file.execute("UPDATE summaries SET planning = ?, tokens = 'many'", (planning,))
-        file.commit()
-        file.close()
-        async with Plansmith(tools=[look], store=SqliteStore(path)) as smith:
             assert (await smith.runs.lists.sums()).statuses == {"done": 1}
             [found] = await smith.runs.lists.newest(limit=5)
+            assert (found.run, found.goal, found.steps.done) == (run, "look", 1)
             assert found.tokens == 0
+            [again] = await store.headlines(limit=5)
+            assert again.summary == found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from tests.contract.durable_stores import AnyStore
 
@@ -44,8 +42,3 @@ async def test_removed_versions_stay_and_their_numbers_are_not_reused(
         *[(1, True), (2, True), (3, True)],
         (4, False),
     ]
-
-
-async def test_many_who_save_at_once_get_numbers_of_their_own(shelf: TemplateStore) -> None:
-    numbers = await asyncio.gather(*(shelf.keep("a", {"n": n}) for n in range(12)))
-    assert sorted(numbers) == list(range(1, 13))

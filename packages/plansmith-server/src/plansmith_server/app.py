@@ -63,7 +63,7 @@ async def _lifespan(
     state: ServerState, during: Sequence[Resource], spans: Spans
 ) -> AsyncGenerator[None]:
     """Resumes open runs at the start; at the end stops so that every run can be resumed."""
-    works = [*upkeep(state), spans.follow(state.smith.store, state.events)]
+    works = [*upkeep(state), spans.follow(state.smith.store, state.events, state.clock)]
     try:
         # MCP and A2A end first: they still read from the store.
         async with beside(*works), AsyncExitStack() as stack:

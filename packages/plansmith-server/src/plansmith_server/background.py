@@ -9,20 +9,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from plansmith import errors as err
 from plansmith.app import Plansmith
-from plansmith.claim_ports import Claim
 from plansmith.engine.journal import SYSTEM, Journal
-from plansmith.errors import (
-    EventMisfit,
-    JournalDamaged,
-    JournalError,
-    NotFound,
-    OtherFolder,
-    OtherTeam,
-    PlansmithError,
-    RunBusy,
-    StaleWriter,
-)
 from plansmith.plan.next_move import UNDER_WAY, MakePlan, goes_on, next_move
 from plansmith.plan.run import Run, RunStatus
 from plansmith.plan.sentence import Sentence
@@ -66,7 +55,6 @@ class BackgroundRuns:
         # Runs of other processes, to continue when those let go, and of other folders.
         self._elsewhere: set[str] = set()
         self._not_here: set[str] = set()
-        self._adopts = False
         # The terms of claims that were left, and whose runs this server began to continue.
         self._adopted: dict[str, int] = {}
         # The servers that had ended when this one last looked for the runs they left.
@@ -106,15 +94,12 @@ class BackgroundRuns:
             with self._drafts.of(run_id):
                 advance = partial(self._plan_or_execute, run_id)
                 self._continue_at_expiry(await self._journals.patience.until_done(advance))
-        except StaleWriter:
+        except err.StaleWriter:
             self._log.info("run_changed_meanwhile", run=run_id)
             self._again.add(run_id)  # by a person, or by a process that has it now
-        except RunBusy as error:
+        except err.RunBusy as error:
             self._log.info("run_elsewhere", run=run_id, why=str(error))
-            if self._adopts:
-                self._elsewhere.add(run_id)
-            else:
-                self.continue_later(run_id, _LOOK_S)
+            self._elsewhere.add(run_id)
         except asyncio.CancelledError:
             self._again.discard(run_id)
             raise
@@ -132,7 +117,7 @@ class BackgroundRuns:
         run = journal.run
         try:
             smith = self._teams.of(run)
-        except OtherTeam:
+        except err.OtherTeam:
             await self._journals.owners.need_free(run.id)
             raise
         if run.options.thread and isinstance(next_move(run), MakePlan):
@@ -145,23 +130,23 @@ class BackgroundRuns:
 
     async def _give_up(self, run_id: str, error: Exception) -> None:
         """Ends a run that could not be planned, or pauses it: nobody waits for it for ever."""
-        if isinstance(error, EventMisfit) or not isinstance(error, PlansmithError):
+        if isinstance(error, err.EventMisfit) or not isinstance(error, err.PlansmithError):
             self._log.failure("run_broke", run=run_id, error=repr(error))
             await self._pause(run_id, Sentence("an error occurred: {error}", error=repr(error)))
             return
         self._log.warning("run_stopped", run=run_id, error=str(error))
-        if isinstance(error, OtherTeam):
+        if isinstance(error, err.OtherTeam):
             await self._pause(run_id, str(error))
-        elif not isinstance(error, JournalError | OtherFolder):
+        elif not isinstance(error, err.JournalError | err.OtherFolder):
             try:
                 await self._smith.runs.give_up(run_id, reason=str(error))
-            except PlansmithError as more:
+            except err.PlansmithError as more:
                 self._log.warning("run_not_ended", run=run_id, error=str(more))
 
     async def _pause(self, run_id: str, reason: str) -> None:
         try:
             await self._smith.pause(run_id, by=SYSTEM, reason=reason)
-        except PlansmithError as more:
+        except err.PlansmithError as more:
             self._log.warning("run_not_paused", run=run_id, error=str(more))
 
     async def until_rest(self, run_id: str) -> Run:
@@ -216,6 +201,12 @@ class BackgroundRuns:
 
     async def until_journaled(self, run_id: str, work: Coroutine[Any, Any, _T]) -> None:
         """Starts long work and returns at its first journal event; raises if it fails before."""
+
+        def log_failure(ended: asyncio.Task[Any]) -> None:
+            error = None if ended.cancelled() else ended.exception()
+            if error is not None:
+                self._log.warning("background_work_failed", run=run_id, error=str(error))
+
         after = (await self._journals.load(run_id)).last
         task = asyncio.create_task(self.do_and_continue(run_id, work))
         self._other_tasks.add(task)
@@ -227,12 +218,7 @@ class BackgroundRuns:
         if is_done:
             task.result()
         else:
-            task.add_done_callback(partial(self._log_failure, run_id))
-
-    def _log_failure(self, run_id: str, task: asyncio.Task[Any]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._log.warning("background_work_failed", run=run_id, error=str(error))
+            task.add_done_callback(log_failure)
 
     async def do_and_continue(self, run_id: str, work: Coroutine[Any, Any, _T]) -> _T:
         """Does work about a run, and continues the run if it can go on then."""
@@ -270,19 +256,23 @@ class BackgroundRuns:
         await self._keep_doing(self._continue_released)
 
     async def _keep_doing(self, work: Callable[[], Awaitable[None]]) -> None:
-        self._adopts = True
         while True:
             await self._journals.clock.sleep(_LOOK_S)
             try:
                 await self._journals.patience.until_done(work)
-            except PlansmithError as error:
+            except err.PlansmithError as error:
                 self._log.warning("orphans_not_adopted", error=str(error))
 
     async def _adopt_orphans(self) -> None:
         owners = self._journals.owners
         for run_id, claim in await owners.left_behind():
-            if run_id not in self._not_here:
-                await self._adopt_orphan(run_id, claim)
+            if run_id in self._not_here:
+                continue
+            if await self._adopt_sound(run_id) and self._adopted.get(run_id) != claim.term:
+                self._adopted[run_id] = claim.term  # whoever executes it claims it
+            elif run_id not in self._not_here:  # nothing is to be continued
+                await owners.forget(run_id)
+                self._adopted.pop(run_id, None)
         if self._carrier is not None:
             await self._carrier.hand_on(owners)
         dead = await owners.dead_servers()
@@ -297,18 +287,10 @@ class BackgroundRuns:
             self._elsewhere.discard(run_id)
             self.go_on(run_id)
 
-    async def _adopt_orphan(self, run_id: str, claim: Claim) -> None:
-        """Continues a run that was left; its claim goes if nothing is to be continued."""
-        if await self._adopt_sound(run_id) and self._adopted.get(run_id) != claim.term:
-            self._adopted[run_id] = claim.term  # whoever executes it claims it
-        elif run_id not in self._not_here:
-            await self._journals.owners.forget(run_id)
-            self._adopted.pop(run_id, None)
-
     async def _adopt_sound(self, run_id: str) -> bool:
         try:
             return await self.adopt(run_id)
-        except JournalDamaged as error:
+        except err.JournalDamaged as error:
             self._log.failure("run_damaged", run=run_id, error=str(error))
             return False
 
@@ -316,7 +298,7 @@ class BackgroundRuns:
         """Continues a run of this folder from now on; tells whether there is something to do."""
         try:
             journal = await self._journals.load(run_id)
-        except NotFound:
+        except err.NotFound:
             self._known.discard(run_id)  # deleted since it was listed
             return False
         journal.need_sound()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from plansmith.engine.ownership import Owners
@@ -38,16 +39,24 @@ class RunCarrier:
 
     async def open(self, limits: QueueLimits | None = None) -> None:
         """Opens the queue, waiting for a database that is away."""
+
+        async def opened() -> bool:
+            await self.queue.open(limits)
+            return True
+
+        await self._until(opened, "queue_away")
+
+    async def _until(self, work: Callable[[], Awaitable[bool]], away: str, **about: str) -> None:
+        """Tries until it works, ever more seldom; `away` is what the log is told of an error."""
         wait = _FIRST_WAIT_S
         while True:
             try:
-                await self.queue.open(limits)
+                if await work():
+                    return
             except PlansmithError as error:
-                self._log.warning("queue_away", error=str(error))
-                await self._clock.sleep(wait)
-                wait = min(wait * 2, _LONGEST_WAIT_S)
-            else:
-                return
+                self._log.warning(away, error=str(error), **about)
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT_S)
 
     def send(self, run_id: str) -> None:
         """Has a worker go on with a run soon; harmless if one is about to."""
@@ -57,22 +66,14 @@ class RunCarrier:
             self._sending[run_id] = asyncio.create_task(self._send(run_id))
 
     async def _send(self, run_id: str) -> None:
-        wait = _FIRST_WAIT_S
+        async def sent() -> bool:
+            self._again.discard(run_id)
+            return await self.queue.add(run_id) and run_id not in self._again
+
         try:
-            while not await self._sent(run_id):
-                await self._clock.sleep(wait)
-                wait = min(wait * 2, _LONGEST_WAIT_S)
+            await self._until(sent, "run_not_sent", run=run_id)
         finally:
             del self._sending[run_id]
-
-    async def _sent(self, run_id: str) -> bool:
-        """Tries to send a run; false if that has to be tried again."""
-        self._again.discard(run_id)
-        try:
-            return await self.queue.add(run_id) and run_id not in self._again
-        except PlansmithError as error:
-            self._log.warning("run_not_sent", run=run_id, error=str(error))
-            return False
 
     async def hand_on(self, owners: Owners) -> None:
         """Puts what dead workers had taken back on the queue; removes what is long over."""
@@ -86,11 +87,9 @@ class RunCarrier:
         if now - self._tidied > _TIDY_S:
             self._tidied = now
             await self.queue.tidy()
-        if not taken and now - self._told > _TELL_S:
-            await self._tell_if_nobody_works(owners, now)
-
-    async def _tell_if_nobody_works(self, owners: Owners, now: float) -> None:
-        """Warns that runs wait and no worker lives, which looks as if they ran for ever."""
+        if taken or now - self._told <= _TELL_S:
+            return
+        # Runs that wait while no worker lives look as if they ran for ever.
         waiting = await self.queue.waiting()
         takes = [read_kind(each.beat.kind).runs for each in await owners.processes() if each.lives]
         if waiting and not any(takes):
@@ -107,11 +106,6 @@ class RunCarrier:
         """Sends no more; whoever watches the runs sends what was left."""
         await end(self._sending.values())
         await self.queue.close()
-
-
-def make_carrier(url: str, folder: str, *, clock: Clock, log: Log) -> RunCarrier:
-    """Makes what sends runs to workers; they share a PostgreSQL database."""
-    return RunCarrier(need_server(url).run_queue(url, folder), clock=clock, log=log)
 
 
 def need_server(url: str) -> StoreKind:

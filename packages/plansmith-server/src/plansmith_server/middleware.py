@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -20,7 +20,9 @@ from plansmith.plan.sentence import Sentence
 from plansmith_server.errors import HttpProblem, wanted_language
 from plansmith_server.plain_pages import onward, plain_page, switch_page
 from plansmith_server.team.auth import PROBE, Auth, Grant, grant_of, put_grant, same
-from plansmith_server.team.oidc_login import OidcLogin
+
+if TYPE_CHECKING:
+    from plansmith_server.team.oidc import OidcLogin
 
 _MOST_CLIENTS: Final = 10_000
 # How the page of a log-in shows that it is the page: in a header, or in the address of a link.
@@ -141,10 +143,12 @@ class RequestGate:
         """Returns the answer to a request that goes no further."""
         language = headers.get("accept-language", "")
         try:
-            if _is_probe(scope, headers):
+            path, is_read = scope["path"], scope["method"] in ("GET", "HEAD")
+            has_token = "authorization" in headers or "cookie" in headers
+            if is_read and (path == HEALTH or (path == READY and not has_token)):
                 _check_rate(self._rates, _client(scope))
                 put_grant(scope, PROBE)
-                return JSONResponse(ALIVE) if scope["path"] == HEALTH else None
+                return JSONResponse(ALIVE) if path == HEALTH else None
             return self._checked(scope, headers)
         except HttpProblem as problem:
             if problem.status == 401 and "text/html" in headers.get("accept", ""):
@@ -155,16 +159,10 @@ class RequestGate:
             return HttpProblem(503, "no_tokens", error.message, hint=error.hint).response()
 
     def _checked(self, scope: Scope, headers: Headers) -> Response | OidcLogin | None:
-        # Several Host headers are an attack.
-        given = headers.getlist("host")
-        if len(given) != 1 or given[0].lower() not in self.rules.hosts:
-            hint = (
-                "use the address that plansmith serve printed, or start it with --allow-host NAME"
-            )
-            why = "this server is not known by this host name"
-            raise HttpProblem(421, "wrong_host", why, hint=hint)
-        _check_origin(scope["method"], headers, self.rules.hosts)
-        bearer, cookie = _bearer(headers), _cookie(headers, self.auth.cookie_name)
+        _check_site(scope["method"], headers, self.rules.hosts)
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        bearer = bearer.strip() if scheme.lower() == "bearer" else ""
+        cookie = _cookie(headers, self.auth.cookie_name)
         grant = self.auth.grant(bearer=bearer, cookie=cookie)
         # The tenants behind one proxy have a bucket each.
         _check_rate(self._rates, f"{_client(scope)} {grant.tenant if grant else ''}")
@@ -174,7 +172,8 @@ class RequestGate:
         if signed_in is not None:
             return signed_in
         page = _page_key(scope, headers)
-        if grant and grant.login and _needs_page(scope):
+        is_file = scope["method"] in _SAFE and not scope["path"].startswith("/v1/")
+        if grant and grant.login and not is_file:
             # A cookie that went to another port of this host is worth nothing.
             grant = grant if same(page, self.auth.page_key(cookie)) else None
             cookie = page
@@ -236,26 +235,10 @@ class RequestGate:
         return receive_some
 
 
-def _is_probe(scope: Scope, headers: Headers) -> bool:
-    """Whether somebody without a token asks how the server is."""
-    named = scope["path"] == HEALTH or ("authorization" not in headers and "cookie" not in headers)
-    return named and scope["path"] in (HEALTH, READY) and scope["method"] in ("GET", "HEAD")
-
-
-def _bearer(headers: Headers) -> str:
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
 def _has_link(scope: Scope) -> bool:
     """Whether the address is a one-time link, used or not."""
     has_token = scope["path"] == "/" and b"token=" in scope["query_string"]
     return has_token and scope["method"] in ("GET", "POST")
-
-
-def _needs_page(scope: Scope) -> bool:
-    """Whether a browser has to show that the request is of the page itself: all but its files."""
-    return scope["method"] not in _SAFE or scope["path"].startswith("/v1/")
 
 
 def _page_key(scope: Scope, headers: Headers) -> str:
@@ -288,8 +271,13 @@ def _with_headers(more: Mapping[str, str], send: Send) -> Send:
     return send_with_headers
 
 
-def _check_origin(method: str, headers: Headers, hosts: frozenset[str]) -> None:
-    """Refuses requests that another site makes a browser send; allows typed addresses."""
+def _check_site(method: str, headers: Headers, hosts: frozenset[str]) -> None:
+    """Refuses other host names, and what another site makes a browser send."""
+    given = headers.getlist("host")
+    if len(given) != 1 or given[0].lower() not in hosts:  # several are an attack
+        hint = "use the address that plansmith serve printed, or start it with --allow-host NAME"
+        why = "this server is not known by this host name"
+        raise HttpProblem(421, "wrong_host", why, hint=hint)
     site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
     visit = method in _SAFE and headers.get("sec-fetch-mode") == "navigate"
     foreign = origin is not None and urlsplit(origin).netloc.lower() not in hosts

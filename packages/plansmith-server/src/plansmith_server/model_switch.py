@@ -12,15 +12,7 @@ from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import ChatModel, Clock, Delta, Prompt
 from plansmith_planner.make import make_model
-from plansmith_planner.models.choose import (
-    KEYS,
-    KeptModel,
-    ModelShelf,
-    ask_servers,
-    installed_shelf,
-    is_offline,
-    usual_places,
-)
+from plansmith_planner.models import choose
 from plansmith_planner.models.wrappers import closing
 from plansmith_planner.settings import ModelSettings
 from plansmith_server.bodies import ModelChoice
@@ -50,7 +42,7 @@ class ModelDownloads:
         self._task = asyncio.create_task(_load(model, self.current))
 
 
-async def _load(model: KeptModel, download: dict[str, Any]) -> None:
+async def _load(model: choose.KeptModel, download: dict[str, Any]) -> None:
     def progress(done: int, total: int) -> None:
         download.update(done=done, state="checking" if done >= total else "loading")
 
@@ -113,8 +105,8 @@ async def _fields(given: ModelChoice, *, has_key: bool) -> dict[str, str | None]
                 raise Refused(why, hint=Sentence("download it first"))
             return {"model": f"local:{known.name}"}
         case "server":
-            places = [each for each in usual_places(os.environ) if each.url == given.url]
-            servers = await ask_servers(places) if places else []
+            places = [each for each in choose.usual_places(os.environ) if each.url == given.url]
+            servers = await choose.ask_servers(places) if places else []
             if not servers or model not in servers[0].models:
                 server = given.url or "the server"
                 why = Sentence("{server} has no model '{model}' now", server=server, model=model)
@@ -125,10 +117,10 @@ async def _fields(given: ModelChoice, *, has_key: bool) -> dict[str, str | None]
 
 
 def _keyed(variable: str, model: str, *, has_key: bool) -> dict[str, str | None]:
-    key = next((each for each in KEYS if each.variable == variable), None)
+    key = next((each for each in choose.KEYS if each.variable == variable), None)
     if key is None:
         why = Sentence("'{name}' is not the key of a known provider", name=variable)
-        names = [each.variable for each in KEYS]
+        names = [each.variable for each in choose.KEYS]
         raise Misconfigured(why, hint=Sentence("use {names}", names=names))
     if not has_key and not os.environ.get(variable, "").strip():
         why = Sentence("{variable} is not set, and no key was given", variable=variable)
@@ -137,8 +129,8 @@ def _keyed(variable: str, model: str, *, has_key: bool) -> dict[str, str | None]
     return {"model": name, "base_url": key.base_url, "api_key_env": None if has_key else variable}
 
 
-def _shelf() -> ModelShelf:
-    shelf = installed_shelf()
+def _shelf() -> choose.ModelShelf:
+    shelf = choose.installed_shelf()
     if shelf is None:
         hint = "pip install packages/* 'plansmith[desk]'"
         raise Misconfigured("no installed package runs models in this process", hint=hint)
@@ -147,12 +139,12 @@ def _shelf() -> ModelShelf:
 
 async def found_models(environment: Mapping[str, str]) -> dict[str, Any]:
     """Returns what can plan here: keys, servers on this machine, embedded models."""
-    shelf, library = installed_shelf(), find_spec(_LIBRARY) is not None
-    servers = await ask_servers(usual_places(environment)) if library else []
+    shelf, library = choose.installed_shelf(), find_spec(_LIBRARY) is not None
+    servers = await choose.ask_servers(choose.usual_places(environment)) if library else []
     return {
         "library": library,
         "runtime": shelf is not None and shelf.has_runtime,
-        "offline": is_offline(environment),
+        "offline": choose.is_offline(environment),
         "keys": [
             {
                 "variable": key.variable,
@@ -160,7 +152,7 @@ async def found_models(environment: Mapping[str, str]) -> dict[str, Any]:
                 "model": environment.get(key.chosen_by, "").strip() or key.model,
                 "set": bool(environment.get(key.variable, "").strip()),
             }
-            for key in KEYS
+            for key in choose.KEYS
         ],
         "servers": [
             {"program": each.place.program, "url": each.place.url, "models": each.models}

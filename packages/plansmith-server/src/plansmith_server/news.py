@@ -9,24 +9,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from plansmith import ports as p
 from plansmith.app import Plansmith
-from plansmith.errors import PlansmithError
+from plansmith.errors import PlansmithError, StoreAway
 from plansmith.plan.data import json_text
 from plansmith.plan.events import Event
 from plansmith.plan.sentence import Sentence
 from plansmith.plan.steps import AnyStep
-from plansmith.ports import (
-    ArgumentsDelta,
-    ChatModel,
-    Clock,
-    Delta,
-    JournalStore,
-    ModelDone,
-    News,
-    Prompt,
-    Records,
-    TextDelta,
-)
 from plansmith_planner.draft import StepStream
 from plansmith_planner.stages import StageLine
 from plansmith_planner.threads.store import ThreadHeadline, ThreadStore
@@ -39,17 +28,17 @@ _EVENT_BYTES: Final = 1_000
 class EventReader:
     """The latest events of a store that were read; whoever is behind reads on from there."""
 
-    def __init__(self, store: JournalStore) -> None:
+    def __init__(self, store: p.JournalStore) -> None:
         self._store = store
         self._events: dict[tuple[str, int], Event] = {}
         self._texts: dict[tuple[str, int, str], str] = {}
         self._bytes = 0
         self._reading = asyncio.Lock()
 
-    async def read(self, news: Sequence[News]) -> Mapping[News, Event]:
+    async def read(self, news: Sequence[p.News]) -> Mapping[p.News, Event]:
         """Returns the events that news tell of; a run that was deleted meanwhile has none."""
         async with self._reading:
-            found: dict[News, Event] = {}
+            found: dict[p.News, Event] = {}
             gone: set[str] = set()
             for each in news:
                 place = each.run, each.number
@@ -85,6 +74,24 @@ class EventReader:
         return self._texts[place]
 
 
+async def followed(
+    store: p.PlanStore, clock: p.Clock, after: int, *, limit: int
+) -> AsyncIterator[Sequence[p.News]]:
+    """Yields the news of a store after a position for ever; waits for a store that is away."""
+    while True:
+        try:
+            news = await store.news(after, limit=limit)
+            if not news:
+                await store.wait_news(after)
+        except StoreAway:
+            await clock.sleep(_AWAY_S)
+            continue
+        if news:
+            yield news
+            after = news[-1].position
+
+
+_AWAY_S: Final = 0.5
 _NEWEST: Final = 50
 _MOST_ROWS: Final = 200
 _LOOK_S: Final = 1.0  # how soon what another process says is noticed
@@ -119,7 +126,7 @@ class ConversationNews:
             _put(queue, conversation_row(head))
         self._listeners.add(queue)
         idle = self._watching is None or self._watching.done()
-        if idle and isinstance(self._store, Records):
+        if idle and isinstance(self._store, p.Records):
             self._watching = asyncio.create_task(self._watch(ThreadStore(self._store)))
         try:
             yield queue
@@ -184,7 +191,7 @@ class Drafts:
     `otherwise` receives the texts that belong to no run.
     """
 
-    def __init__(self, clock: Clock, otherwise: Callable[[str], None]) -> None:
+    def __init__(self, clock: p.Clock, otherwise: Callable[[str], None]) -> None:
         self._clock = clock
         self._otherwise = otherwise
         self._drafts: dict[str, _Draft] = {}
@@ -250,36 +257,36 @@ class Drafts:
         head = {"run": run, "phase": draft.phase, "tokens": draft.tokens}
         return {**head, "elapsed_ms": elapsed, **more}
 
-    def observed(self, model: ChatModel) -> ChatModel:
+    def observed(self, model: p.ChatModel) -> p.ChatModel:
         """Wraps a model so that its output is sent to the listeners as it is written."""
         return _ObservedModel(model, self, self._clock)
 
 
 @dataclass(slots=True)
 class _ObservedModel:
-    model: ChatModel
+    model: p.ChatModel
     drafts: Drafts
-    clock: Clock
+    clock: p.Clock
 
     @property
     def name(self) -> str:
         return self.model.name
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
+    async def stream(self, prompt: p.Prompt) -> AsyncIterator[p.Delta]:
         steps = StepStream(self._add_step)
         sent_at, letters, waiting = self.clock.monotonic(), 0, ""
         async for delta in self.model.stream(prompt):
             match delta:
-                case TextDelta("", progress) if progress:
+                case p.TextDelta("", progress) if progress:
                     self._add_progress(progress)
-                case TextDelta(text) | ArgumentsDelta(_, text):
+                case p.TextDelta(text) | p.ArgumentsDelta(_, text):
                     letters += len(text)
                     waiting += text
                     steps.feed(text)
                     if self.clock.monotonic() - sent_at >= _EVERY_S:
                         self._add_text(waiting, letters)
                         sent_at, waiting = self.clock.monotonic(), ""
-                case ModelDone(usage, _):
+                case p.ModelDone(usage, _):
                     counted = usage.input_tokens + usage.output_tokens
                     if (draft := self.drafts.current) is not None:
                         draft.tokens = counted or letters // _LETTERS_A_TOKEN

@@ -12,6 +12,12 @@ from starlette.responses import HTMLResponse
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith_server.errors import wanted_language
 
+
+def style_source(style: str) -> str:
+    """Returns how a policy names a style by its hash."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'"
+
+
 _STYLE: Final = (
     ":root{color-scheme:light dark}body{font:16px/1.55 system-ui,sans-serif;margin:0;"
     "min-height:100vh;display:grid;place-items:center;background:Canvas;color:CanvasText}"
@@ -22,13 +28,15 @@ _STYLE: Final = (
     "background:#2450b8;color:#fff;text-decoration:none;font:inherit;"
     "font-weight:600;border:0;cursor:pointer}"
 )
-_DIGEST: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 # The style is named by its hash; nothing else is loaded and nothing runs.
 _POLICY: Final = (
-    f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'self'; "
+    f"default-src 'none'; style-src {style_source(_STYLE)}; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
 _HOME: Final = Sentence('<a class="go" href="/">Open Plansmith</a>')
+_LOG_IN: Final = Sentence(
+    '<a class="go" href="/login">Log in</a> with the account of your organisation.'
+)
 # The title and the paragraphs of each page.
 _TEXTS: Final = {
     "sign_in": (
@@ -60,13 +68,7 @@ def plain_page(
 ) -> HTMLResponse:
     """Returns a page in the reader's language; `by_provider` adds the log-in of a provider."""
     title, *parts = _TEXTS[kind]
-    if by_provider:
-        parts.append(
-            Sentence(
-                '<a class="go" href="/login">Log in</a> with the account of your organisation.'
-            )
-        )
-    return _page(status, accepts, title, *parts)
+    return _page(status, accepts, title, *parts, *([_LOG_IN] if by_provider else []))
 
 
 def switch_page(old: str, new: str, token: str, *, accepts: str) -> HTMLResponse:

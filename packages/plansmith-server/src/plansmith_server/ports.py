@@ -15,9 +15,7 @@ from plansmith.runs.options import Parts
 from plansmith.secrets import SecretSource
 from plansmith_connect.a2a.registry import AgentRegistry
 from plansmith_planner.settings import Models
-from plansmith_server.settings import WorkerSettings
-from plansmith_server.team.notice_settings import NoticeSettings
-from plansmith_server.team.oidc_settings import OidcSettings
+from plansmith_server.settings import NoticeSettings, OidcSettings, WorkerSettings
 from plansmith_server.team.tenant_book import Tenant
 
 

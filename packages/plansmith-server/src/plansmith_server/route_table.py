@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
 from plansmith_server import api
-from plansmith_server.routes import (
-    conversations,
-    decisions,
-    documentation,
-    events,
-    files,
-    folder,
-    models,
-    plans,
-    runs,
-    schedules,
-    server,
-    templates,
-    tools,
-)
 
-_MODULES: Final = (
-    *(runs, events, plans, decisions, files, templates, conversations, schedules, tools, models),
-    *(folder, server, documentation),
-)
+for _name in (
+    *("conversations", "decisions", "documentation", "events", "files", "folder", "models"),
+    *("plans", "runs", "schedules", "server", "templates", "tools"),
+):
+    import_module(f"plansmith_server.routes.{_name}")
 _NOT_API: Final = ("/help", "/help/{path:path}", "/", "/{path:path}")
 _FOUND: Final = [each for each in api.ROUTES if each.path in _NOT_API]
 ROUTES: Final = tuple(each for each in api.ROUTES if each.path not in _NOT_API)

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -31,7 +31,7 @@ from plansmith.secrets import SecretBox
 from plansmith_planner.make import make_model
 from plansmith_server.app import make_app
 from plansmith_server.background import BackgroundRuns
-from plansmith_server.carrier import make_carrier
+from plansmith_server.carrier import RunCarrier, need_server
 from plansmith_server.connections import Connection, connection_limit
 from plansmith_server.errors import HttpProblem
 from plansmith_server.middleware import GateRules, RequestGate, host_names, is_loopback
@@ -45,7 +45,6 @@ from plansmith_server.settings import Serve
 from plansmith_server.state import LiveAgent, OpenRuns, ServerState
 from plansmith_server.team.auth import Auth, load_token, scoped
 from plansmith_server.team.notices import Notices
-from plansmith_server.team.oidc_login import OidcLogin
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tenants import App, Tenants, TenantSwitch
 from plansmith_server.team.tokens import TokenFile
@@ -54,7 +53,7 @@ from plansmith_server.waiting import telling
 from plansmith_server.worker import Left, Worker, working
 
 if TYPE_CHECKING:
-    from plansmith_server.team.oidc_client import OidcClient
+    from plansmith_server.team.oidc import OidcClient, OidcLogin
 
 BACKLOG: Final = 128
 _PROTOCOLS: Final = {
@@ -71,7 +70,9 @@ def protocol_routes(state: ServerState, base: str) -> tuple[list[BaseRoute], lis
         try:
             make = resolve_name(dotted)
         except ModuleNotFoundError:
-            routes += _missing(extra, paths)
+            hint = f"pip install packages/* 'plansmith[{extra}]'"
+            lacking = HttpProblem(501, "not_installed", f"{extra} is not installed", hint=hint)
+            routes += [Route(path, partial(_refuse, lacking)) for path in paths]
             continue
         found, held = make(state, base)
         routes += [scoped(each, extra) for each in found]
@@ -79,12 +80,8 @@ def protocol_routes(state: ServerState, base: str) -> tuple[list[BaseRoute], lis
     return routes, during
 
 
-def _missing(extra: str, paths: Sequence[str]) -> list[BaseRoute]:
-    async def not_installed(_: Request) -> Response:
-        hint = f"pip install packages/* 'plansmith[{extra}]'"
-        return HttpProblem(501, "not_installed", f"{extra} is not installed", hint=hint).response()
-
-    return [Route(path, not_installed, methods=["GET", "POST"]) for path in paths]
+async def _refuse(problem: HttpProblem, _: Request) -> Response:
+    return problem.response()
 
 
 _GRACE_S: Final = 5
@@ -109,8 +106,10 @@ def make_state(
     parts |= {"tell": drafts.tell, "model": drafts.observed(models)}
     smith = wiring.make_smith(**parts)
     teams = wiring.make_teams(smith, tell=drafts.tell, model=own_model)
-    url, folder = settings.store_url(), smith.runs.journals.folder
-    carrier = make_carrier(url, folder, clock=clock, log=log) if engine else None
+    carrier = None
+    if engine:
+        url, folder = settings.store_url(), smith.runs.journals.folder
+        carrier = RunCarrier(need_server(url).run_queue(url, folder), clock=clock, log=log)
     return ServerState(
         smith=smith,
         teams=teams,
@@ -209,7 +208,8 @@ def make_server(state: ServerState, serve: Serve, sock: socket.socket) -> tuple[
     for each in (token, auth.link_token):
         state.log.hide(each)
     spans = Spans(tracer() if serve.telemetry else None)
-    base, tenants = base_url(sock), _tenants(state, serve, auth, base_url(sock))
+    base = base_url(sock)
+    tenants = _tenants(state, serve, auth, base)
     state.kind = state.kind._replace(at=base)
     routes, during = protocol_routes(state, base)
     during += [partial(telling, state, base), partial(watched_loop, state.log)]
@@ -262,21 +262,19 @@ def _tenants(own: ServerState, serve: Serve, auth: Auth, base: str) -> Tenants |
 
 def _oidc_login(own: ServerState, serve: Serve, auth: Auth, base: str) -> OidcLogin | None:
     """Returns how people log in by a provider; None if the settings name none."""
-    if own.settings.oidc is None:
+    settings = own.settings.oidc
+    if settings is None:
         return None
     try:
-        make_client: type[OidcClient] = resolve_name("plansmith_server.team.oidc_client:OidcClient")
+        make_client: type[OidcClient] = resolve_name("plansmith_server.team.oidc:OidcClient")
+        make_login: type[OidcLogin] = resolve_name("plansmith_server.team.oidc:OidcLogin")
     except ModuleNotFoundError as error:
         why = Sentence("OpenID Connect needs the package {name}", name=error.name)
         raise Misconfigured(why, hint="pip install packages/* 'plansmith[oidc]'") from None
-    return OidcLogin(
-        client=make_client(own.settings.oidc, monotonic=own.clock.monotonic),
-        auth=auth,
-        book=TenantBook(serve.tenants) if serve.tenants else None,
-        base=base,
-        log=own.log,
-        now=own.clock.now,
-    )
+    redirect = f"{settings.url or base}/login/callback"
+    client = make_client(settings, redirect=redirect, monotonic=own.clock.monotonic)
+    book = TenantBook(serve.tenants) if serve.tenants else None
+    return make_login(client=client, auth=auth, book=book, log=own.log, now=own.clock.now)
 
 
 def base_url(sock: socket.socket) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from plansmith.plan import events as e
 from plansmith.plan.next_move import goes_on
 from plansmith.ports import News
 from plansmith_planner.threads.store import needed_by_threads
-from plansmith_server.ops.tasks import end
+from plansmith_server.ops.tasks import in_role
 from plansmith_server.state import ServerState
 
 _DAY_S: Final = 86_400.0
@@ -42,66 +42,39 @@ def upkeep(state: ServerState) -> list[Coroutine[Any, Any, None]]:
     ]
 
 
-async def in_role(
-    state: ServerState, name: str, work: Callable[[], Coroutine[Any, Any, None]]
-) -> None:
-    """Does work for ever, while this process has a role that one of all has at a time."""
-    while True:
-        async with state.smith.runs.journals.owners.role(name) as lost:
-            doing = asyncio.create_task(work())
-            tasks: list[asyncio.Task[Any]] = [doing, asyncio.create_task(lost.wait())]
-            try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                if doing.done():
-                    doing.result()
-            finally:
-                await end(tasks)
-
-
 async def _carry_runs(state: ServerState) -> None:
     """Continues runs that nobody has; one process of a folder does so at a time.
 
     Without workers, each server also follows what others decide about its own runs.
     """
-    role, carrier = f"runs {state.smith.runs.journals.folder}", state.carrier
+    journals, carrier = state.smith.runs.journals, state.carrier
+    role = f"runs {journals.folder}"
     if carrier is None:
         # Taken before the runs are read: of what is decided from here on, nothing is missed.
         after = await _newest_position(state)
-        await _be_ready_beside_others(state)
-        resume = in_role(state, role, partial(_resume_open_runs, state))
+        found = await journals.patience.until_done(journals.owners.processes)
+        others = [each for each in found if each.lives and each.beat.process != this_process()]
+        if any(read_kind(each.beat.kind).kind == "server" for each in others):
+            state.ready = True
+            state.log.info("waiting", why="another server runs the open runs of this store")
+        resume = in_role(journals.owners, role, partial(_resume_open_runs, state))
         await asyncio.gather(resume, follow_decisions(state, after))
         return
     if not state.ready:
         await carrier.open()
         state.ready = True
         state.log.info("ready", sends_to=carrier.queue.name)
-    await in_role(state, role, partial(_watch, state))
 
+    async def watch() -> None:
+        after = await _newest_position(state)  # before the runs are read, as above
+        await asyncio.gather(follow_decisions(state, after), _resume_open_runs(state))
 
-async def _be_ready_beside_others(state: ServerState) -> None:
-    """A server is ready at once where another one lives, which continues the open runs."""
-    journals = state.smith.runs.journals
-    found = await journals.patience.until_done(journals.owners.processes)
-    kinds = [each.beat.kind for each in found if each.lives and each.beat.process != this_process()]
-    if any(read_kind(each).kind == "server" for each in kinds):
-        state.ready = True
-        state.log.info("waiting", why="another server runs the open runs of this store")
-
-
-async def _watch(state: ServerState) -> None:
-    """Sends what is open now and what is decided later, and hands on what dead workers had."""
-    after = await _newest_position(state)  # before the runs are read, as above
-    await asyncio.gather(follow_decisions(state, after), _resume_open_runs(state))
+    await in_role(journals.owners, role, watch)
 
 
 async def _newest_position(state: ServerState) -> int:
-    """Returns the position of the newest event, as soon as the store tells it."""
-    while True:
-        try:
-            return await state.smith.store.wait_news(-1)
-        except PlansmithError as error:
-            state.log.warning("decision_not_followed", error=str(error))
-            await state.clock.sleep(_AGAIN_S)
+    store, patience = state.smith.store, state.smith.runs.journals.patience
+    return await patience.until_done(lambda: store.wait_news(-1))
 
 
 async def follow_decisions(state: ServerState, after: int) -> None:
@@ -194,23 +167,17 @@ async def _continue_run(state: ServerState, run_id: str, number: int) -> None:
 
 async def _resume_open_runs(state: ServerState) -> None:
     """Continues the runs that are open, and later those that others leave."""
-    patience, background = state.smith.runs.journals.patience, state.background
+    runs, background = state.smith.runs, state.background
+    patience = runs.journals.patience
     try:
         count = await patience.until_done(background.resume_open)
         state.ready = True
         state.log.info("runs_sent" if state.carrier else "ready", runs=count)
+        # A process that died may have made no summaries.
+        await patience.until_done(runs.lists.sum_up)
     except PlansmithError as error:
         state.log.failure("runs_not_resumed", error=str(error))
-    await asyncio.gather(_sum_up(state), background.adopt_orphans())
-
-
-async def _sum_up(state: ServerState) -> None:
-    """Makes the summaries that a process that died did not make."""
-    runs = state.smith.runs
-    try:
-        await runs.journals.patience.until_done(runs.lists.sum_up)
-    except PlansmithError as error:
-        state.log.warning("runs_not_summed_up", error=str(error))
+    await background.adopt_orphans()
 
 
 async def _fire_schedules(state: ServerState) -> None:
@@ -221,7 +188,7 @@ async def _fire_schedules(state: ServerState) -> None:
         schedules = state.smith.schedules
         if state.carrier is not None:
             schedules.firing.execute_run = state.background.until_rest
-        await in_role(state, f"schedules {journals.folder}", schedules.keep)
+        await in_role(journals.owners, f"schedules {journals.folder}", schedules.keep)
     except PlansmithError as error:
         state.log.info("no_schedules", why=str(error))
 
@@ -242,4 +209,4 @@ async def prune_daily(state: ServerState) -> None:
                 state.log.warning("not_pruned", error=str(error))
             await state.clock.sleep(_DAY_S)
 
-    await in_role(state, "housekeeping", prune_each_day)
+    await in_role(state.smith.runs.journals.owners, "housekeeping", prune_each_day)

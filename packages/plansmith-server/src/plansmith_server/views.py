@@ -22,7 +22,6 @@ from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec, Effect, ToolSpec
 from plansmith.plan.conditions import rule_sentences
 from plansmith.plan.data import Json, canonical_json, stored_json
-from plansmith.plan.events import PlanningFailed
 from plansmith.plan.next_move import AwaitReview, Execute, next_move
 from plansmith.plan.plan import Plan
 from plansmith.plan.planning import Estimate, stands_in
@@ -307,9 +306,9 @@ async def run_view(smith: Plansmith, run_id: str) -> Shown:
 async def _failure(smith: Plansmith, events: Sequence[e.Event]) -> Shown | None:
     """Returns why the newest planning gave no plan; None if it gave one."""
     outcomes = (each.body for each in reversed(events))
-    kinds = (e.PlanProposed, PlanningFailed)
+    kinds = (e.PlanProposed, e.PlanningFailed)
     last = next((each for each in outcomes if isinstance(each, kinds)), None)
-    if not isinstance(last, PlanningFailed):
+    if not isinstance(last, e.PlanningFailed):
         return None
     calls = cast("list[Shown]", await smith.store.get(last.record) if last.record else [])
     texts = [each for each in calls if each.get("text")] or calls

@@ -1,4 +1,4 @@
-"""Follows the runs for what begins to wait for a person, and has that told in notices."""
+"""Watches for what begins to wait for a person, and has that told in notices."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from plansmith.plan.data import Json
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.text import clip, safe
-from plansmith_server.ops.tasks import beside
+from plansmith_server.ops.tasks import beside, in_role
+from plansmith_server.settings import NoticeSettings
 from plansmith_server.state import ServerState
-from plansmith_server.team.notice_settings import NoticeSettings
 from plansmith_server.team.notices import Notice
-from plansmith_server.upkeep import in_role
 from plansmith_server.views import awaits_review
 
 _BATCH: Final = 500
 _AGAIN_S: Final = 1.0
-_MOST: Final = 10_000
+_MOST_KNOWN: Final = 10_000
 _LISTED: Final = 10
 _LONG: Final = 300
 
@@ -68,19 +67,20 @@ async def telling(state: ServerState, base: str) -> AsyncGenerator[None]:
     if not state.notices.channels:
         yield
         return
-    async with state.notices.sending(), beside(_tell_alone(state, base)):
+
+    async def tell() -> None:
+        # One server of a folder does so: nobody is told twice.
+        journals = state.smith.runs.journals
+        while True:
+            try:
+                role = f"notices {journals.folder}"
+                await in_role(journals.owners, role, lambda: _Follower(state, base).follow())
+            except PlansmithError as error:
+                state.log.warning("notices_stopped", error=str(error))
+                await state.clock.sleep(_AGAIN_S)
+
+    async with state.notices.sending(), beside(tell()):
         yield
-
-
-async def _tell_alone(state: ServerState, base: str) -> None:
-    """Tells as long as no other server of this folder does so: nobody is told twice."""
-    role = f"notices {state.smith.runs.journals.folder}"
-    while True:
-        try:
-            await in_role(state, role, lambda: _Follower(state, base).follow())
-        except PlansmithError as error:
-            state.log.warning("notices_stopped", error=str(error))
-            await state.clock.sleep(_AGAIN_S)
 
 
 class _Follower:
@@ -110,8 +110,15 @@ class _Follower:
                     self._note(run)
             after = news[-1].position if news else after
             await self._tell()
-            if not news:
-                await self._wait(after)
+            if news:
+                continue
+            left = None
+            if self._due:
+                due = min(self._due.values()) - self._state.clock.now()
+                left = max(0.0, due.total_seconds())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await store.wait_news(after)
 
     async def _run(self, run_id: str) -> list[Run]:
         try:
@@ -128,7 +135,7 @@ class _Follower:
             if one.key in self._known:
                 continue
             self._known[one.key] = None
-            if len(self._known) > _MOST:
+            if len(self._known) > _MOST_KNOWN:
                 del self._known[next(iter(self._known))]
             for channel in self._state.notices.channels.values():
                 start = (one.since or now) if begun_before else now
@@ -148,15 +155,6 @@ class _Follower:
             mine = [waits[key] for name, key in ready if name == channel.name and key in waits]
             if mine:
                 notices.tell(channel, notice_of(channel.settings, mine, self._base))
-
-    async def _wait(self, after: int) -> None:
-        """Waits for more news, or until something is due."""
-        left = None
-        if self._due:
-            left = max(0.0, (min(self._due.values()) - self._state.clock.now()).total_seconds())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(left):
-                await self._state.smith.store.wait_news(after)
 
 
 def notice_of(settings: NoticeSettings, items: Sequence[Waiting], base: str) -> Notice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
 from plansmith.engine.journal import SYSTEM
@@ -135,17 +135,16 @@ class Worker:
         cut_off = await background.settle(seconds, hurry)
         await background.close()
         await stopping
-        handed_over = self._given_back | {run for run in running if await self._goes_on(run)}
+        handed_over = self._given_back
+        for run in running:
+            with suppress(PlansmithError):  # else whoever takes it looks again
+                if not goes_on((await self._journals.load(run)).run):
+                    continue
+            handed_over.add(run)
         for run in handed_over:
             self.carrier.send(run)
         await self.carrier.flush(_LAST_S)
         return Left(len(handed_over), len(cut_off))
-
-    async def _goes_on(self, run_id: str) -> bool:
-        try:
-            return goes_on((await self._journals.load(run_id)).run)
-        except PlansmithError:
-            return True  # whoever takes it looks again
 
 
 @asynccontextmanager

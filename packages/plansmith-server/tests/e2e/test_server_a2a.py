@@ -18,7 +18,6 @@ from a2a.types import (
     Part,
     Role,
     SendMessageRequest,
-    Task,
     TaskState,
 )
 from a2a.utils.errors import A2AError
@@ -90,7 +89,7 @@ async def test_a_task_is_a_run_and_its_report_an_artifact(tmp_path: Path) -> Non
         assert artifacts(events) == [run["report"]]
 
 
-async def test_questions_are_asked_and_answered(tmp_path: Path) -> None:
+async def test_questions_are_asked_and_answered_and_journaled_as_a_programs(tmp_path: Path) -> None:
     model = ScriptedModel(DECIDED, plan(ASK, tool_step("a", inputs={"city": "{{which}}"})))
     async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
         events = await said(client, words("the weather"))
@@ -102,14 +101,6 @@ async def test_questions_are_asked_and_answered(tmp_path: Path) -> None:
         more = await said(client, words("Rome", **where))
         assert states(more)[-1] == TaskState.TASK_STATE_COMPLETED
         assert house.tools.calls == [("weather", {"city": "Rome"})]
-
-
-async def test_an_a2a_client_is_journaled_as_a_program(tmp_path: Path) -> None:
-    model = ScriptedModel(DECIDED, plan(ASK, tool_step("a", inputs={"city": "{{which}}"})))
-    async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
-        events = await said(client, words("the weather"))
-        where = {"task_id": task_of(events), "context_id": events[-1].status_update.context_id}
-        await said(client, words("Rome", **where))
         kept = await house.server_state.smith.store.events(task_of(events))
         by = {event.body.type: event.by for event in kept}
         bot = Actor(kind="program", name="A2A client helper")
@@ -117,7 +108,7 @@ async def test_an_a2a_client_is_journaled_as_a_program(tmp_path: Path) -> None:
         assert not [event for event in kept if event.by.kind == "person"]
 
 
-async def test_the_runs_of_others_are_no_tasks_of_a_client(tmp_path: Path) -> None:
+async def test_a_client_sees_and_cancels_its_own_runs_only(tmp_path: Path) -> None:
     model = ScriptedModel(DECIDED, plan(tool_step("a", "mail")))
     async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
         events = await said(client, words("mail Oslo"))
@@ -131,17 +122,12 @@ async def test_the_runs_of_others_are_no_tasks_of_a_client(tmp_path: Path) -> No
                 assert (await house.get(f"/v1/runs/{run}"))["status"] == "reviewing"
         task = await client.get_task(GetTaskRequest(id=task_of(events)))
         assert task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
-
-
-async def test_a_question_inside_a_template_is_asked_and_answered(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house, connected(house) as (client, _):
-        body = {"name": "asking", "plan": plan(ASK, tool_step("a", inputs={"city": "{{which}}"}))}
-        await house.post("/v1/templates", body, 201)
-        outer = plan({"id": "sub", "kind": "plan", "template": "asking"})
-        await house.post("/v1/templates", {"name": "outer", "plan": outer}, 201)
-        events = await said(client, words(data={"template": "outer"}))
-        assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
-        assert events[-1].status_update.status.message.parts[0].text == "Which city?"
+        task = await client.cancel_task(CancelTaskRequest(id=task.id))
+        assert task.status.state == TaskState.TASK_STATE_CANCELED
+        assert (await house.get(f"/v1/runs/{task.id}"))["status"] == "cancelled"
+        kept = await house.server_state.smith.store.events(task.id)
+        [by] = [event.by for event in kept if event.body.type == "cancel_asked"]
+        assert by == Actor(kind="program", name="A2A client helper")
 
 
 async def test_no_message_approves_a_plan(tmp_path: Path) -> None:
@@ -182,18 +168,13 @@ async def test_every_template_is_a_skill(house: House) -> None:
         assert house.tools.calls == [("weather", {"city": "Rome"})]
         wrong = await said(client, words(data={"template": "nothing"}))
         assert states(wrong)[-1] == TaskState.TASK_STATE_FAILED
-
-
-async def test_a_cancelled_task_is_a_cancelled_run(tmp_path: Path) -> None:
-    model = ScriptedModel(DECIDED, plan(tool_step("a", "mail")))
-    async with serving(tmp_path, model=model) as house, connected(house) as (client, _):
-        events = await said(client, words("mail Oslo"))
-        task: Task = await client.cancel_task(CancelTaskRequest(id=task_of(events)))
-        assert task.status.state == TaskState.TASK_STATE_CANCELED
-        assert (await house.get(f"/v1/runs/{task.id}"))["status"] == "cancelled"
-        kept = await house.server_state.smith.store.events(task.id)
-        [by] = [event.by for event in kept if event.body.type == "cancel_asked"]
-        assert by == Actor(kind="program", name="A2A client helper")
+        body = {"name": "asking", "plan": plan(ASK, tool_step("a", inputs={"city": "{{which}}"}))}
+        await house.post("/v1/templates", body, 201)
+        outer = plan({"id": "sub", "kind": "plan", "template": "asking"})
+        await house.post("/v1/templates", {"name": "outer", "plan": outer}, 201)
+        events = await said(client, words(data={"template": "outer"}))
+        assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
+        assert events[-1].status_update.status.message.parts[0].text == "Which city?"
 
 
 async def test_tasks_of_an_earlier_server_are_found_by_their_runs(tmp_path: Path) -> None:
@@ -217,6 +198,9 @@ async def test_a_context_is_a_conversation_that_knows_what_came_before(tmp_path:
         events = await said(one, words("Plan a trip", context_id="c1"))
         assert states(events)[-1] == TaskState.TASK_STATE_INPUT_REQUIRED
         task = task_of(events)
+        async with connected(house, "other") as (two, _):
+            with pytest.raises(A2AError, match="somebody else"):
+                await said(two, words("Rome", context_id="c1"))
         events = await said(one, words("Rome", context_id="c1"))  # no task is named
         assert states(events)[-1] == TaskState.TASK_STATE_COMPLETED
         assert FLIGHT in artifacts(events)[-1]
@@ -239,23 +223,3 @@ async def test_a_context_is_a_conversation_that_knows_what_came_before(tmp_path:
         assert shown["owner"] == "program A2A client helper"
         kinds = ["request", "answer", "request", "review", "why"]
         assert [each["kind"] for each in shown["messages"]] == kinds
-
-
-async def test_a_context_is_continued_by_its_caller_only(tmp_path: Path) -> None:
-    tools = TripTools()
-    async with (
-        serving(tmp_path, model=TripModel(), tools=tools, store="sqlite") as house,
-        connected(house) as (one, _),
-        connected(house, "other") as (two, _),
-    ):
-        events = await said(one, words("Plan a trip", context_id="c1"))
-        with pytest.raises(A2AError, match="somebody else"):
-            await said(two, words("Rome", context_id="c1"))
-        assert (await house.get(f"/v1/runs/{task_of(events)}"))["status"] == "asking"
-    async with (
-        serving(tmp_path, model=TripModel(), tools=tools, store="sqlite") as house,
-        connected(house) as (one, _),
-    ):
-        again = await said(one, words("Rome", context_id="c1"))  # after a restart
-        assert states(again)[-1] == TaskState.TASK_STATE_COMPLETED
-        assert (await house.get(f"/v1/runs/{task_of(events)}"))["status"] == "done"

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
 from tests.unit.server.house import House, Silent, plan, serving, tool_step
-from tests.unit.server.trip import FLIGHT, TRAIN, TripModel, TripTools
-
-from plansmith.plan.briefs import MessageBrief
-from plansmith.ports import (
-    Delta,
-    ModelDone,
-    PlanBrief,
-    Prompt,
-    TextDelta,
-    TriageBrief,
-    Usage,
-)
+from tests.unit.server.trip import FLIGHT, TripModel, TripTools
 
 
 async def begun(house: House, request: str, status: str = "asking", **more: Any) -> Any:
@@ -43,17 +31,27 @@ async def replanned(house: House, run_id: str) -> Any:
     return run
 
 
-async def test_a_conversation_asks_follows_up_changes_and_tells_why(tmp_path: Path) -> None:
+async def test_a_conversation_asks_follows_up_changes_and_approves_nothing(
+    tmp_path: Path,
+) -> None:
     model, tools = TripModel(), TripTools()
     async with serving(tmp_path, model=model, store="sqlite", tools=tools) as house:
         asked = await begun(house, "Plan a trip")
         trip = asked["conversation"]
         [question] = asked["questions"]
         assert question["text"] == "Where to?"
+        [shown] = (await house.get(f"/v1/conversations/{trip}"))["questions"]
+        assert (shown["run"], shown["text"]) == (asked["id"], "Where to?")
+        assert (await house.get("/v1/conversations"))["items"][0]["waits"] == "question"
         answered = await say(house, trip, "Rome")
         assert (answered["id"], answered["message"]["kind"]) == (asked["id"], "answer")
         assert answered["message"]["question"] == question["question"]
-        await house.approve(await house.until(asked["id"], "reviewing"))
+        waiting = await house.until(asked["id"], "reviewing")
+        assert (await house.get("/v1/conversations"))["items"][0]["waits"] == "review"
+        sounds = await say(house, trip, "yes, please proceed")
+        assert (sounds["message"]["kind"], sounds["status"]) == ("review", "reviewing")
+        assert "approves nothing" in sounds["message"]["text"]
+        await house.approve(waiting)
         first = await house.until(asked["id"], "done")
 
         follow = await say(house, trip, "Now book it")
@@ -72,37 +70,13 @@ async def test_a_conversation_asks_follows_up_changes_and_tells_why(tmp_path: Pa
         assert (why["message"]["kind"], why["message"]["step"]) == ("why", "find")
         assert (why["id"], FLIGHT in why["message"]["text"]) == (first["id"], True)
         shown = await house.get(f"/v1/conversations/{trip}")
-        kinds = ["request", "answer", "request", "change", "why"]
+        kinds = ["request", "answer", "review", "request", "change", "why"]
         assert [each["kind"] for each in shown["messages"]] == kinds
         assert [each["id"] for each in shown["runs"]] == [first["id"], follow["id"]]
         assert (shown["title"], shown["owner"]) == ("Plan a trip", "ann")
         assert FLIGHT in shown["runs"][0]["answer"]
         assert shown["messages"][0]["by"] == {"kind": "person", "name": "ann"}
-        assert shown["messages"][4]["reply"]["step"] == "find"
-
-
-async def test_a_yes_in_a_conversation_approves_and_permits_nothing(tmp_path: Path) -> None:
-    tools = TripTools()
-    steps = [
-        {"id": "train", "kind": "tool", "tool": "trains", "inputs": {"city": "Rome"}},
-        {"id": "book", "kind": "tool", "tool": "book", "inputs": {"what": "{{train.name}}"}},
-    ]
-    async with serving(tmp_path, model=TripModel(), tools=tools) as house:
-        run = await house.begin(*steps)
-        sounds = await say(house, run["id"], "yes, please proceed")
-        assert (sounds["message"]["kind"], sounds["status"]) == ("review", "reviewing")
-        assert "approves nothing" in sounds["message"]["text"]
-        await house.approve(run)
-        consent = await house.until(run["id"], "asking")
-        for text in ("yes", "no", "allow"):  # a permission is given by name only
-            taken = await say(house, run["id"], text)
-            assert (taken["message"]["kind"], taken["status"]) == ("review", "asking")
-        assert [name for name, _ in tools.calls] == ["trains"]
-        [question] = consent["questions"]
-        allow = {"question": question["question"], "answer": "allow"}
-        await house.post(f"/v1/runs/{run['id']}/answers", allow)
-        await house.until(run["id"], "done")
-        assert tools.calls[-1] == ("book", {"what": f"{TRAIN} to Rome"})
+        assert shown["messages"][5]["reply"]["step"] == "find"
 
 
 async def test_a_message_is_answered_before_a_planner_has_written_a_word(tmp_path: Path) -> None:
@@ -114,80 +88,10 @@ async def test_a_message_is_answered_before_a_planner_has_written_a_word(tmp_pat
         assert (await house.get(f"/v1/runs/{second['id']}"))["conversation"] == "mine"
         alone = await house.post("/v1/runs", {"request": "alone"}, 202)
         assert alone["conversation"] == ""
-
-
-async def test_messages_of_two_servers_on_one_conversation_stay_in_order(tmp_path: Path) -> None:
-    async with (
-        serving(tmp_path, model=Silent(), store="sqlite") as one,
-        serving(tmp_path, model=Silent(), store="sqlite") as two,
-    ):
-        await one.post("/v1/runs", {"request": "begin", "conversation": "shared"}, 202)
-        houses = [one, two] * 4
-        texts = [f"find {number}" for number in range(len(houses))]
-        taken = await asyncio.gather(
-            *(say(house, "shared", text) for house, text in zip(houses, texts, strict=True))
-        )
-        shown = await two.get("/v1/conversations/shared")
-        numbers = [each["number"] for each in shown["messages"]]
-        assert numbers == sorted(numbers)
-        said = {each["number"]: each for each in shown["messages"]}
-        for text, turn in zip(texts, taken, strict=True):
-            message = said[turn["message"]["number"]]
-            assert (message["text"], message["run"]) == (text, turn["id"])
-        assert len({each["id"] for each in taken}) == len(texts)
-        assert await one.get("/v1/conversations/shared") == shown
-
-
-async def test_a_question_of_a_conversation_is_answered_after_a_restart(tmp_path: Path) -> None:
-    tools = TripTools()
-    async with serving(tmp_path, model=TripModel(), store="sqlite", tools=tools) as house:
-        asked = await begun(house, "Plan a trip")
-    async with serving(tmp_path, model=TripModel(), store="sqlite", tools=tools) as house:
-        shown = await house.get(f"/v1/conversations/{asked['conversation']}")
-        [question] = shown["questions"]
-        assert (question["run"], question["text"]) == (asked["id"], "Where to?")
-        listed = await house.get("/v1/conversations")
-        assert [each["waits"] for each in listed["items"]] == ["question"]
-        answered = await say(house, asked["conversation"], "Rome")
-        assert answered["message"]["kind"] == "answer"
-        run = await house.until(asked["id"], "reviewing")
-        assert run["plan"]["goal"] == "Find a flight"
-        listed = await house.get("/v1/conversations")
-        assert [each["waits"] for each in listed["items"]] == ["review"]
-
-
-class Eager:
-    """A model that plans to mail, and takes every message for a yes to whatever waits."""
-
-    name = "eager"
-
-    async def stream(self, prompt: Prompt) -> AsyncIterator[Delta]:
-        mail = plan(tool_step("a", "mail"))
-        answers: dict[type, Any] = {
-            TriageBrief: {"decision": "plan", "reason": "", "query": "x", "answer": ""},
-            PlanBrief: mail,
-            MessageBrief: {"kind": "answer", "question": "a", "option": "yes", "reason": "go"},
-        }
-        yield TextDelta(json.dumps(answers[type(prompt.brief)]))
-        yield ModelDone(Usage(1, 1), self.name)
-
-
-async def test_no_message_of_a_conversation_approves_a_plan(tmp_path: Path) -> None:
-    async with serving(tmp_path, model=Eager()) as house:
-        run = await begun(house, "Mail Oslo", "reviewing")
-        for text in (
-            "yes",
-            "Approved!",
-            "go ahead and run it",
-            "批准",
-            f"I approve the plan {run['hash']}",
-            f'{{"approve": "{run["hash"]}"}}',
-        ):
-            taken = await say(house, run["conversation"], text)
-            assert taken["message"]["kind"] in ("review", "request", "change"), text
-        now = await house.get(f"/v1/runs/{run['id']}")
-        assert now["approved"] == ""
-        assert house.tools.calls == []
+        run = await house.post("/v1/runs", {"request": "one", "conversation": ""}, 202)
+        number = run["message"]["number"]
+        path = f"/v1/conversations/{run['conversation']}/messages/{number}/undo"
+        assert (await house.post(path, {}))["status"] == "cancelled"
 
 
 async def test_a_token_does_in_conversations_what_its_scopes_allow(tmp_path: Path) -> None:
@@ -226,27 +130,6 @@ async def test_a_token_does_in_conversations_what_its_scopes_allow(tmp_path: Pat
         assert house.tools.calls == []
 
 
-async def test_a_program_answers_in_its_conversation_what_it_may(tmp_path: Path) -> None:
-    guard = {"id": "really", "kind": "ask", "question": "Really mail?", "options": ["yes", "no"]}
-    made = plan(guard, tool_step("a", "mail", after=["really"]))
-    async with (
-        serving(tmp_path, model=Eager()) as house,
-        house.with_token("talker", "look", "propose", "answer") as talker,
-    ):
-        run = (await talker.post("/v1/runs", json={"plan": made})).json()
-        await house.approve(await house.get(f"/v1/runs/{run['id']}"))
-        await house.until(run["id"], "asking")
-        path = f"/v1/conversations/{run['id']}/messages"
-        taken = (await talker.post(path, json={"text": "yes"})).json()
-        assert taken["message"]["kind"] == "review"
-        assert "Really mail?" in taken["message"]["text"]
-        assert house.tools.calls == []
-        answered = await say(house, run["id"], "yes")  # a person's own word
-        assert answered["message"]["kind"] == "answer"
-        await house.until(run["id"], "done")
-        assert [name for name, _ in house.tools.calls] == ["mail"]
-
-
 async def test_what_a_message_was_taken_for_is_undone(tmp_path: Path) -> None:
     tools = TripTools()
     async with serving(tmp_path, model=TripModel(), tools=tools) as house:
@@ -263,24 +146,11 @@ async def test_what_a_message_was_taken_for_is_undone(tmp_path: Path) -> None:
         assert (await house.get(f"/v1/runs/{asked['id']}"))["status"] == "cancelled"
         twice = await house.post(undo, {}, 409)
         assert "undone before" in twice["detail"]
-        shown = await house.get(f"/v1/conversations/{trip}")
-        assert [(each["undone"], each["instead"]) for each in shown["messages"]][1] == (
-            True,
-            undone["id"],
-        )
-        answered = await say(house, trip, "Rome, please")
-        assert (answered["message"]["kind"], answered["id"]) == ("answer", undone["id"])
+        message = (await house.get(f"/v1/conversations/{trip}"))["messages"][1]
+        assert (message["undone"], message["instead"]) == (True, undone["id"])
         for wrong in ("99", "x", "-1", "²"):
             path = f"/v1/conversations/{trip}/messages/{wrong}/undo"
             assert (await house.post(path, {}, 404))["code"] == "not_found"
-
-
-async def test_a_request_that_is_undone_is_cancelled_while_it_is_planned(tmp_path: Path) -> None:
-    async with serving(tmp_path, model=Silent()) as house:
-        run = await house.post("/v1/runs", {"request": "one", "conversation": ""}, 202)
-        number = run["message"]["number"]
-        path = f"/v1/conversations/{run['conversation']}/messages/{number}/undo"
-        assert (await house.post(path, {}))["status"] == "cancelled"
 
 
 async def test_a_removed_conversation_is_gone_with_its_runs(tmp_path: Path) -> None:
@@ -296,10 +166,6 @@ async def test_a_removed_conversation_is_gone_with_its_runs(tmp_path: Path) -> N
         assert "mine" in gone["detail"]
         listed = await house.get("/v1/conversations")
         assert [each["id"] for each in listed["items"]] == ["other"]
-
-
-async def test_a_hostile_id_of_a_conversation_is_refused_or_only_a_name(tmp_path: Path) -> None:
-    async with serving(tmp_path, model=Silent(), store="sqlite") as house:
         for bad in ("x" * 201, "a\nb", "\u0000", "  ", "..", "\u202e", 7, ["a"]):
             body = {"request": "one", "conversation": bad}
             assert (await house.post("/v1/runs", body, 422))["code"] == "invalid_input", bad
@@ -340,22 +206,6 @@ async def test_a_message_with_a_key_is_said_once_also_after_a_restart(tmp_path: 
         refused = await house.post("/v1/runs", other, 409, headers=headers)
         assert "key of its own" in refused["hint"]
         assert len((await house.get("/v1/conversations/mine"))["messages"]) == 1
-
-
-async def test_a_run_without_a_conversation_begins_one_of_its_own(tmp_path: Path) -> None:
-    async with serving(tmp_path, model=Silent()) as house:
-        run = await house.begin(tool_step("oslo"), mode="read_only")
-        await house.until(run["id"], "done")
-        shown = await house.get(f"/v1/conversations/{run['id']}")
-        assert ([each["id"] for each in shown["runs"]], shown["messages"]) == ([run["id"]], [])
-        asked = await say(house, run["id"], "why oslo?")
-        assert (asked["message"]["kind"], asked["id"]) == ("why", run["id"])
-        assert "weather" in asked["message"]["text"]
-        assert (await house.get(f"/v1/runs/{run['id']}"))["conversation"] == run["id"]
-        follow = await say(house, run["id"], "find more")
-        assert (follow["conversation"], follow["message"]["kind"]) == (run["id"], "request")
-        missing = await say(house, "nothing", "hello", 404)
-        assert missing["code"] == "not_found"
 
 
 async def test_conversations_are_listed_newest_first_by_pages_and_owners(tmp_path: Path) -> None:

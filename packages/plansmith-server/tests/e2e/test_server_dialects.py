@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.e2e.test_server_mcp import DECIDED, call, client, refused
 from tests.unit.server.house import House, serving
 
@@ -20,20 +19,6 @@ SAGE: list[dict[str, Any]] = [
     {"type": "tool", "name": "weather", "arguments": {"city": "Oslo"}},
     {"type": "reply", "text": "Tell it."},
 ]
-RESEARCH: dict[str, Any] = {
-    "locale": "en-US",
-    "has_enough_context": False,
-    "thought": "look it up",
-    "title": "The bridge",
-    "steps": [
-        {
-            "need_web_search": True,
-            "title": "Opening",
-            "description": "When was it opened?",
-            "step_type": "research",
-        }
-    ],
-}
 REFUSED: dict[str, Any] = {
     "tasks": [{"title": "Pay", "query": "pay", "agent_name": "desk", "pattern": "daily"}],
     "adequate": False,
@@ -71,7 +56,7 @@ async def test_a_request_with_a_dialect_is_planned_in_it(tmp_path: Path) -> None
         assert '"type": "reply"' in model.prompts[1][0].text
 
 
-async def test_what_a_dialect_cannot_hold_is_told_in_the_reader_s_language(house: House) -> None:
+async def test_every_dialect_can_be_asked_for_and_tells_what_it_cannot_hold(house: House) -> None:
     run = await house.begin({"id": "a", "kind": "ask", "question": "Which?"})
     where = f"/v1/runs/{run['id']}/plan?dialect=deerflow"
     shown = await house.get(where)
@@ -79,17 +64,10 @@ async def test_what_a_dialect_cannot_hold_is_told_in_the_reader_s_language(house
     assert all(each["message"] and each["code"] == "PS017" for each in shown["lost"])
     chinese = await house.get(where, headers={"Accept-Language": "zh"})
     assert any("ask" in each["message"] and "步骤" in each["message"] for each in chinese["lost"])
-
-
-async def test_a_plan_that_refuses_is_not_taken_in_its_dialect(house: House) -> None:
-    response = await house.client.post("/v1/runs", json={"plan": REFUSED, "dialect": "valuecell"})
-    told = response.json()
-    assert (response.status_code, told["code"]) == (422, "invalid_plan")
-    assert "pattern" in json.dumps(told["problems"])
-
-
-async def test_an_unknown_dialect_is_refused_with_the_list_of_all(house: House) -> None:
-    run = await house.begin({"id": "a", "kind": "ask", "question": "Which?"})
+    for name in dialect_names():
+        shown = await house.get(f"/v1/runs/{run['id']}/plan", params={"dialect": name})
+        assert shown["dialect"] == name
+        assert isinstance(shown["plan"], (dict, list))
     answers = [
         await house.client.post("/v1/runs", json={"request": "x", "dialect": "klingon"}),
         await house.client.post("/v1/plans/check", json={"plan": {}, "dialect": "klingon"}),
@@ -100,7 +78,7 @@ async def test_an_unknown_dialect_is_refused_with_the_list_of_all(house: House) 
         assert all(name in answer.json()["detail"] for name in dialect_names())
 
 
-async def test_a_plan_is_checked_in_a_dialect_with_and_without_a_run(house: House) -> None:
+async def test_a_plan_is_checked_refused_and_edited_in_a_dialect(house: House) -> None:
     bad = [{"type": "tool", "name": "wether", "arguments": {"city": 5}}, SAGE[1] | {"tone": "kind"}]
     run = await house.begin({"id": "a", "kind": "ask", "question": "Which?"})
     for where in ("/v1/plans/check", f"/v1/runs/{run['id']}/plan/check"):
@@ -108,9 +86,10 @@ async def test_a_plan_is_checked_in_a_dialect_with_and_without_a_run(house: Hous
         assert {"PS101", "PS013"} <= {each["code"] for each in view["problems"]}
         assert [each["kind"] for each in view["plan"]["steps"]] == ["tool", "reply"]
     assert [each["id"] for each in (await house.get("/v1/runs"))["items"]] == [run["id"]]
-
-
-async def test_a_plan_is_edited_in_a_dialect(house: House) -> None:
+    response = await house.client.post("/v1/runs", json={"plan": REFUSED, "dialect": "valuecell"})
+    told = response.json()
+    assert (response.status_code, told["code"]) == (422, "invalid_plan")
+    assert "pattern" in json.dumps(told["problems"])
     run = await house.post("/v1/runs", {"plan": SAGE, "dialect": "sage"}, 202)
     changed = [SAGE[0] | {"arguments": {"city": "Rome"}}, SAGE[1]]
     answer = await house.client.put(
@@ -143,32 +122,6 @@ class Cast:
         else:
             async for delta in self.work.stream(prompt):
                 yield delta
-
-
-async def test_a_research_plan_is_made_and_run_by_the_research_team(tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    (notes / "bridge.md").write_text("The bridge was opened in 1932.")
-    cited = {"path": "bridge.md", "quote": "opened in 1932"}
-    model = Cast(
-        RESEARCH,
-        Answer({"path": "bridge.md"}, tool="files.read"),
-        Answer({"text": "In 1932.", "citations": [cited]}, tool="finish"),
-        "It was opened in 1932 [step:s1].",
-    )
-    settings = {"documents": [str(notes)]}
-    async with serving(tmp_path, model=model, settings=settings) as house:
-        body = {"request": "When was the bridge opened?", "dialect": "deerflow", "team": "research"}
-        run = await house.post("/v1/runs", body, 202)
-        seen = await house.until(run["id"], "reviewing", "failed")
-        assert seen["status"] == "reviewing", seen["reason"]
-        shown = await house.get(f"/v1/runs/{run['id']}/plan", params={"dialect": "deerflow"})
-        assert shown["lost"] == []
-        [step] = shown["plan"]["steps"]
-        assert (step["step_type"], step["description"]) == ("research", "When was it opened?")
-        await house.approve(seen)
-        done = await house.until(run["id"], "done", "failed", "asking", "reviewing")
-        assert "1932" in json.dumps(done["steps"])
 
 
 async def test_a_team_that_lacks_something_is_told_before_anything_is_made(tmp_path: Path) -> None:
@@ -241,10 +194,6 @@ async def test_the_mcp_tools_plan_check_start_and_show_in_a_dialect(tmp_path: Pa
         shown = await call(made, "plan_show", run=started["run"], dialect="openmanus", results=True)
         assert shown["plan"]["step_statuses"] == ["completed"]
         assert shown["dialect"] == "openmanus"
-
-
-async def test_the_mcp_tools_refuse_an_unreadable_plan_of_a_dialect(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house, client(house) as made:
         checked = await call(made, "plan_validate", plan=REFUSED, dialect="valuecell")
         assert not checked["usable"]
         assert "pattern" in json.dumps(checked["problems"])
@@ -252,13 +201,3 @@ async def test_the_mcp_tools_refuse_an_unreadable_plan_of_a_dialect(tmp_path: Pa
         assert "pattern" in told
         assert "go with a plan" in await refused(made, "run_start", run="x", dialect="sage")
         assert "'sage'" in await refused(made, "plan_validate", plan={}, dialect="klingon")
-        assert (await house.get("/v1/runs"))["items"] == []
-
-
-@pytest.mark.parametrize("name", dialect_names())
-async def test_every_dialect_can_be_asked_for_over_http(tmp_path: Path, name: str) -> None:
-    async with serving(tmp_path) as house:
-        run = await house.begin({"id": "a", "kind": "ask", "question": "Which?"})
-        shown = await house.get(f"/v1/runs/{run['id']}/plan", params={"dialect": name})
-        assert shown["dialect"] == name
-        assert isinstance(shown["plan"], (dict, list))

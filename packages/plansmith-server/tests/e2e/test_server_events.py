@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.unit.server.house import House, plan, serving, tool_step
 
-from plansmith.ports import Delta, ModelDone, TextDelta, Usage
+from plansmith.ports import Delta, TextDelta
 from plansmith.testing import ScriptedModel
 
 
@@ -61,8 +61,18 @@ async def test_a_stream_cut_at_random_points_has_no_gap_and_no_duplicate(tmp_pat
         assert [int(each["id"]) for each in seen] == [each["data"]["position"] for each in seen]
 
 
-async def test_who_comes_new_gets_a_snapshot_and_then_only_what_happens(house: House) -> None:
-    await finished(house, 1)
+async def test_one_run_is_followed_alone_and_who_comes_new_gets_a_snapshot(house: House) -> None:
+    one, two = await finished(house, 2)
+    count = (await house.get(f"/v1/runs/{two}"))["last"]
+    events = await take(house.stream(run=two, after=0), count)
+    assert {each["data"]["run"] for each in events} == {two}
+    assert one != two
+    assert (await house.client.get("/v1/events?run=nobody")).status_code == 404
+    for where in ({"after": 10**9}, {"headers": {"Last-Event-ID": "9" * 30}}):
+        [first] = await take(house.stream(**where), 1)
+        assert first["event"] == "snapshot"
+    [first] = await take(house.stream(headers={"Last-Event-ID": "nonsense"}), 1)
+    assert first["event"] == "snapshot"
     waiting = await house.begin(tool_step("a", "mail"))
     stream = house.stream()
     first = await anext(stream)
@@ -74,24 +84,6 @@ async def test_who_comes_new_gets_a_snapshot_and_then_only_what_happens(house: H
     assert then["data"]["body"]["type"] == "plan_approved"
     assert then["data"]["position"] == first["data"]["position"] + 1
     await stream.aclose()  # type: ignore[attr-defined]
-
-
-async def test_a_position_of_another_store_begins_with_a_snapshot(house: House) -> None:
-    await finished(house, 1)
-    for where in ({"after": 10**9}, {"headers": {"Last-Event-ID": "9" * 30}}):
-        [first] = await take(house.stream(**where), 1)
-        assert first["event"] == "snapshot"
-    [first] = await take(house.stream(headers={"Last-Event-ID": "nonsense"}), 1)
-    assert first["event"] == "snapshot"
-
-
-async def test_one_run_can_be_followed_alone(house: House) -> None:
-    one, two = await finished(house, 2)
-    count = (await house.get(f"/v1/runs/{two}"))["last"]
-    events = await take(house.stream(run=two, after=0), count)
-    assert {each["data"]["run"] for each in events} == {two}
-    assert one != two
-    assert (await house.client.get("/v1/events?run=nobody")).status_code == 404
 
 
 async def test_twenty_streams_are_all_alive_and_end_with_the_server(house: House) -> None:
@@ -149,18 +141,3 @@ async def test_steps_are_seen_while_they_are_written(tmp_path: Path) -> None:
         await house.until(run["id"], "reviewing")
         await stream.aclose()  # type: ignore[attr-defined]
         await late.aclose()  # type: ignore[attr-defined]
-
-
-async def test_a_model_that_fails_ends_the_run_with_its_reason(tmp_path: Path) -> None:
-    class Mute:
-        name = "mute"
-
-        async def stream(self, *_: Any, **__: Any) -> AsyncIterator[Delta]:
-            yield TextDelta("")
-            yield ModelDone(Usage())
-
-    async with serving(tmp_path, model=Mute()) as house:
-        run = await house.post("/v1/runs", {"request": "x"}, 202)
-        run = await house.until(run["id"], "reviewing", "failed", "done")
-        assert (run["status"], run["plan"]) == ("failed", None)
-        assert "no plan could be made" in run["reason"]

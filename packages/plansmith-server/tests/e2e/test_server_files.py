@@ -145,7 +145,9 @@ async def test_a_consent_shows_the_file_before_and_after(desk: House, work: Path
     assert (await replay(run, desk.server_state.smith)).identical
 
 
-async def test_a_picture_is_previewed_before_it_is_written(desk: House, work: Path) -> None:
+async def test_a_consent_previews_pictures_and_takes_no_values_of_a_program(
+    desk: House, work: Path
+) -> None:
     (work / "in.svg").write_text(SCRIPT)
     read = tool_step("read", "files.read", inputs={"path": "in.svg"})
     run, whole = await asking(desk, read, write("save", "out.svg", "{{read.text}}"))
@@ -159,15 +161,18 @@ async def test_a_picture_is_previewed_before_it_is_written(desk: House, work: Pa
     other = await desk.client.get(f"/v1/runs/{run}/preview", params=query | {"path": "in.svg"})
     assert other.status_code == 404
     assert not (work / "out.svg").exists()
-
-
-async def test_a_call_that_would_fail_is_told_before_it_is_allowed(desk: House, work: Path) -> None:
     (work / "out.md").write_text("old")
     _, whole = await asking(desk, READ, write("save", "out.md", "{{read.text}}"))
     assert (whole["files"], whole["would_fail"]) == (
         [],
         "out.md is there already (choose another name, or set overwrite to true)",
     )
+    run, whole = await asking(desk, READ, write("save", "new.md", "{{read.text}}"))
+    changed = {"question": whole["question"], "change": {"path": "other.md"}}
+    async with desk.with_token("helper", "look", "answer", "propose") as client:
+        refused = await client.post(f"/v1/runs/{run}/answers", json=changed)
+    assert refused.status_code in (403, 409)
+    assert (await desk.get(f"/v1/runs/{run}"))["revisions"] == 1
 
 
 async def test_a_changed_value_is_what_is_written_and_nothing_else(desk: House, work: Path) -> None:
@@ -190,16 +195,6 @@ async def test_a_changed_value_is_what_is_written_and_nothing_else(desk: House, 
     events = (await desk.get(f"/v1/runs/{run}/events"))["items"]
     assert [each["body"]["type"] for each in events].count("question_asked") == 1
     assert (await replay(run, desk.server_state.smith)).identical
-
-
-async def test_a_program_cannot_change_the_values_of_a_consent(desk: House, work: Path) -> None:
-    (work / "in.md").write_text("x")
-    run, whole = await asking(desk, READ, write("save", "out.md", "{{read.text}}"))
-    changed = {"question": whole["question"], "change": {"path": "other.md"}}
-    async with desk.with_token("helper", "look", "answer", "propose") as client:
-        refused = await client.post(f"/v1/runs/{run}/answers", json=changed)
-    assert refused.status_code in (403, 409)
-    assert (await desk.get(f"/v1/runs/{run}"))["revisions"] == 1
 
 
 async def test_a_file_that_changes_between_consent_and_write_is_not_overwritten(

@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import httpx
 import pytest
@@ -52,12 +52,21 @@ def look(number: int) -> str:
 """
 
 
-@contextlib.contextmanager
-def server(folder: Path, model: str = "demo") -> Iterator[tuple[httpx.Client, int]]:
+class Flooded(NamedTuple):
+    """A server of its own process."""
+
+    client: httpx.Client
+    process: int
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flooded]:
     """`plansmith serve` as a process that may open no more files than most systems let it."""
+    folder = tmp_path_factory.mktemp("flooded")
     (folder / "tools.py").write_text(TOOLS)
     (folder / "notes.txt").write_text("a note")
-    words = ["serve", "--port", "0", "--no-browser", "--model", model, "--tools", "tools.py"]
+    words = ["serve", "--port", "0", "--no-browser", "--model", "rules", "--tools", "tools.py"]
     words += ["--store", "sqlite:///runs.db", "--token-file", "token"]
     with subprocess.Popen(
         [sys.executable, "-m", "plansmith_cli", *words],
@@ -74,7 +83,7 @@ def server(folder: Path, model: str = "demo") -> Iterator[tuple[httpx.Client, in
         headers = {"Authorization": f"Bearer {(folder / 'token').read_text().strip()}"}
         try:
             with httpx.Client(base_url=found[0], headers=headers, timeout=120) as client:
-                yield client, process.pid
+                yield Flooded(client, process.pid, folder)
         finally:
             process.terminate()
             process.communicate(timeout=120)
@@ -95,7 +104,7 @@ def half_open(url: httpx.URL, count: int) -> Iterator[list[socket.socket]]:
         yield made
 
 
-def test_half_open_requests_stop_neither_others_nor_a_run(tmp_path: Path) -> None:
+def test_half_open_requests_stop_neither_others_nor_a_run(server: Flooded) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < FLOOD * 2:
         pytest.skip("this process may not open enough files for the flood")
@@ -104,18 +113,18 @@ def test_half_open_requests_stop_neither_others_nor_a_run(tmp_path: Path) -> Non
         {"id": f"s{n}", "tool": "look", "inputs": {"number": n}, "after": [f"s{n - 1}"] * (n > 0)}
         for n in range(40)
     ]
-    with server(tmp_path) as (client, _):
-        body = {"plan": {"goal": "read", "steps": steps}, "mode": "read_only"}
-        run = client.post("/v1/runs", json=body).json()["id"]
-        with half_open(client.base_url, FLOOD):
-            # New connections, each answered within the time that a head may take.
-            for path in ("/healthz", "/readyz", f"/v1/runs/{run}"):
-                with httpx.Client(headers=client.headers, timeout=10) as other:
-                    assert other.get(f"{client.base_url}{path}").status_code == 200
-            (tmp_path / "go").touch()
-            while (told := client.get(f"/v1/runs/{run}").json())["status"] == "running":
-                pass
-            assert told["status"] == "done", json.dumps(told["steps"])[:2000]
+    client = server.client
+    body = {"plan": {"goal": "read", "steps": steps}, "mode": "read_only"}
+    run = client.post("/v1/runs", json=body).json()["id"]
+    with half_open(client.base_url, FLOOD):
+        # New connections, each answered within the time that a head may take.
+        for path in ("/healthz", "/readyz", f"/v1/runs/{run}"):
+            with httpx.Client(headers=client.headers, timeout=10) as other:
+                assert other.get(f"{client.base_url}{path}").status_code == 200
+        (server.folder / "go").touch()
+        while (told := client.get(f"/v1/runs/{run}").json())["status"] == "running":
+            pass
+        assert told["status"] == "done", json.dumps(told["steps"])[:2000]
 
 
 def processor_ticks(process: int) -> int:
@@ -128,34 +137,34 @@ PROSE = "Please compare the prices of the three offers and tell me which one is 
 HOSTILE = (" ", "deadbeef", "a.", "“", "1,", "every day at noon and ", "每", "if ", "_a", ", ")
 
 
-def test_no_text_of_a_request_or_a_tool_holds_the_server(tmp_path: Path) -> None:
-    with server(tmp_path, "rules") as (client, process):
+def test_no_text_of_a_request_or_a_tool_holds_the_server(server: Flooded) -> None:
+    client, process, _ = server
 
-        def ticks(text: str) -> int:
-            before = processor_ticks(process)
-            with ThreadPoolExecutor() as pool:
-                run = pool.submit(client.post, "/v1/runs", json={"request": text, "mode": "review"})
-                while not run.done():
-                    assert client.get("/healthz").status_code == 200
-            run_id = run.result().json()["id"]
-            while client.get(f"/v1/runs/{run_id}").json()["status"] == "planning":
-                pass
-            return processor_ticks(process) - before
-
-        ticks(PROSE)
-        usual = max(ticks((PROSE * 250)[:20_000]), 10)
-        taken = {unit: ticks(f"a{unit * (19_998 // len(unit))}b") for unit in HOSTILE}
-        assert {unit: each for unit, each in taken.items() if each > 10 * usual} == {}
-
-        step = {"id": "s", "tool": "spaces", "inputs": {"count": 150_000}}
-        steps = [step, {"id": "answer", "say": "{{s}}"}]
-        body = {"plan": {"goal": "read", "steps": steps}, "mode": "read_only"}
-        run = client.post("/v1/runs", json=body).json()["id"]
-        while client.get(f"/v1/runs/{run}").json()["status"] != "done":
-            pass
+    def ticks(text: str) -> int:
         before = processor_ticks(process)
-        assert client.get(f"/v1/runs/{run}/report").status_code == 200
-        assert processor_ticks(process) - before <= 10 * usual
+        with ThreadPoolExecutor() as pool:
+            run = pool.submit(client.post, "/v1/runs", json={"request": text, "mode": "review"})
+            while not run.done():
+                assert client.get("/healthz").status_code == 200
+        run_id = run.result().json()["id"]
+        while client.get(f"/v1/runs/{run_id}").json()["status"] == "planning":
+            pass
+        return processor_ticks(process) - before
+
+    ticks(PROSE)
+    usual = max(ticks((PROSE * 250)[:20_000]), 10)
+    taken = {unit: ticks(f"a{unit * (19_998 // len(unit))}b") for unit in HOSTILE}
+    assert {unit: each for unit, each in taken.items() if each > 10 * usual} == {}
+
+    step = {"id": "s", "tool": "spaces", "inputs": {"count": 150_000}}
+    steps = [step, {"id": "answer", "say": "{{s}}"}]
+    body = {"plan": {"goal": "read", "steps": steps}, "mode": "read_only"}
+    run = client.post("/v1/runs", json=body).json()["id"]
+    while client.get(f"/v1/runs/{run}").json()["status"] != "done":
+        pass
+    before = processor_ticks(process)
+    assert client.get(f"/v1/runs/{run}/report").status_code == 200
+    assert processor_ticks(process) - before <= 10 * usual
 
 
 def _hold(seconds: float) -> None:
@@ -235,7 +244,7 @@ def test_connections_take_half_of_the_files_at_most() -> None:
     assert room.per_peer > events.MOST_STREAMS
 
 
-async def test_of_many_streams_at_once_none_is_one_too_many(
+async def test_of_many_streams_at_once_none_is_one_too_many_and_long_paths_are_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "MOST_STREAMS", 5)
@@ -255,12 +264,8 @@ async def test_of_many_streams_at_once_none_is_one_too_many(
         begun.set()
         codes = await asyncio.gather(*tasks)
         assert (codes.count(200), codes.count(503)) == (5, 15)
-
-
-@pytest.mark.parametrize("path", ["x" * 5000, "é" * 200, "a/" * 2500, "%00" * 300, "x" * 300])
-async def test_a_long_path_is_not_found(tmp_path: Path, path: str) -> None:
-    async with serving(tmp_path) as house:
-        assert (await house.client.get(f"/{path}")).status_code == 404
+        for path in ("x" * 5000, "é" * 200, "a/" * 2500, "%00" * 300, "x" * 300):
+            assert (await house.client.get(f"/{path}")).status_code == 404
 
 
 @contextlib.asynccontextmanager

@@ -68,7 +68,14 @@ async def refused(made: Client, tool: str, **arguments: Any) -> str:
 async def test_a_plan_is_made_started_and_its_result_read(tmp_path: Path, mode: str) -> None:
     model = ScriptedModel(DECIDED, plan(tool_step("a")))
     async with serving(tmp_path, model=model) as house, client(house, mode) as made:
-        assert {each.name for each in (await made.list_tools()).tools} == TOOLS
+        hints = {each.name: each.annotations for each in (await made.list_tools()).tools}
+        assert set(hints) == TOOLS
+        for name in ("plan_create", "run_start", "run_answer"):
+            # Clients that may not ask refuse what may destroy something, or reach anywhere.
+            hint = hints[name]
+            assert hint is not None
+            told = (hint.read_only_hint, hint.destructive_hint, hint.open_world_hint)
+            assert told == (False, False, False)
         planned = await call(made, "plan_create", request="the weather")
         assert planned["plan"]["steps"][0]["id"] == "a"
         assert house.server_state.background.busy == 0  # planned, and only that
@@ -113,53 +120,26 @@ async def test_nothing_over_mcp_approves_anything(tmp_path: Path) -> None:
         assert house.tools.calls == []
 
 
-async def test_values_from_tools_are_let_through_by_a_person_only(tmp_path: Path) -> None:
-    steps = [tool_step("a"), tool_step("b", "mail", inputs={"city": "{{a.city}}"})]
-    async with serving(tmp_path) as house, client(house) as made:
-        handle = await call(made, "run_start", plan=plan(*steps))
-        run = await house.get(f"/v1/runs/{handle['run']}")
-        await house.approve(run)
-        run = await house.until(run["id"], "asking")
-        [asked] = run["questions"]
-        told = await call(made, "run_status", run=run["id"])
-        assert told["questions"] == []
-        assert told["for_a_person"]
-        text = await refused(
-            made, "run_answer", run=run["id"], question=asked["question"], answer="allow"
-        )
-        assert "person" in text
-        assert [name for name, _ in house.tools.calls] == ["weather"]
-
-
-async def test_a_question_of_a_plan_is_answered_over_mcp(tmp_path: Path) -> None:
+async def test_a_question_is_answered_over_mcp_and_journaled_as_a_programs(
+    tmp_path: Path,
+) -> None:
     ask = {"id": "which", "kind": "ask", "question": "Which city?"}
     async with serving(tmp_path) as house, client(house) as made:
         both = plan(ask, tool_step("a", inputs={"city": "{{which}}"}))
         handle = await call(made, "run_start", plan=both)
-        told = await call(made, "run_status", run=handle["run"], wait_s=20)
-        [asked] = told["questions"]
-        assert asked["text"] == "Which city?"
-        await call(made, "run_answer", run=handle["run"], question=asked["question"], answer="Rome")
+        [asked] = (await call(made, "run_status", run=handle["run"], wait_s=20))["questions"]
+        assert (asked["question"], asked["text"]) == ("which", "Which city?")
+        await call(made, "run_answer", run=handle["run"], question="which", answer="Rome")
         result = await call(made, "run_result", run=handle["run"], wait_s=20)
         assert result["results"]["a"]["city"] == "Rome"
-
-
-async def test_an_mcp_client_is_journaled_as_a_program(tmp_path: Path) -> None:
-    ask = {"id": "which", "kind": "ask", "question": "Which city?"}
-    async with serving(tmp_path) as house, client(house) as made:
-        both = plan(ask, tool_step("a", inputs={"city": "{{which}}"}))
-        handle = await call(made, "run_start", plan=both)
-        await call(made, "run_status", run=handle["run"], wait_s=20)
-        await call(made, "run_answer", run=handle["run"], question="which", answer="Rome")
-        await call(made, "run_result", run=handle["run"], wait_s=20)
         await call(made, "planning", command="create", plan_id="p", title="T", steps=["go"])
-        asked = await call(made, "plan_create", request="the weather", wait_s=0)
+        planned = await call(made, "plan_create", request="the weather", wait_s=0)
         store = house.server_state.smith.store
         whole = await store.events(handle["run"])
         by = {event.body.type: event.by for event in whole}
         bot = Actor(kind="program", name="MCP client helper")
         assert by["run_created"] == by["plan_proposed"] == by["question_answered"] == bot
-        assert (await store.events(asked["run"]))[0].by == bot
+        assert (await store.events(planned["run"]))[0].by == bot
         marked = [each for each in await store.runs() if each.startswith("openmanus")]
         assert all(event.by == bot for event in await store.events(marked[0]))
         assert not [event for event in whole if event.by.kind == "person"]
@@ -186,10 +166,6 @@ async def test_a_question_that_guards_an_effect_is_not_answered_over_mcp(tmp_pat
             )
             assert "which changes something" in text
         assert house.tools.calls == []
-
-
-async def test_a_run_that_a_person_wanted_to_see_is_not_started_over_mcp(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house, client(house) as made:
         run = await house.begin(tool_step("a"), mode="review")
         edited = await house.client.put(
             f"/v1/runs/{run['id']}/plan",
@@ -244,33 +220,12 @@ async def test_mistakes_are_told_as_errors_of_the_tool(tmp_path: Path) -> None:
         assert not found["usable"]
         assert found["problems"][0]["code"] == "PS101"
         assert not (await call(made, "plan_validate", plan={"steps": 1}))["usable"]
-
-
-async def test_the_planning_commands_keep_a_plan(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house, client(house) as made:
         words = {"plan_id": "p", "title": "Trip", "steps": ["book", "go"]}
         text = await call(made, "planning", command="create", **words)
         assert "Plan created successfully with ID: p" in str(text)
         await call(made, "planning", command="mark_step", step_index=0, step_status="completed")
         assert "1/2 steps completed" in str(await call(made, "planning", command="list"))
         assert "No plan found" in await refused(made, "planning", command="get", plan_id="q")
-
-
-async def test_the_command_speaks_over_pipes(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("an invoice")
-    parameters = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "plansmith_cli", "serve", "mcp", "--model", "demo", "--store", "memory"],
-        env=dict(os.environ) | {"XDG_DATA_HOME": str(tmp_path / "data")},
-        cwd=tmp_path,
-    )
-    async with Client(stdio_client(parameters)) as made:
-        assert {each.name for each in (await made.list_tools()).tools} == TOOLS
-        planned = await call(made, "plan_create", request="Which files mention invoices?")
-        await call(made, "run_start", run=planned["run"])
-        result = await call(made, "run_result", run=planned["run"], wait_s=20)
-        assert result["status"] == "done"
-        assert "notes.txt" in result["report"]
 
 
 async def test_a_program_over_pipes_is_journaled_as_one(tmp_path: Path) -> None:
@@ -284,6 +239,7 @@ async def test_a_program_over_pipes_is_journaled_as_one(tmp_path: Path) -> None:
     name = Implementation(name="ann\n\u202ea person", version="1")
     # In the older era, whose handshake is answered before the server is loaded.
     async with Client(stdio_client(parameters), client_info=name, mode="legacy") as made:
+        assert {each.name for each in (await made.list_tools()).tools} == TOOLS
         writes = {"path": "new.txt", "text": "x"}
         acting = plan({"id": "w", "kind": "tool", "tool": "files.write", "inputs": writes})
         waiting = await call(made, "run_start", plan=acting)
@@ -350,14 +306,3 @@ def test_the_handshake_is_answered_before_libraries_and_the_server_are_loaded() 
     heavy = {"mcp", "mcp_types", "anyio", "asyncio", "starlette", "httpx2", "plansmith.app"}
     heavy |= {"plansmith_cli.wiring", "plansmith_server.serve", "plansmith.engine.executor"}
     assert not heavy & set(json.loads(told.stdout))
-
-
-async def test_handing_a_plan_in_is_not_told_to_be_destructive(tmp_path: Path) -> None:
-    """Clients that may not ask refuse what may destroy something, or reach anywhere."""
-    async with serving(tmp_path) as house, client(house) as made:
-        hints = {each.name: each.annotations for each in (await made.list_tools()).tools}
-        for name in ("plan_create", "run_start", "run_answer"):
-            hint = hints[name]
-            assert hint is not None
-            told = (hint.read_only_hint, hint.destructive_hint, hint.open_world_hint)
-            assert told == (False, False, False)

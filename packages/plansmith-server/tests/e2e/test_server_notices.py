@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from tests.unit.server.house import House, plan, serving, tool_step
 from tests.waiting import until
 
+from plansmith_server.settings import NoticeSettings
 from plansmith_server.team import notices as sending
-from plansmith_server.team.notice_settings import NoticeSettings
 
 
 class Received:
@@ -88,13 +88,6 @@ async def test_a_webhook_is_told_of_a_plan_and_of_a_question_once_each(tmp_path:
             [row] = (await house.get("/v1/notices"))["items"]
             assert (row["sent"], row["failed"], row["error"]) == (3, 0, "")
             assert row["to"] == url.removesuffix("/hook")
-
-
-async def test_what_is_decided_in_time_is_not_told(tmp_path: Path) -> None:
-    with hook() as (url, got):
-        async with told(tmp_path, url=url, after_s=86_400) as house:
-            await house.finish(tool_step("a", "mail"))
-        assert got.bodies == []
 
 
 async def test_slack_gets_text_that_can_neither_call_a_channel_nor_dress_up_a_link(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from tests.unit.server.house import House, serving, tool_step
 from plansmith_server.openapi import openapi
 from plansmith_server.route_table import ROUTES
 
-EXAMPLES = 200 if os.environ.get("PLANSMITH_LONG") else 3  # the third is of no run
+EXAMPLES = 200 if os.environ.get("PLANSMITH_LONG") else 2  # every second is of no run
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -48,10 +49,6 @@ def test_the_document_is_valid_and_covers_every_route() -> None:
     assert told == routes | PROTOCOLS
     names = [item["operationId"] for _, item in _operations(document)]
     assert len(names) == len(set(names))
-
-
-def test_every_reference_of_the_document_leads_somewhere() -> None:
-    document = openapi(ROUTES)
     found = set(re.findall(r"#/components/schemas/([\w-]+)", str(document)))
     assert found <= set(document["components"]["schemas"])
     for path, operation in _operations(document):
@@ -94,7 +91,7 @@ def _try_all(document: dict[str, Any], house: House, ids: list[str]) -> None:
 
 def _try(operation: Any, house: House, ids: list[str]) -> None:
     headers = {"Authorization": f"Bearer {house.token}"}
-    count = 0
+    runs = itertools.cycle([ids[len(operation.path) % 2], "", ids[len(operation.path) % 2 - 1], ""])
 
     @given(case=operation.as_strategy())
     @settings(
@@ -109,10 +106,8 @@ def _try(operation: Any, house: House, ids: list[str]) -> None:
         ],
     )
     def ask(case: Any) -> None:
-        nonlocal count
-        count += 1
-        if "id" in case.path_parameters and count % 3:
-            case.path_parameters["id"] = ids[count % 2]
+        if (run := next(runs)) and "id" in case.path_parameters:
+            case.path_parameters["id"] = run
         response = case.call(base_url=house.url, headers=headers, timeout=20)
         own = (operation.method.upper(), operation.path) not in PROTOCOLS
         case.validate_response(response, checks=CHECKS if own else [not_a_server_error])

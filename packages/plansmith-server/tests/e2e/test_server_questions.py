@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 from urllib.parse import quote
 
@@ -45,26 +44,6 @@ async def test_a_question_of_a_plan_is_of_the_plans_kind_whatever_it_says(house:
     change = {"question": "q", "change": {"city": "Rome"}}
     refused = await house.client.post(f"/v1/runs/{run['id']}/answers", json=change)
     assert (refused.status_code, "only in the plan" in refused.text) == (409, True)
-
-
-async def test_a_value_is_changed_while_another_step_runs(house: House) -> None:
-    read = tool_step("read", inputs={"city": "Oslo"})
-    mail = tool_step("send", "mail", inputs={"city": "{{read.city}}"})
-    run = await house.begin(read, mail, tool_step("wait", "slow"))
-    await house.approve(run)
-    await house.tools.began["slow"].wait()
-    while not (now := await house.get(f"/v1/runs/{run['id']}"))["questions"]:
-        await house.server_state.smith.store.wait(run["id"], after=now["last"])
-    body = {"question": "data:send?1", "change": {"city": "Rome"}}
-    work = asyncio.create_task(house.post(f"/v1/runs/{run['id']}/answers", body))
-    while not (await house.get(f"/v1/runs/{run['id']}"))["paused"] and not work.done():
-        await asyncio.sleep(0)
-        house.tools.gate.set()
-    await work
-    done = await house.until(run["id"], "done", "failed", "paused")
-    assert done["status"] == "done"
-    made = [each for each in house.tools.calls if each[0] != "weather"]
-    assert sorted(made) == [("mail", {"city": "Rome"}), ("slow", {"city": "Oslo"})]
 
 
 async def test_a_value_of_one_call_of_many_is_changed(house: House) -> None:

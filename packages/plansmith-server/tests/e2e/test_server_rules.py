@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.unit.server.house import House, plan, tool_step
+from tests.unit.server.house import House, tool_step
 
 
 async def test_a_run_tells_its_rules_and_is_taken_back_if_approved(house: House) -> None:
@@ -46,27 +46,3 @@ async def test_of_two_clients_who_take_a_run_back_at_once_one_gets_a_plan(house:
     assert [name for name, _ in house.tools.calls].count("mail") == 2
     again = await house.client.post(path, json={})
     assert again.status_code == 409
-
-
-async def test_what_a_template_did_or_an_edit_left_out_can_be_taken_back(house: House) -> None:
-    undo = {"tool": "mail", "inputs": {"city": "{{m.city}}"}}
-    sent = await house.finish(tool_step("m", "mail", undo_with=undo))
-    await house.post(f"/v1/runs/{sent['id']}/template", {"name": "send", "parameters": {}}, 201)
-    run = await house.finish({"id": "t", "kind": "plan", "template": "send"})
-    assert run["can_be_undone"] is True
-    ask = {"id": "ask", "kind": "ask", "question": "Go on?"}
-    run = await house.begin(tool_step("m", "mail", undo_with=undo), ask)
-    await house.approve(run)
-    run = await house.until(run["id"], "asking")
-    edited = await house.client.put(
-        f"/v1/runs/{run['id']}/plan",
-        json={"plan": plan(ask)},
-        headers={"If-Match": f'"{run["hash"]}"'},
-    )
-    assert edited.status_code == 200, edited.text
-    await house.post(f"/v1/runs/{run['id']}/cancel")
-    run = await house.until(run["id"], "cancelled", "partly_done", "done")
-    assert "m" not in run["steps"]
-    assert run["can_be_undone"] is True
-    back = await house.post(f"/v1/runs/{run['id']}/take-back", status=202)
-    assert [each["inputs"] for each in back["plan"]["steps"]] == [{"city": "Oslo"}]

@@ -10,40 +10,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.unit.server.house import serving, tool_step
+from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.ports import Call
 from plansmith_server.route_table import ROUTES
 
 CANARY = "canary-5b1d0e77c2"
-
-
-async def test_a_secret_is_nowhere_to_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MAIL_KEY", CANARY)
-    secrets = {"mail_key": {"env": "MAIL_KEY", "tools": ["mail"]}}
-    async with serving(tmp_path, store="sqlite", settings={"secrets": secrets}) as house:
-        step = tool_step("a", "mail", inputs={"city": "Oslo", "key": "${secret:mail_key}"})
-        run = await house.begin(step)
-        await house.approve(run)
-        await house.until(run["id"], "done", "partly_done", "failed")
-        # The tool got it, and said it back.
-        assert house.tools.calls == [("mail", {"city": "Oslo", "key": CANARY})]
-        for route in ROUTES:
-            if route.method == "GET" and route.path != "/v1/events":
-                path = route.path.replace("{id}", run["id"]).replace("{step:path}", "a")
-                answer = await house.client.get(path.replace("{name}", "x"))
-                assert CANARY not in answer.text, route.path
-        events: list[Any] = []
-        async for event in house.stream(after=0):
-            events.append(event)
-            if event["data"].get("body", {}).get("type") == "run_finished":
-                break
-        assert CANARY not in str(events)
-        assert CANARY not in house.log.getvalue()
-    assert files_with(tmp_path, CANARY.encode()) == []
 
 
 async def test_a_secret_is_nowhere_to_be_read_however_a_tool_writes_it(
@@ -65,7 +38,10 @@ async def test_a_secret_is_nowhere_to_be_read_however_a_tool_writes_it(
     async with serving(tmp_path, store="sqlite", settings={"secrets": secrets}) as house:
 
         async def careless(tool: str, arguments: Any, call: Call) -> Any:
+            assert arguments["key"] == CANARY  # the tool gets it, and says it back
             call.progress(" ".join(forms))
+            if arguments["city"] == "Rome":
+                return [CANARY, *forms]
             if call.reply is None:
                 form = {"type": "string", "enum": ["yes", *forms], "title": CANARY}
                 raise InputNeeded(f"Is it {CANARY}?", schema=form, state=list(forms))
@@ -73,7 +49,8 @@ async def test_a_secret_is_nowhere_to_be_read_however_a_tool_writes_it(
 
         monkeypatch.setattr(house.tools, "call", careless)
         step = tool_step("a", "mail", inputs={"city": "Oslo", "key": "${secret:mail_key}"})
-        run = await house.begin(step)
+        other = tool_step("b", "mail", inputs={"city": "Rome", "key": "${secret:mail_key}"})
+        run = await house.begin(other, {**step, "after": ["b"]})
         await house.approve(run)
         await house.until(run["id"], "asking")
         asked = (await house.client.get(f"/v1/runs/{run['id']}")).json()
@@ -83,14 +60,25 @@ async def test_a_secret_is_nowhere_to_be_read_however_a_tool_writes_it(
         given = {"question": question["question"], "answer": "yes"}
         await house.post(f"/v1/runs/{run['id']}/answers", given)
         await house.until(run["id"], "done", "partly_done", "failed", "asking")
-        for route in ROUTES:
-            if route.method == "GET" and route.path != "/v1/events":
-                where = route.path.replace("{id}", run["id"]).replace("{step:path}", "a")
-                told.append((await house.client.get(where.replace("{name}", "x"))).text)
-        told.append(house.log.getvalue())
+        told += await everything(house, run["id"])
     for form in (CANARY, *forms):
         assert not [text for text in told if form in text], form
         assert files_with(tmp_path, form.encode()) == []
+
+
+async def everything(house: House, run: str) -> list[str]:
+    """What every route, the stream and the log tell of a run."""
+    told = list[str]()
+    for route in ROUTES:
+        if route.method == "GET" and route.path != "/v1/events":
+            where = route.path.replace("{id}", run).replace("{step:path}", "a")
+            told.append((await house.client.get(where.replace("{name}", "x"))).text)
+    last = (await house.get(f"/v1/runs/{run}"))["last"]
+    async for event in house.stream(run=run, after=0):
+        told.append(str(event))
+        if event["data"].get("number") == last:
+            break
+    return [*told, house.log.getvalue()]
 
 
 def files_with(folder: Path, text: bytes) -> list[Path]:

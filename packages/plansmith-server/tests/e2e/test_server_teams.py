@@ -12,7 +12,7 @@ import pytest
 from tests.unit.server.house import House, serving, tool_step
 
 from plansmith import Plansmith
-from plansmith.errors import OtherTeam, Refused
+from plansmith.errors import Refused
 from plansmith.plan.timing import Timing
 from plansmith.ports import Delta, Prompt
 from plansmith.testing import Answer, ScriptedModel
@@ -95,10 +95,10 @@ def researchers(place: Path) -> Plansmith:
     return research(settings(place, documents=[place / "library"]), model=Cast())
 
 
-async def drawn(place: Path) -> str:
+async def drawn(place: Path, **more: Any) -> str:
     """A run of the data team that waits for approval, left by the process that made it."""
     own = settings(place)
-    async with data(own, database="sqlite:///shop.db", model=Cast()) as team:
+    async with data(own, database="sqlite:///shop.db", model=Cast(), **more) as team:
         run = await team.plan("Customers by city?", by="ada")
     return run.id
 
@@ -114,34 +114,16 @@ async def approved(house: House, run_id: str) -> Any:
 
 
 async def test_a_plan_of_a_team_runs_beside_an_ordinary_run(place: Path) -> None:
-    run_id = await drawn(place)
+    (place / "charts").mkdir()
+    run_id = await drawn(place, folder=place / "charts")
     async with house(place) as server:
         plain = await server.begin(tool_step("a"), mode="read_only")
         run = await approved(server, run_id)
         assert run["status"] == "done"
-        assert (place / "customers.svg").is_file()
+        assert (place / "charts" / "customers.svg").is_file()  # in the folder of the team
         assert (await server.until(plain["id"], "done"))["steps"]["a"]["status"] == "done"
         again = await server.post(f"/v1/runs/{run_id}/rerun", status=202)
         assert (await approved(server, again["id"]))["status"] == "done"
-
-
-async def test_a_run_of_a_team_is_taken_up_after_a_restart(place: Path) -> None:
-    async with researchers(place) as team:
-        run = await team.plan("When was the old one opened?", mode="read_only")
-    async with house(place) as server:
-        done = await server.until(run.id, "done", "failed")
-        assert "1932" in json.dumps(done["steps"]["find"]["result"])
-
-
-async def test_an_answer_over_http_plans_with_the_agents_of_the_team(place: Path) -> None:
-    async with researchers(place) as team:
-        run = await team.plan("When was it opened?", mode="read_only")
-    assert run.status == "asking"
-    async with house(place) as server:
-        word = {"question": "request:1", "answer": "The old one"}
-        await server.post(f"/v1/runs/{run.id}/answers", word)
-        done = await server.until(run.id, "done", "failed")
-        assert "1932" in json.dumps(done["steps"]["find"]["result"])
 
 
 async def test_messages_are_planned_with_the_agents_of_the_team(place: Path) -> None:
@@ -190,28 +172,6 @@ async def test_a_run_whose_team_cannot_be_made_is_paused_with_the_reason(place: 
         (place / "moved.db").rename(place / "shop.db")
         await server.post(f"/v1/runs/{run.id}/resume")
         assert (await server.until(run.id, "done"))["status"] == "done"
-
-
-async def test_a_plansmith_without_the_team_leaves_its_runs_alone(place: Path) -> None:
-    async with researchers(place) as team:
-        run = await team.plan("When was the old one opened?")
-    store = f"sqlite:///{place / 'runs.db'}"
-    async with Plansmith(store=store, model=Cast()) as plain:
-        with pytest.raises(OtherTeam, match="plansmith go"):
-            await plain.runs.run(run.id)
-        assert await plain.runs.resume_all() == []
-        assert (await plain.get(run.id)).steps["find"].status == "waiting"
-
-
-async def test_a_team_with_a_folder_of_its_own_draws_there_after_a_restart(place: Path) -> None:
-    (place / "charts").mkdir()
-    own = settings(place)
-    given: dict[str, Any] = {"database": "sqlite:///shop.db", "folder": place / "charts"}
-    async with data(own, **given, model=Cast()) as team:
-        run = await team.plan("Customers by city?", by="ada")
-    async with house(place) as server:
-        assert (await approved(server, run.id))["status"] == "done"
-    assert (place / "charts" / "customers.svg").is_file()
 
 
 async def test_a_team_cannot_be_scheduled(place: Path) -> None:

@@ -9,8 +9,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.unit.server.house import serving, tool_step
 
-from plansmith.testing import MemoryStore
-from plansmith_server.news import EventReader
 from plansmith_server.ops.metrics import Spans
 
 SECRET = "Oslo"
@@ -53,11 +51,3 @@ def test_a_request_is_a_span_of_its_route_not_of_its_path() -> None:
     assert span.name == "GET /v1/runs/{id}"
     assert dict(span.attributes or {})["http.response.status_code"] == 200
     assert "secret" not in str(dict(span.attributes or {}))
-
-
-async def test_without_a_tracer_nothing_is_done() -> None:
-    spans = Spans(None)
-    with spans.request({"method": "GET"}) as end:
-        end(200)
-    store = MemoryStore()
-    await spans.follow(store, EventReader(store))

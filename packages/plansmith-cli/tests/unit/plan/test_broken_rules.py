@@ -12,7 +12,7 @@ from plansmith.plan.limits import why_invalid
 from plansmith.plan.timing import Timing
 from plansmith.templates.template import given_template
 from plansmith_cli.config import Settings
-from plansmith_server.team.notice_settings import NoticeSettings
+from plansmith_server.settings import NoticeSettings
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,8 +13,8 @@ from typing import Any, Final
 from plansmith.errors import Misconfigured, PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.sentence import Sentence
-from plansmith.ports import PlanStore
-from plansmith_server.news import EventReader
+from plansmith.ports import Clock, PlanStore
+from plansmith_server.news import EventReader, followed
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BATCH: Final = 500
@@ -104,20 +103,14 @@ class Spans:
 
             yield end
 
-    async def follow(self, store: PlanStore, events: EventReader) -> None:
+    async def follow(self, store: PlanStore, events: EventReader, clock: Clock) -> None:
         """Makes spans of runs and steps from the events of the store, from now on."""
-        if self._tracer is None:
-            return
-        position = await store.wait_news(-1)
-        while True:
-            with suppress(PlansmithError):
-                while news := await store.news(position, limit=_BATCH):
+        if self._tracer is not None:
+            after = await store.wait_news(-1)
+            async for news in followed(store, clock, after, limit=_BATCH):
+                with suppress(PlansmithError):  # a damaged run has no more spans
                     for event in (await events.read(news)).values():
                         self.take(event)
-                    position = news[-1].position
-                await store.wait_news(position)
-                continue
-            await asyncio.sleep(1)
 
     def take(self, event: e.Event) -> None:
         """Starts or ends a span for an event."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
+
+from plansmith.engine.ownership import Owners
 
 
 @asynccontextmanager
@@ -24,3 +26,17 @@ async def end(tasks: Iterable[asyncio.Future[Any]]) -> None:
     for each in found:
         each.cancel()
     await asyncio.gather(*found, return_exceptions=True)
+
+
+async def in_role(owners: Owners, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Does work for ever, while this process has a role that one of all has at a time."""
+    while True:
+        async with owners.role(name) as lost:
+            doing = asyncio.create_task(work())
+            tasks: list[asyncio.Task[Any]] = [doing, asyncio.create_task(lost.wait())]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                if doing.done():
+                    doing.result()
+            finally:
+                await end(tasks)

@@ -8,35 +8,19 @@ from contextlib import aclosing
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Final, cast
+from uuid import uuid4
 
+from a2a import types as t
 from a2a.helpers.proto_helpers import get_message_text
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.agent_execution.simple_request_context_builder import SimpleRequestContextBuilder
 from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
-from a2a.server.id_generator import IDGenerator, IDGeneratorContext, UUIDGenerator
+from a2a.server.id_generator import IDGenerator, IDGeneratorContext
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
-from a2a.types import (
-    AgentCapabilities,
-    AgentCard,
-    AgentInterface,
-    AgentSkill,
-    Artifact,
-    HTTPAuthSecurityScheme,
-    Message,
-    Part,
-    Role,
-    SecurityRequirement,
-    SecurityScheme,
-    SendMessageRequest,
-    StringList,
-    Task,
-    TaskState,
-    TaskStatus,
-)
 from a2a.utils.errors import InvalidParamsError
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from starlette.requests import Request
@@ -53,9 +37,9 @@ from plansmith.plan.run_options import Origin
 from plansmith.plan.sentence import Sentence, in_language
 from plansmith.ports import Records
 from plansmith_planner.threads.turn import Turn
-from plansmith_server.conversations import ANSWERED
 from plansmith_server.errors import HttpProblem
 from plansmith_server.protocols.programs import ProgramAccess, program_of
+from plansmith_server.routes.conversations import ANSWERED
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import grant_of
 
@@ -66,11 +50,11 @@ _CALLER: Final = "plansmith_caller"
 MOST_BYTES: Final = 16_000_000
 _TASK_BYTES: Final = 5_000
 _STATES: Final = {
-    RunStatus.DONE: TaskState.TASK_STATE_COMPLETED,
-    RunStatus.PARTLY_DONE: TaskState.TASK_STATE_COMPLETED,
-    RunStatus.ANSWERED: TaskState.TASK_STATE_COMPLETED,
-    RunStatus.FAILED: TaskState.TASK_STATE_FAILED,
-    RunStatus.CANCELLED: TaskState.TASK_STATE_CANCELED,
+    RunStatus.DONE: t.TaskState.TASK_STATE_COMPLETED,
+    RunStatus.PARTLY_DONE: t.TaskState.TASK_STATE_COMPLETED,
+    RunStatus.ANSWERED: t.TaskState.TASK_STATE_COMPLETED,
+    RunStatus.FAILED: t.TaskState.TASK_STATE_FAILED,
+    RunStatus.CANCELLED: t.TaskState.TASK_STATE_CANCELED,
 }
 
 
@@ -91,22 +75,24 @@ def a2a_routes(state: ServerState, base: str) -> tuple[Sequence[BaseRoute], Sequ
     return routes, [partial(aclosing, handler)]
 
 
-def _card(base: str) -> AgentCard:
-    bearer = SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="bearer"))
-    return AgentCard(
+def _card(base: str) -> t.AgentCard:
+    bearer = t.SecurityScheme(http_auth_security_scheme=t.HTTPAuthSecurityScheme(scheme="bearer"))
+    return t.AgentCard(
         name="Plansmith",
         description="Plans a request, has the plan approved by a person, runs it and reports.",
         version=version("plansmith"),
         supported_interfaces=[
-            AgentInterface(protocol_binding="JSONRPC", protocol_version="1.0", url=f"{base}{PATH}")
+            t.AgentInterface(
+                protocol_binding="JSONRPC", protocol_version="1.0", url=f"{base}{PATH}"
+            )
         ],
-        capabilities=AgentCapabilities(streaming=True),
+        capabilities=t.AgentCapabilities(streaming=True),
         default_input_modes=["text/plain", "application/json"],
         default_output_modes=["text/markdown"],
         security_schemes={"token": bearer},
-        security_requirements=[SecurityRequirement(schemes={"token": StringList()})],
+        security_requirements=[t.SecurityRequirement(schemes={"token": t.StringList()})],
         skills=[
-            AgentSkill(
+            t.AgentSkill(
                 id="plan",
                 name="Plan and run",
                 description="Makes a plan for a request in words, runs it and reports.",
@@ -117,16 +103,16 @@ def _card(base: str) -> AgentCard:
     )
 
 
-async def _with_templates(state: ServerState, card: AgentCard) -> AgentCard:
+async def _with_templates(state: ServerState, card: t.AgentCard) -> t.AgentCard:
     """Returns a copy of the card with a skill for each template."""
-    copy = AgentCard()
+    copy = t.AgentCard()
     copy.CopyFrom(card)
     known = await state.smith.templates.all() if isinstance(state.smith.store, Records) else {}
     for each in (each for name, each in known.items() if "@" not in name):
         forms = ", ".join(each.properties) or "no parameters"
         about = each.plan.goal or each.request or each.name
         copy.skills.append(
-            AgentSkill(
+            t.AgentSkill(
                 id=f"template:{each.name}",
                 name=each.name,
                 description=f"{about} (parameters: {forms})",
@@ -152,7 +138,7 @@ def _caller(context: ServerCallContext) -> Actor:
 
 
 class _RunIds(IDGenerator):
-    """Makes task ids: a task has the id of its run."""
+    """A task has the id of its run."""
 
     def __init__(self) -> None:
         self._ids = Ids()
@@ -176,17 +162,26 @@ class ContextMessages(SimpleRequestContextBuilder):
     async def build(
         self,
         context: ServerCallContext,
-        params: SendMessageRequest | None = None,
+        params: t.SendMessageRequest | None = None,
         task_id: str | None = None,
         context_id: str | None = None,
-        task: Task | None = None,
+        task: t.Task | None = None,
     ) -> RequestContext:
         """Makes the context of a request, after reading what its message is for."""
-        message = params.message if params is not None else Message()
+        message = params.message if params is not None else t.Message()
         text = get_message_text(message)
         if not task_id and text.strip() and _template_of(message) is None:
-            context_id = context_id or _new_id()
-            turn = await self._said(_caller(context), context_id, message.message_id, text)
+            context_id = context_id or str(uuid4())
+            try:
+                _, turn = await ProgramAccess(self._state, _caller(context)).say(
+                    text,
+                    conversation=f"a2a:{context_id}",
+                    key=message.message_id,
+                    origin=Origin(kind="a2a", id=context_id),
+                    mode="read_only",
+                )
+            except PlansmithError as error:
+                raise InvalidParamsError(message=str(error)) from None
             context.state[_TURN] = turn
             if turn.run is not None and turn.kind not in ANSWERED:
                 task_id = turn.run.id
@@ -194,30 +189,13 @@ class ContextMessages(SimpleRequestContextBuilder):
                 self._created.add(turn.run.id)
         return await super().build(context, params, task_id, context_id, task)
 
-    async def _said(self, who: Actor, context_id: str, key: str, text: str) -> Turn:
-        try:
-            _, turn = await ProgramAccess(self._state, who).say(
-                text,
-                conversation=f"a2a:{context_id}",
-                key=key,
-                origin=Origin(kind="a2a", id=context_id),
-                mode="read_only",
-            )
-        except PlansmithError as error:
-            raise InvalidParamsError(message=str(error)) from None
-        return turn
 
-
-def _new_id() -> str:
-    return UUIDGenerator().generate(IDGeneratorContext())
-
-
-def _template_of(message: Message) -> dict[str, Json] | None:
+def _template_of(message: t.Message) -> dict[str, Json] | None:
     """Returns the part of a message that names a template."""
     return next((each for each in _data_of(message) if "template" in each), None)
 
 
-def _data_of(message: Message) -> Iterator[dict[str, Json]]:
+def _data_of(message: t.Message) -> Iterator[dict[str, Json]]:
     """Yields the JSON objects of a message."""
     for part in message.parts:
         if part.HasField("data"):
@@ -240,7 +218,7 @@ class RunTasks(InMemoryTaskStore):
         """About how many bytes the tasks take."""
         return sum(size for size, _ in self._saved.values())
 
-    async def save(self, task: Task, context: Any) -> None:
+    async def save(self, task: t.Task, context: Any) -> None:
         """Stores a task; the oldest ones are rebuilt from their runs when somebody asks."""
         await super().save(task, context)
         self._created.discard(task.id)
@@ -250,7 +228,7 @@ class RunTasks(InMemoryTaskStore):
             oldest = next(iter(self._saved))
             await super().delete(oldest, self._saved.pop(oldest)[1])
 
-    async def get(self, task_id: str, context: Any) -> Task | None:
+    async def get(self, task_id: str, context: Any) -> t.Task | None:
         """Returns the task in the current state of its run."""
         kept = await super().get(task_id, context)
         if kept is None and task_id in self._created:
@@ -265,18 +243,18 @@ class RunTasks(InMemoryTaskStore):
         if kept is not None and (goes_on(run) or kept.status.state == _state(run)):
             return kept
         context_id = run.origin.id if run.origin.kind == "a2a" else task_id
-        task = Task(id=task_id, context_id=kept.context_id if kept else context_id)
-        task.status.CopyFrom(TaskStatus(state=_state(run)))
+        task = t.Task(id=task_id, context_id=kept.context_id if kept else context_id)
+        task.status.CopyFrom(t.TaskStatus(state=_state(run)))
         if run.phase.over and (report := (await self._state.smith.get(task_id)).report):
-            part = Part(text=report, media_type="text/markdown")
-            task.artifacts.append(Artifact(artifact_id="report", name="report", parts=[part]))
+            part = t.Part(text=report, media_type="text/markdown")
+            task.artifacts.append(t.Artifact(artifact_id="report", name="report", parts=[part]))
         return task
 
 
-def _state(run: Run) -> TaskState:
+def _state(run: Run) -> t.TaskState:
     if run.status.over:
         return _STATES[run.status]
-    return TaskState.TASK_STATE_WORKING if goes_on(run) else TaskState.TASK_STATE_INPUT_REQUIRED
+    return t.TaskState.TASK_STATE_WORKING if goes_on(run) else t.TaskState.TASK_STATE_INPUT_REQUIRED
 
 
 class RunExecutor(AgentExecutor):
@@ -291,17 +269,25 @@ class RunExecutor(AgentExecutor):
         run_id, context_id = str(context.task_id), str(context.context_id)
         access = ProgramAccess(self._state, _caller(context.call_context))
         updater = TaskUpdater(event_queue, run_id, context_id)
-        message = context.message or Message()
+        message = context.message or t.Message()
         turn: Turn | None = context.call_context.state.pop(_TURN, None)
-        if turn is not None and turn.kind in ANSWERED:
-            await event_queue.enqueue_event(_reply(turn, context_id))
+        if turn is not None and turn.kind in ANSWERED:  # it is answered at once
+            about = [turn.run.id] if turn.run is not None else []
+            told = t.Message(
+                role=t.Role.ROLE_AGENT,
+                message_id=str(uuid4()),
+                context_id=context_id,
+                reference_task_ids=about,
+                parts=[t.Part(text=turn.text)],
+            )
+            await event_queue.enqueue_event(told)
             return
         try:
             if context.current_task is None:
                 self._created.add(run_id)
-                status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
+                status = t.TaskStatus(state=t.TaskState.TASK_STATE_SUBMITTED)
                 await event_queue.enqueue_event(
-                    Task(id=run_id, context_id=context_id, status=status)
+                    t.Task(id=run_id, context_id=context_id, status=status)
                 )
                 if turn is None:
                     await self._start(access, run_id, message)
@@ -310,14 +296,14 @@ class RunExecutor(AgentExecutor):
             await self._follow(run_id, updater, access)
         except (HttpProblem, PlansmithError) as error:
             text = error.detail if isinstance(error, HttpProblem) else str(error)
-            await updater.failed(updater.new_agent_message([Part(text=text)]))
+            await updater.failed(updater.new_agent_message([t.Part(text=text)]))
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         run_id = str(context.task_id)
         await ProgramAccess(self._state, _caller(context.call_context)).cancel(run_id)
         await TaskUpdater(event_queue, run_id, str(context.context_id)).cancel()
 
-    async def _start(self, access: ProgramAccess, run_id: str, message: Message) -> None:
+    async def _start(self, access: ProgramAccess, run_id: str, message: t.Message) -> None:
         """Starts a run of the template that a message names."""
         wanted = _template_of(message)
         if wanted is None:
@@ -328,7 +314,7 @@ class RunExecutor(AgentExecutor):
         await access.use(str(wanted["template"]), inputs, run_id=run_id)
 
     async def _answer(
-        self, access: ProgramAccess, run_id: str, message: Message, text: str
+        self, access: ProgramAccess, run_id: str, message: t.Message, text: str
     ) -> None:
         """Takes a message to a waiting task as the answer to its question."""
         open_ = await access.answerable(await self._state.run(run_id))
@@ -346,7 +332,7 @@ class RunExecutor(AgentExecutor):
             progress = f"{run.status.value}: {done} of {len(run.steps)} steps done"
             if progress != reported:
                 reported = progress
-                await updater.start_work(updater.new_agent_message([Part(text=progress)]))
+                await updater.start_work(updater.new_agent_message([t.Part(text=progress)]))
             last = run.last.number if run.last else 0
             await self._state.smith.store.wait(run_id, after=last)
         if not run.status.over:
@@ -354,32 +340,21 @@ class RunExecutor(AgentExecutor):
             await updater.requires_input(updater.new_agent_message([*asked]))
             return
         if report := (await self._state.smith.get(run.id)).report:
-            part = Part(text=report, media_type="text/markdown")
+            part = t.Part(text=report, media_type="text/markdown")
             await updater.add_artifact([part], artifact_id="report", name="report")
         text = in_language(run.reason, run.locale) or run.status.value
-        await updater.update_status(_state(run), updater.new_agent_message([Part(text=text)]))
+        await updater.update_status(_state(run), updater.new_agent_message([t.Part(text=text)]))
 
 
-def _waiting_for(open_: Mapping[str, QuestionAsked], locale: str) -> Iterator[Part]:
+def _waiting_for(open_: Mapping[str, QuestionAsked], locale: str) -> Iterator[t.Part]:
     """Yields the questions a task waits for, or says that a person has to decide."""
     if not open_:
-        yield Part(text=f"{ONLY_PERSONS}. Send any message to check again.")
+        yield t.Part(text=f"{ONLY_PERSONS}. Send any message to check again.")
     for asked in open_.values():
-        yield Part(text=in_language(asked.text, locale))
+        yield t.Part(text=in_language(asked.text, locale))
         value: dict[str, Json] = {"question": asked.question}
         value |= {"options": list(asked.options)} if asked.options else {}
         value |= {"schema": asked.answer_schema} if asked.answer_schema else {}
-        form = Part(media_type="application/json")
+        form = t.Part(media_type="application/json")
         json_format.ParseDict(value, form.data)
         yield form
-
-
-def _reply(turn: Turn, context_id: str) -> Message:
-    """Returns the answer that a message gets at once, and the task that it is about."""
-    return Message(
-        role=Role.ROLE_AGENT,
-        message_id=_new_id(),
-        context_id=context_id,
-        reference_task_ids=[turn.run.id] if turn.run is not None else [],
-        parts=[Part(text=turn.text)],
-    )

@@ -24,12 +24,12 @@ from plansmith.plan.run_options import TeamName
 from plansmith.report.build import load_report
 from plansmith.report.markdown import to_markdown
 from plansmith_server.bodies import DialectName
-from plansmith_server.conversations import ANSWERED, taken_for
 from plansmith_server.errors import HttpProblem, problem_view
 from plansmith_server.handshake import ABOUT
 from plansmith_server.ops.logs import Log
 from plansmith_server.ports import Wiring
 from plansmith_server.protocols.programs import ProgramAccess, program, program_of
+from plansmith_server.routes.conversations import ANSWERED, taken_for
 from plansmith_server.serve import make_state
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import grant_of

@@ -22,8 +22,8 @@ from plansmith.plan.run_options import Origin, RunOptions
 from plansmith.plan.sentence import Sentence, language_of
 from plansmith_planner.threads.thread import Thread
 from plansmith_planner.threads.turn import Turn
-from plansmith_server.conversations import open_conversation, say
 from plansmith_server.errors import in_reader_language
+from plansmith_server.routes.conversations import open_conversation, say_in
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Grant
 from plansmith_server.views import Shown, awaits_review, conversation_of, question_view
@@ -65,7 +65,7 @@ class ProgramAccess:
         `in_team`: the team of the server's state plans it, not that of the last run.
         """
         found, thread = await open_conversation(self.state, conversation, fixed=in_team)
-        return thread, await say(found, thread, text, by=self.who, **options)
+        return thread, await say_in(found, thread, text, by=self.who, **options)
 
     async def submit(
         self,

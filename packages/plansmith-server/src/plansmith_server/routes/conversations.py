@@ -1,32 +1,39 @@
-"""Routes of conversations: list, show, say, take back, remove."""
+"""Conversations: routes to list, show, say, take back, remove; and what messages set off."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan.data import Json
-from plansmith.plan.events import QuestionAsked
+from plansmith.plan.events import Actor, QuestionAsked
+from plansmith.plan.next_move import goes_on
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.thread import Judge, MessageKind, Reading, ThreadMessage
+from plansmith.plan.thread import Judge, MessageKind, Reading, ThreadMessage, ThreadState
 from plansmith.text import clip
 from plansmith_planner.threads.memory import answer_text
+from plansmith_planner.threads.thread import Thread
+from plansmith_planner.threads.turn import Turn
 from plansmith_server import bodies as b
-from plansmith_server import conversations as talk
 from plansmith_server import views as v
 from plansmith_server.api import Answer, Ask, route
-from plansmith_server.errors import not_found
+from plansmith_server.errors import HttpProblem, not_found
 from plansmith_server.news import conversation_row
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import need_scope
 
+NEW: Final = ("", "new")
+# Messages of these kinds get their answer at once, and set nothing off.
+ANSWERED: Final = ("why", "review")
+_LONGEST_ID: Final = 200
 _ANSWER: Final = 600
 
 
@@ -109,21 +116,21 @@ async def said(ask: Ask, given: b.RequestOptions, text: str, *, conversation: st
     team = ask.state.for_team(given.team, given.database)
     key = ask.header("idempotency-key")
     known = f"{ask.grant.name} {key}" if key else ""
-    if known and conversation in talk.NEW:  # sent again, it begins no second one
+    if known and conversation in NEW:  # sent again, it begins no second one
         conversation = sha256(known.encode()).hexdigest()[:32]
-    state, thread = await talk.open_conversation(team, conversation, fixed=bool(given.team))
+    state, thread = await open_conversation(team, conversation, fixed=bool(given.team))
     again = bool(known) and any(each.key == known for each in thread.history)
     if (thread.runs or thread.state.last) and not again:
         # The message may be the answer to a question.
         need_scope(ask.request.scope, "answer")
-    turn = await talk.say(state, thread, text, by=ask.by, key=known, **given.options())
-    return await talk.turn_view(state, thread, turn)
+    turn = await say_in(state, thread, text, by=ask.by, key=known, **given.options())
+    return await turn_view(state, thread, turn)
 
 
 @route("POST /v1/conversations/{id:path}/messages", "propose", answer=v.TurnView, status=202)
 async def message(ask: Ask, given: b.NewMessage) -> Answer:
     """Says something in a conversation that has begun, or about a run."""
-    found = await talk.read_conversation(ask.state, ask.path("id"))
+    found = await read_conversation(ask.state, ask.path("id"))
     return await said(ask, given, given.text, conversation=found.id)
 
 
@@ -131,7 +138,7 @@ async def message(ask: Ask, given: b.NewMessage) -> Answer:
 async def undone(ask: Ask) -> Answer:
     """Takes back what a message was taken for."""
     number = ask.path("number")
-    found = await talk.read_conversation(ask.state, ask.path("id"))
+    found = await read_conversation(ask.state, ask.path("id"))
     said = found.message(int(number[:18])) if number.isascii() and number.isdigit() else None
     if said is None:
         raise not_found("message", number)
@@ -140,18 +147,18 @@ async def undone(ask: Ask) -> Answer:
             "message {number} has done nothing yet: nothing is to be undone", number=number
         )
         raise Refused(why, hint=Sentence("the next message of the conversation takes it up"))
-    state, thread = await talk.open_conversation(ask.state, found.id)
-    turn = await talk.undo(state, thread, int(number), by=ask.by)
-    return await talk.turn_view(state, thread, turn)
+    state, thread = await open_conversation(ask.state, found.id)
+    turn = await take_back(state, thread, int(number), by=ask.by)
+    return await turn_view(state, thread, turn)
 
 
 @route("DELETE /v1/conversations/{id:path}", "approve", status=204)
 async def remove(ask: Ask) -> Answer:
     """Cancels what is open in a conversation, and removes it with its runs."""
-    found = await talk.read_conversation(ask.state, ask.path("id"))
+    found = await read_conversation(ask.state, ask.path("id"))
     if not found.last:
         raise not_found("conversation", found.id)  # a run without one: it is removed as a run
-    await talk.remove(ask.state, found, by=ask.by)
+    await remove_conversation(ask.state, found, by=ask.by)
     return Response(status_code=204)
 
 
@@ -175,17 +182,19 @@ async def listing(
 async def show(ask: Ask, *, after: b.Number = 0, wait_s: b.Seconds = 0.0) -> Answer:
     """Shows a conversation; with `after`, once it has more, or the time is up."""
     state = ask.state
-    found = await talk.read_conversation(state, ask.path("id"))
+    found = await read_conversation(state, ask.path("id"))
     if wait_s and found.last <= after:
         await state.wait(state.smith.threads.wait(found.id, after=after), wait_s)
-        found = await talk.read_conversation(state, found.id)
+        found = await read_conversation(state, found.id)
     runs, questions = list[v.Shown](), list[v.Shown]()
     for name in found.runs:
         try:
             run, summary = await state.smith.runs.journals.listed(name)
         except PlansmithError:
             continue  # removed: the messages still name it
-        runs.append({**v.run_row(summary), "answer": await _answer(state, run)})
+        told = run.status.over and not run.damage
+        answer = answer_text(await state.smith.get(name)) if told else ""
+        runs.append({**v.run_row(summary), "answer": clip(answer, _ANSWER)})
         questions += [{**v.question_view(run, q), "run": name} for q in run.questions.values()]
     return v.view(
         ConversationView,
@@ -196,13 +205,6 @@ async def show(ask: Ask, *, after: b.Number = 0, wait_s: b.Seconds = 0.0) -> Ans
         summary=found.summary and found.summary._asdict(),
         created_at=found.opened_at,
     )
-
-
-async def _answer(state: ServerState, run: Run) -> str:
-    """Returns the beginning of what a run told the person."""
-    if run.damage or not run.status.over:
-        return ""
-    return clip(answer_text(await state.smith.get(run.id)), _ANSWER)
 
 
 async def _asked(state: ServerState, reading: Reading | None) -> str:
@@ -230,3 +232,120 @@ async def _message(state: ServerState, each: ThreadMessage) -> v.Shown:
         reason=reading.reason if reading else "",
         reply=each.reply and each.reply._asdict(),
     )
+
+
+async def read_conversation(state: ServerState, name: str) -> ThreadState:
+    """Returns a conversation, or that of a run; raises 404 if there is none."""
+    if len(name) <= _LONGEST_ID and name.isprintable():
+        found: ThreadState = await state.smith.threads.read(name)
+        if found.last or found.runs:
+            return found
+    raise not_found("conversation", name)
+
+
+async def open_conversation(
+    state: ServerState, name: str, *, fixed: bool = False
+) -> tuple[ServerState, Thread]:
+    """Returns a conversation and the state with the Plansmith that continues it.
+
+    That is the one of its last run's team, unless it is `fixed`.
+    """
+    thread: Thread = await state.smith.thread("" if name in NEW else name)
+    if fixed or not thread.runs:
+        return state, thread
+    try:
+        own = await state.for_run(thread.runs[-1])
+    except HttpProblem:
+        own = state  # the run was removed
+    return own, thread if own is state else await own.smith.thread(thread.id)
+
+
+async def say_in(
+    state: ServerState, thread: Thread, text: str, *, by: Actor, **options: Any
+) -> Turn:
+    """Says something; its run is planned, changed or continued in the background."""
+    turn = await thread.say(text, by=by, plan=False, **options)
+    state.conversations.look()
+    for each in turn.earlier:
+        await _carry_on(state, each, thread.plan_left)
+    await _carry_on(state, turn, thread.plan)
+    return turn
+
+
+async def _carry_on(
+    state: ServerState, turn: Turn, plan: Callable[[Turn], Coroutine[Any, Any, Turn]]
+) -> None:
+    """Has the run of a message planned, changed or continued in the background."""
+    if turn.run is None or turn.kind in ANSWERED:
+        return
+    if turn.kind == "change":
+        await state.background.until_journaled(turn.run.id, plan(turn))
+    else:
+        state.background.go_on(turn.run.id)
+
+
+async def take_back(state: ServerState, thread: Thread, number: int, *, by: Actor) -> Turn:
+    """Takes back what a message was taken for; the run in its place continues."""
+    background, message = state.background, thread.state.message(number)
+    run = message.run if message is not None else ""
+    ours = bool(run) and background.knows(run)
+    if ours and await _readable(state, run):
+        await background.halt_planning(run)
+    try:
+        turn = await thread.undo(number, by=by, plan=False)
+    finally:
+        state.conversations.look()
+        left = await _readable(state, run) if ours else None
+        if left is not None and goes_on(left):
+            background.go_on(run)
+    if turn.run is not None and turn.run.id != run:
+        await state.smith.runs.ask_for_review(turn.run.id, Sentence("review.continues"))
+        background.go_on(turn.run.id)
+    return turn
+
+
+async def _readable(state: ServerState, run_id: str) -> Run | None:
+    """Returns a run, or None if it was removed or is damaged."""
+    try:
+        return (await state.smith.runs.journals.load(run_id)).run
+    except PlansmithError:
+        return None
+
+
+async def remove_conversation(state: ServerState, found: ThreadState, *, by: Actor) -> None:
+    """Cancels the open runs of a conversation, and removes it with all its runs."""
+    for name in found.runs:
+        run = await _readable(state, name)
+        if run is not None and not run.status.over:
+            await state.background.halt_planning(name)
+            own = await state.for_run(name, acts=False)
+            await own.smith.cancel(name, by=by)
+    await state.smith.threads.delete(found.id, by=by)
+    for name in found.runs:
+        state.open_runs.forget(name)
+    state.conversations.look()
+
+
+async def turn_view(state: ServerState, thread: Thread, turn: Turn) -> v.Shown:
+    """Returns the run of a message, and what the message was taken for."""
+    if turn.run is None:
+        raise not_found("run of message", str(turn.number))
+    own = await state.for_run(turn.run.id, acts=False)
+    shown = await v.run_view(own.smith, turn.run.id)
+    return {**shown, "conversation": turn.thread, "message": taken_for(thread, turn)}
+
+
+def taken_for(thread: Thread, turn: Turn) -> v.Shown:
+    """Returns what a message was taken for, and the answer that it got at once."""
+    message = thread.state.message(turn.number)
+    reading = message.reading if message else None
+    reply = message.reply if message else None
+    return {
+        "number": turn.number,
+        "kind": turn.kind,
+        "text": turn.text,
+        "judge": turn.judge,
+        "reason": turn.reason,
+        "question": reading.question if reading else "",
+        "step": reply.step if reply else "",
+    }

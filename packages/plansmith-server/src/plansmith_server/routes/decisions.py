@@ -23,14 +23,16 @@ from plansmith.runs.answering import (
     open_question,
 )
 from plansmith.runs.approving import stale_hash
+from plansmith.runs import answering
+from plansmith.runs.stopping import stale_hash
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.routes import files
+from plansmith_server.routes.files import work_files
 from plansmith_server.routes.tools import waiting_tools
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import need_scope
 from plansmith_server.views import QuestionView, RunView, awaits_review, question_view
-from plansmith_server.work_files import work_files
 
 _YOU_DECIDE: Final = {
     "en": "You decide, and write down what you decided among the assumptions.",
@@ -89,10 +91,15 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
         raise StaleDecision(
             Sentence("run {run} has no open question '{name}'", run=ask.run, name=given.question)
         )
-    asked = open_question(run, given.question, given.hash)
+    asked = answering.open_question(run, given.question, given.hash)
     if ask.by.kind == "person" and asked.kind not in FOR_PROGRAMS:
         need_scope(ask.request.scope, "approve")
-    value = _planner_decides(run, asked) if given.you_decide else given.answer
+    value = given.answer
+    if given.you_decide:
+        if asked.options or asked.answer_schema is not None or asked.state:
+            hint = Sentence("choose one of its options, or give an answer")
+            raise Refused(Sentence("only you can answer this question"), hint=hint)
+        value = _YOU_DECIDE["zh" if run.locale.startswith("zh") else "en"]
     if given.change is not None or (given.seen and asked.kind == "consent" and value == ALLOW):
         value = await _allowed(ask, run, asked, given)
     # Not `smith.answer`, which would wait for the plan.
@@ -102,20 +109,12 @@ async def answer(ask: Ask, given: b.AnswerBody) -> Answer:
     return await ask.shown()
 
 
-def _planner_decides(run: Run, asked: e.QuestionAsked) -> Json:
-    """Returns the answer that leaves the choice to the planner, where that is possible."""
-    if asked.options or asked.answer_schema is not None or asked.state:
-        hint = Sentence("choose one of its options, or give an answer")
-        raise Refused(Sentence("only you can answer this question"), hint=hint)
-    return _YOU_DECIDE["zh" if run.locale.startswith("zh") else "en"]
-
-
 async def _allowed(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBody) -> Json:
     """Returns a consent with what was seen of the files: the call itself looks at them again."""
     own = None
     if given.change is not None:
         need_scope(ask.request.scope, "approve")
-        own = await changed_values(ask.runs.store, asked, given.change)
+        own = await answering.changed_values(ask.runs.store, asked, given.change)
     if given.seen:
         await files.need_as_seen(ask.runs, run, asked, given.seen, own)
     if own is None:
@@ -128,10 +127,10 @@ async def _allowed(ask: Ask, run: Run, asked: e.QuestionAsked, given: b.AnswerBo
 async def question(ask: Ask) -> Answer:
     """Shows a question; one that asks for consent includes the values of the call, uncut."""
     run, asked = await files.asked(ask, ask.path("question"))
-    values = await consent_values(ask.runs.store, asked)
+    values = await answering.consent_values(ask.runs.store, asked)
     found = await work_files(ask.runs).consent_preview(run, asked)
     rule = ask.runs.intake.policy.second_person
-    can_change = values is not None and may_change_values(run, asked, rule)
+    can_change = values is not None and answering.may_change_values(run, asked, rule)
     told = {"values": values, **files.preview_view(found), "can_change": can_change}
     return {**question_view(run, asked), **told}
 

@@ -12,18 +12,12 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from starlette.responses import (
-    FileResponse,
-    HTMLResponse,
-    JSONResponse,
-    RedirectResponse,
-    Response,
-)
+from starlette import responses as web
 
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import not_found
 from plansmith_server.openapi import openapi
-from plansmith_server.plain_pages import plain_page
+from plansmith_server.plain_pages import plain_page, style_source
 
 _BUILT: Final = Path(__file__).parent.parent
 HELP: Final = _BUILT / "help"
@@ -36,20 +30,17 @@ _STYLE: Final = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 1.5rem auto; padding: 0 1rem;
   overflow-wrap: anywhere; }
-details { border-bottom: 1px solid color-mix(in srgb, CanvasText 20%, Canvas); padding: .4rem; }
 summary { cursor: pointer; font-family: ui-monospace, monospace; }
 pre { background: color-mix(in srgb, CanvasText 7%, Canvas); white-space: pre-wrap; }
 """
-_DIGEST: Final = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _POLICY: Final = (
-    f"default-src 'self'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'; "
+    f"default-src 'self'; style-src {style_source(_STYLE)}; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; object-src 'none'"
 )
 _INTRO: Final = (
     "<p>Every route wants a token with the scope that is named, as"
-    " <code>Authorization: Bearer …</code>; <code>plansmith tokens create</code> makes one. This"
-    " browser is logged in, so links of GET routes open at once. Errors are problem+json with"
-    " <code>code</code>, <code>detail</code> and <code>hint</code>."
+    " <code>Authorization: Bearer …</code>; <code>plansmith tokens create</code> makes one. Errors"
+    " are problem+json with <code>code</code>, <code>detail</code> and <code>hint</code>."
     ' The same as data: <a href="/openapi.json">/openapi.json</a>.</p>'
 )
 Schema = Mapping[str, Any]
@@ -58,53 +49,52 @@ Schema = Mapping[str, Any]
 @route("GET /openapi.json", "look")
 async def document(ask: Ask) -> Answer:
     """This OpenAPI document."""
-    return JSONResponse(openapi(ask.request.app.state.routes))
+    return web.JSONResponse(openapi(ask.request.app.state.routes))
 
 
 @route("GET /docs", "look", media="text/html")
 async def api_page(ask: Ask) -> Answer:
     """This API as a page to read, without scripts, from here alone."""
     told = openapi(ask.request.app.state.routes)
-    parts: dict[str, list[str]] = {}
+    shared, schemas = told["components"]["responses"], told["components"]["schemas"]
+    parts: dict[str, str] = {}
     for path, item in told["paths"].items():
-        for method, operation in item.items():
-            shown = _operation(method.upper(), path, operation, told["components"]["responses"])
-            parts.setdefault(str(operation["tags"][0]), []).append(shown)
-    schemas = told["components"]["schemas"].items()
-    parts["bodies and answers"] = [_details(name, name, _json(form)) for name, form in schemas]
+        for method, each in item.items():
+            shown = _operation(method.upper(), path, each, shared)
+            parts[each["tags"][0]] = parts.get(each["tags"][0], "") + shown
+    parts["bodies and answers"] = "".join(
+        _details(name, name, _json(form)) for name, form in schemas.items()
+    )
     title = f"Plansmith API {escape(told['info']['version'])}"
-    body = "".join(f"<h2>{name.capitalize()}</h2>{''.join(each)}" for name, each in parts.items())
+    body = "".join(f"<h2>{name.capitalize()}</h2>{text}" for name, text in parts.items())
     text = (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
         f'content="width=device-width"><title>{title}</title><style>{_STYLE}</style>'
         f"<h1>{title}</h1><p>{escape(told['info']['description'])}</p>{_INTRO}{body}</html>"
     )
-    return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
+    return web.HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
 
 
 def _operation(method: str, path: str, operation: Schema, shared: Schema) -> str:
     """Returns what is to be known of an operation: scope, example, input, answers, errors."""
     scopes = [scope for each in operation["security"] for scope in each["token"]]
     needs = f"a token with the scope <code>{scopes[0]}</code>" if scopes else "no token"
-    inputs = {each["name"]: each["schema"] for each in operation.get("parameters", ())}
     content = operation.get("requestBody", {}).get("content", {})
-    errors, answers = dict[str, str](), dict[str, Any]()
-    for status, answer in operation["responses"].items():
-        if status.startswith("2"):
-            answers[status] = answer.get("content", {})
-        else:
-            found = shared[answer["$ref"].rpartition("/")[2]] if "$ref" in answer else answer
-            errors[status] = found["description"]
     place = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), path)
     example = f'curl -X {method} -H "Authorization: Bearer $TOKEN" "$URL{place}"'
     for form in content.values():
         if "example" in form:
             written = json.dumps(form["example"], ensure_ascii=False).replace("'", "'\\''")
             example += f" \\\n  --json '{written}'"
-    known = {"parameters": inputs, "body": content, "answers": answers, "errors": errors}
+    known = {
+        "parameters": {each["name"]: each["schema"] for each in operation.get("parameters", ())},
+        "body": content,
+        "answers": {
+            status: shared[each["$ref"].rpartition("/")[2]] if "$ref" in each else each
+            for status, each in operation["responses"].items()
+        },
+    }
     text = f"<p>Needs {needs}.</p><pre>{escape(example)}</pre>{_json(known)}"
-    if method == "GET" and "{" not in path and path != "/v1/events":
-        text = f'<p><a href="{escape(path)}">Open {escape(path)}</a></p>{text}'
     return _details(operation["operationId"], f"{method} {path}: {operation['summary']}", text)
 
 
@@ -120,7 +110,7 @@ def _json(value: Schema) -> str:
 async def to_help(ask: Ask) -> Answer:
     """The documentation; its links need the slash."""
     del ask
-    return RedirectResponse("/help/index.html")
+    return web.RedirectResponse("/help/index.html")
 
 
 @route("GET /help/{path:path}", "look", media="text/html")
@@ -129,7 +119,7 @@ async def help_file(ask: Ask) -> Answer:
     return help_response(ask.path("path"))
 
 
-def help_response(path: str, *, folder: Path = HELP) -> Response:
+def help_response(path: str, *, folder: Path = HELP) -> web.Response:
     """Returns a file of the documentation that `scripts/docs` builds; raises if there is none."""
     if not (folder / "index.html").is_file():
         return _not_built("docs", "The documentation", "Until then, read the folder docs/.", 404)
@@ -139,7 +129,7 @@ def help_response(path: str, *, folder: Path = HELP) -> Response:
     headers = {"Cache-Control": "no-cache"}
     if found.suffix == ".html":
         headers["Content-Security-Policy"] = _policy(found, found.stat().st_mtime_ns)
-    return FileResponse(found, headers=headers)
+    return web.FileResponse(found, headers=headers)
 
 
 @lru_cache(maxsize=200)
@@ -167,7 +157,7 @@ async def page(ask: Ask) -> Answer:
     raise not_found("page", f"/{path}")
 
 
-def page_response(path: str, *, folder: Path = PAGE) -> Response | None:
+def page_response(path: str, *, folder: Path = PAGE) -> web.Response | None:
     """Returns a file of the page, or None; views have their address behind the `#`."""
     if not (folder / "index.html").is_file():
         about = "The API is described in /openapi.json."
@@ -175,7 +165,7 @@ def page_response(path: str, *, folder: Path = PAGE) -> Response | None:
     # Vite puts a hash into the names of what is under assets/.
     kept = _IMMUTABLE if path.startswith("assets/") else "no-cache"
     found = _file(folder, path)
-    return FileResponse(found, headers={"Cache-Control": kept}) if found else None
+    return web.FileResponse(found, headers={"Cache-Control": kept}) if found else None
 
 
 def _file(folder: Path, path: str) -> Path | None:
@@ -186,8 +176,8 @@ def _file(folder: Path, path: str) -> Path | None:
     return wanted if wanted.is_relative_to(folder.resolve()) and wanted.is_file() else None
 
 
-def _not_built(script: str, what: str, instead: str, status: int) -> Response:
-    return HTMLResponse(
+def _not_built(script: str, what: str, instead: str, status: int) -> web.Response:
+    return web.HTMLResponse(
         "<!doctype html><html lang=en><meta charset=utf-8><title>Plansmith</title>"
         f"<h1>Plansmith</h1><p>{what} has not been built here. <code>scripts/{script}</code>"
         f" builds it; released packages have it inside. {instead}</p>",

@@ -12,13 +12,14 @@ from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from plansmith.errors import PlansmithError, StoreAway
+from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, json_text
 from plansmith.ports import JournalStore
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
+from plansmith_server.news import followed
 from plansmith_server.ops.metrics import Metrics
 from plansmith_server.ops.tasks import beside
 from plansmith_server.state import ServerState
@@ -30,7 +31,6 @@ MOST_STREAMS: Final = 200
 _BATCH: Final = 100
 _WAITING: Final = 4
 _END: Final = ""
-_AWAY_S: Final = 0.5
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -141,8 +141,11 @@ class _Stream:
         newest = await self.state.smith.store.wait_news(-1)
         # A larger position comes from another store, or from before a restore.
         if after is None or after > newest:
-            after = newest
-            yield _text("snapshot", await self._snapshot(after), at=after)
+            after, snapshot = newest, dict[str, Any](position=newest)
+            if not self.brief:
+                rows = [each.row for each in await self.state.open_runs.all()]
+                snapshot["runs"] = [each for each in rows if self.run in ("", each["id"])]
+            yield _text("snapshot", snapshot, at=after)
         queue: asyncio.Queue[str] = asyncio.Queue(_WAITING)
         works = (self._news(after, queue), self._drafts(queue), self._conversations(queue))
         async with beside(*works, self._closed(queue)):
@@ -157,30 +160,15 @@ class _Stream:
                     return
                 yield text
 
-    async def _snapshot(self, position: int) -> Shown:
-        if self.brief:
-            return {"position": position}
-        rows = [each.row for each in await self.state.open_runs.all()]
-        mine = [each for each in rows if self.run in ("", each["id"])]
-        return {"position": position, "runs": mine}
-
     async def _news(self, after: int, queue: asyncio.Queue[str]) -> None:
         store, reader = self.state.smith.store, self.state.events
         try:
-            while True:
-                try:
-                    news = await store.news(after, limit=_BATCH)
-                    if not news:
-                        await store.wait_news(after)
-                except StoreAway:
-                    await self.state.clock.sleep(_AWAY_S)
-                    continue
+            async for news in followed(store, self.state.clock, after, limit=_BATCH):
                 mine = [each for each in news if self.run in ("", each.run)]
                 for each, event in (await reader.read(mine)).items():
                     self.state.metrics.events += 1
                     text = reader.text(event, each.position, self.language)
                     await queue.put(f"id: {each.position}\nevent: run_event\ndata: {text}\n\n")
-                after = news[-1].position if news else after
         except PlansmithError as error:
             # The client reconnects, and then gets events again or an error.
             self.state.log.warning("stream_ended", error=str(error))

@@ -1,52 +1,111 @@
-"""Routes of files: those that a run wrote, and those that a call would write."""
+"""Routes of files: those that a run wrote, and those that a call would write.
+
+An installed package knows the files of runs and of their folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Final
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
 from urllib.parse import quote
 
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from plansmith import plugins
 from plansmith.errors import StaleDecision
 from plansmith.plan.data import Json, stored_json
 from plansmith.plan.events import QuestionAsked
 from plansmith.plan.run import Run
 from plansmith.plan.sentence import Sentence
+from plansmith.runs import files as rf
 from plansmith.runs.answering import changed_values
-from plansmith.runs.files import (
-    UNKNOWN,
-    ChangeKind,
-    Content,
-    FileChange,
-    FileKind,
-    FileState,
-    Preview,
-    as_text,
-    file_kind,
-)
 from plansmith.runs.service import RunService
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import not_found
 from plansmith_server.views import Shown, view
-from plansmith_server.work_files import work_files
 
 _MOST_TEXT: Final = 1_000_000
 # Nothing in a file runs or loads anything, not even where it is opened on its own.
 _SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'"
 
 
+class WorkFiles(Protocol):
+    """Knows which files the calls of runs write."""
+
+    async def consent_preview(
+        self, run: Run, asked: QuestionAsked, own: Mapping[str, Json] | None = None
+    ) -> rf.Preview | None:
+        """Returns what a call that asks for consent would do to files; None if nobody knows."""
+        ...
+
+    async def written(self, run_id: str, *, keep: str = "") -> Sequence[rf.RunFile]:
+        """Returns the files that a run wrote, with the content of pictures and of `keep`."""
+        ...
+
+
+class WorkFolder(Protocol):
+    """A folder that nobody leaves by a path; it raises `ToolFailed` for what it refuses."""
+
+    def parts(self, name: str) -> tuple[str, ...]:
+        """Returns the parts of a path inside the folder."""
+        ...
+
+    def entries(self, name: str) -> Iterator[tuple[str, os.stat_result]]:
+        """Yields the files and folders in a folder."""
+        ...
+
+    def opened(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Opens a file to read it."""
+        ...
+
+    def replacing(self, name: str, *, overwrite: bool) -> AbstractContextManager[BinaryIO]:
+        """Opens a file to write it; it gets its name when it is complete."""
+        ...
+
+
+class _NoFiles:
+    """Stands in where no installed package knows files."""
+
+    async def consent_preview(self, *_: object, **__: object) -> None:
+        return None
+
+    async def written(self, *_: object, **__: object) -> Sequence[rf.RunFile]:
+        return ()
+
+
+def work_files(runs: RunService) -> WorkFiles:
+    """Returns what knows the files of runs."""
+    if "runs" not in plugins.names("files"):
+        return _NoFiles()
+    found: WorkFiles = plugins.load("files", "runs")(runs)
+    return found
+
+
+def opens_folders() -> bool:
+    """Whether an installed package opens folders."""
+    return "folder" in plugins.names("files")
+
+
+def work_folder(path: Path) -> WorkFolder:
+    """Returns a folder; raises `Misconfigured` if no installed package opens one."""
+    folder: WorkFolder = plugins.load("files", "folder")(path)
+    return folder
+
+
 class FilePreview(BaseModel):
     """What a call would do to a file; the texts are null where it is none, or very large."""
 
     path: str
-    change: ChangeKind
+    change: rf.ChangeKind
     size_before: int | None
     size_after: int | None
-    kind: FileKind
+    kind: rf.FileKind
     before: str | None
     after: str | None
 
@@ -69,9 +128,9 @@ class RunFileView(BaseModel):
     path: str
     step: str
     at: datetime
-    state: FileState
+    state: rf.FileState
     size: int
-    kind: FileKind
+    kind: rf.FileKind
 
 
 class RunFiles(BaseModel):
@@ -141,12 +200,12 @@ async def asked(ask: Ask, name: str) -> tuple[Run, QuestionAsked]:
 
 def _sent(path: str, data: bytes, *, download: bool) -> Response:
     """Returns a file as what it is known to be; anything else is only saved, never shown."""
-    media = file_kind(path, data).media
-    place = "attachment" if download or media == UNKNOWN else "inline"
+    media = rf.file_kind(path, data).media
+    place = "attachment" if download or media == rf.UNKNOWN else "inline"
     name = quote(path.rpartition("/")[2], safe="")
     headers = {
         "Content-Security-Policy": _SANDBOX,
-        "X-Content-Type-Options": "nosniff",
+        "X-rf.Content-Type-Options": "nosniff",
         "Content-Disposition": f"{place}; filename*=UTF-8''{name}",
     }
     return Response(data, media_type=media, headers=headers)
@@ -175,7 +234,7 @@ async def need_as_seen(
     raise StaleDecision(why, hint=Sentence("look at it again, then decide"))
 
 
-def preview_view(found: Preview | None) -> Shown:
+def preview_view(found: rf.Preview | None) -> Shown:
     """Returns a preview, with texts to their last letter."""
     if found is None:
         return {"files": None, "seen": "", "would_fail": ""}
@@ -195,14 +254,14 @@ def preview_view(found: Preview | None) -> Shown:
     return {"files": files, "seen": found.seen, "would_fail": found.error}
 
 
-def _kind(change: FileChange) -> FileKind:
+def _kind(change: rf.FileChange) -> rf.FileKind:
     shown = change.after or change.before
     if shown is None or shown.data is None:
         return "other"
-    return file_kind(change.path, shown.data).kind
+    return rf.file_kind(change.path, shown.data).kind
 
 
-def _text(content: Content | None) -> str | None:
+def _text(content: rf.Content | None) -> str | None:
     if content is None or content.data is None or content.size > _MOST_TEXT:
         return None
-    return as_text(content.data)
+    return rf.as_text(content.data)

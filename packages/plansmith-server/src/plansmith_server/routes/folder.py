@@ -21,9 +21,9 @@ from plansmith.text import visible
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
 from plansmith_server.middleware import GateRules
+from plansmith_server.routes.files import WorkFolder, opens_folders, work_folder
 from plansmith_server.team.auth import need_scope
 from plansmith_server.views import Shown
-from plansmith_server.work_files import WorkFolder, opens_folders, work_folder
 
 _MOST_FILES: Final = 200
 _MOST_SEEN: Final = 5_000
@@ -104,7 +104,11 @@ async def put(ask: Ask, *, replace: bool = False) -> Answer:
     if replace:
         need_scope(ask.request.scope, "admin")  # nobody reviews it, and it cannot be undone
     folder, name = work_folder(ask.state.settings.folder()), ask.path("file")
-    if not _is_plain(folder, name):
+    try:
+        is_plain = folder.parts(name) == (name,) and visible(name) == name
+    except ToolFailed:
+        is_plain = False
+    if not is_plain:
         hint = Sentence("use a plain name of at most 200 bytes that does not begin with a dot")
         why = Sentence("this cannot be the name of a file here")
         raise HttpProblem(422, "bad_name", why, hint=hint)
@@ -115,14 +119,6 @@ async def put(ask: Ask, *, replace: bool = False) -> Answer:
         raise _refused(failure) from None
     ask.state.log.info("file_added", name=name, size=size, by=ask.by.name)
     return {"name": name, "size": size}
-
-
-def _is_plain(folder: WorkFolder, name: str) -> bool:
-    """Whether it can be the name of a file at the top of the folder."""
-    try:
-        return folder.parts(name) == (name,) and visible(name) == name
-    except ToolFailed:
-        return False
 
 
 def _refused(failure: ToolFailed) -> HttpProblem:

@@ -7,13 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 from pydantic import AwareDatetime
-from starlette.responses import (
-    HTMLResponse,
-    JSONResponse,
-    PlainTextResponse,
-    Response,
-    StreamingResponse,
-)
+from starlette import responses as web
 
 from plansmith.errors import Refused, StoreAway
 from plansmith.plan.data import Flag
@@ -34,10 +28,9 @@ from plansmith_server import views as v
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem
 from plansmith_server.routes.conversations import said
-from plansmith_server.routes.files import step_result
+from plansmith_server.routes.files import step_result, work_files
 from plansmith_server.state import ServerState
 from plansmith_server.views import plan_of, received
-from plansmith_server.work_files import work_files
 
 EDITED: Final = Sentence("review.edited")
 # A report brings its own style, named by its hash, and no script.
@@ -122,17 +115,14 @@ async def listing(
 async def show(ask: Ask) -> Answer:
     """Shows everything about a run."""
     view = await v.run_view(ask.smith, ask.run)
-    if view["status"] == "reviewing":
-        why = _cannot_approve(ask, await ask.state.run(ask.run))
-        return {**view, "cannot_approve": why} if why else view
-    return view
-
-
-def _cannot_approve(ask: Ask, run: Run) -> str | None:
-    """Returns why this client cannot approve the plan of a run, or None."""
-    if "approve" not in ask.grant.scopes:
-        return Sentence("Your role or token cannot approve plans")
-    return why_not(run, ask.by, ask.runs.intake.policy.second_person)
+    if view["status"] != "reviewing":
+        return view
+    if "approve" in ask.grant.scopes:
+        rule = ask.runs.intake.policy.second_person
+        why = why_not(await ask.state.run(ask.run), ask.by, rule)
+    else:
+        why = Sentence("Your role or token cannot approve plans")
+    return {**view, "cannot_approve": why} if why else view
 
 
 @route("DELETE /v1/runs/{id}", "approve", status=204)
@@ -143,7 +133,7 @@ async def remove(ask: Ask) -> Answer:
         await ask.smith.cancel(ask.run, by=ask.by)
     await delete_run(ask.runs.journals, ask.run, by=ask.by)
     ask.state.open_runs.forget(ask.run)
-    return Response(status_code=204)
+    return web.Response(status_code=204)
 
 
 @route("GET /v1/runs/{id}/events", "look", answer=v.Listed)
@@ -171,12 +161,12 @@ async def report(ask: Ask, given: b.ReportQuery) -> Answer:
     locale = ask.language if form == "json" and ask.header("accept-language") else ""
     found = await load_report(ask.smith.store, ask.run, locale=locale)
     if form == "json":
-        return JSONResponse(found.to_json())
+        return web.JSONResponse(found.to_json())
     if form == "html":
         files = await work_files(ask.runs).written(ask.run)
         found = replace(found, pictures=pictures(files))
-        return HTMLResponse(to_html(found), headers={"Content-Security-Policy": _REPORT_POLICY})
-    return PlainTextResponse(to_markdown(found), media_type="text/markdown")
+        return web.HTMLResponse(to_html(found), headers={"Content-Security-Policy": _REPORT_POLICY})
+    return web.PlainTextResponse(to_markdown(found), media_type="text/markdown")
 
 
 @route("POST /v1/runs/{id}/cancel", "propose", answer=v.RunView, example=b.REASON)
@@ -306,4 +296,4 @@ async def audit(ask: Ask, given: b.AuditExport) -> Answer:
     lines = audit_lines(ask.smith.store, AuditQuery(**wanted), given.format)
     media = "text/csv; charset=utf-8" if given.format == "csv" else "application/x-ndjson"
     headers = {"Content-Disposition": f'attachment; filename="audit.{given.format}"'}
-    return StreamingResponse(lines, media_type=media, headers=headers)
+    return web.StreamingResponse(lines, media_type=media, headers=headers)

@@ -9,7 +9,6 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from plansmith.errors import Refused
-from plansmith.plan.plan import Plan
 from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.timing import check_timing, next_fires
 from plansmith_server import bodies as b
@@ -39,7 +38,11 @@ async def create(ask: Ask, given: b.NewSchedule) -> Answer:
     A run whose steps have times of their own becomes a schedule for each, listed as `items`.
     """
     own = plan_of(given.plan) if given.plan is not None else None
-    plan, schedules = own or await _named_plan(ask, given), ask.smith.schedules
+    plan, schedules = own, ask.smith.schedules
+    if plan is None and given.run:
+        plan = (await ask.state.run(given.run)).plan
+    elif plan is None and given.template:
+        plan = await ask.smith.templates.plan(given.template, given.parameters)
     try:
         if given.run and given.timing is None and plan is not None and plan.schedules:
             made = await schedules.create_each(given.run, approve=given.approve, by=ask.by)
@@ -62,15 +65,6 @@ async def create(ask: Ask, given: b.NewSchedule) -> Answer:
         problem.hash = plan.hash if plan is not None else ""
         raise problem from None
     return await _view(ask, schedule)
-
-
-async def _named_plan(ask: Ask, given: b.NewSchedule) -> Plan | None:
-    """Returns the plan of the run or the template that is named."""
-    if given.run:
-        return (await ask.state.run(given.run)).plan
-    if given.template:
-        return await ask.smith.templates.plan(given.template, given.parameters)
-    return None
 
 
 @route("POST /v1/schedules/preview", "look")

@@ -15,9 +15,9 @@ from plansmith_server.api import Answer, Ask, route
 from plansmith_server.errors import HttpProblem, not_found
 from plansmith_server.middleware import ALIVE
 from plansmith_server.ops.metrics import MEDIA_TYPE
+from plansmith_server.settings import SECRET
 from plansmith_server.shown_settings import HIDDEN, address, rows
 from plansmith_server.team.auth import PROBE
-from plansmith_server.team.notice_settings import SECRET
 from plansmith_server.team.notices import Channel
 from plansmith_server.team.tenant_book import Tenant
 from plansmith_server.team.tokens import SCOPES

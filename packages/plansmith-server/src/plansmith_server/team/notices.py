@@ -26,8 +26,7 @@ from plansmith.ports import Clock
 from plansmith.secrets import SecretBox
 from plansmith_server.ops.logs import Log
 from plansmith_server.ops.tasks import beside
-from plansmith_server.team.notice_settings import SECRET, NoticeSettings
-from plansmith_server.team.oidc_settings import is_secure
+from plansmith_server.settings import SECRET, NoticeSettings, is_secure
 
 # Seconds before each try; after the last one the notice is given up.
 WAITS: Final = (0.0, 5.0, 30.0, 120.0)
@@ -152,20 +151,21 @@ class Notices:
 
     def sending(self) -> AbstractAsyncContextManager[None]:
         """Sends what is queued, as long as the context is open."""
-        return beside(*(self._work(each) for each in self.channels.values()))
+        return beside(*(self._send_all(each) for each in self.channels.values()))
 
     def tell(self, channel: Channel, notice: Notice) -> None:
-        """Queues a notice; drops it if far too many wait already."""
+        """Queues a notice without any secret; drops it if far too many wait already."""
         try:
-            channel.queue.put_nowait(self._hidden(notice))
+            hide = self._secrets.hide
+            data = hide({**notice.data})
+            hidden = Notice(
+                str(hide(notice.title)),
+                str(hide(notice.text)),
+                data if isinstance(data, dict) else {},
+            )
+            channel.queue.put_nowait(hidden)
         except asyncio.QueueFull:
             self._failed(channel, "too many notices wait to be sent there")
-
-    def _hidden(self, notice: Notice) -> Notice:
-        """Returns a notice without any secret of the settings."""
-        hide, data = self._secrets.hide, self._secrets.hide({**notice.data})
-        told = data if isinstance(data, dict) else {}
-        return Notice(str(hide(notice.title)), str(hide(notice.text)), told)
 
     async def test(self, name: str) -> None:
         """Sends a test, once; raises why it failed."""
@@ -176,7 +176,7 @@ class Notices:
         )
         await self._once(channel, Notice("Plansmith", text, {"event": "test"}))
 
-    async def _work(self, channel: Channel) -> None:
+    async def _send_all(self, channel: Channel) -> None:
         while True:
             await self._deliver(channel, await channel.queue.get())
 

@@ -74,20 +74,17 @@ class Tenants:
         if key not in self._serving:
             self._look()
         serving = self._serving.get(key)
-        if serving is None or not self._is_known(serving.tenant):
+        try:  # another tenant of its name has another key
+            is_known = serving is not None and self._book.get(serving.tenant.name).key == key
+        except NotFound:
+            is_known = False
+        if serving is None or not is_known:
             raise HttpProblem(401, "no_token", "the tenant of this token was removed")
         try:
             return (await asyncio.shield(serving.started)).app
         except PlansmithError:
             why = "this tenant cannot be served now"
             raise HttpProblem(503, "not_ready", why, hint=_HINT) from None
-
-    def _is_known(self, tenant: Tenant) -> bool:
-        """Whether the tenant is still there; another one of its name has another key."""
-        try:
-            return self._book.get(tenant.name).key == tenant.key
-        except NotFound:
-            return False
 
     async def _watch(self) -> None:
         while True:

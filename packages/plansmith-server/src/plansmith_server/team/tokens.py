@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import AwareDatetime, ValidationError
 
@@ -149,7 +149,7 @@ class TokenFile:
         if not _NAME.fullmatch(name):
             why = Sentence("'{name}' is not a valid name for a token", name=name[:80])
             raise Misconfigured(why, hint=_NAME_HINT)
-        return self._add("token", name, wanted, by=by, now=now, lasts=lasts, member=member)
+        return self._add(name, member, lasts, scopes=wanted, by=by, created=now)
 
     def log_in(
         self,
@@ -163,42 +163,23 @@ class TokenFile:
         """Creates a log-in, which use may prolong; returns its secret for a browser's cookie."""
         scopes = tuple(each for each in SCOPES if each in PERSON_SCOPES)
         wanted = ROLES[member.role] if member.role else scopes
-        name = f"login-{secrets.token_hex(3)}"
-        _, secret = self._add(
-            "login", name, wanted, by=by, now=now, lasts=lasts, member=member, prolonged=prolonged
-        )
-        return secret
+        name, seconds = f"login-{secrets.token_hex(3)}", lasts.total_seconds() if prolonged else 0.0
+        given = {"kind": "login", "scopes": wanted, "by": by, "created": now, "seconds": seconds}
+        return self._add(name, member, lasts, **given)[1]
 
     def new_link(self, *, by: str, now: datetime, member: Member = NOBODY) -> str:
         """Creates a one-time log-in link; returns its secret."""
         _check_member(member)
         name = f"link-{secrets.token_hex(3)}"
-        return self._add("link", name, (), by=by, now=now, lasts=_LINK, member=member)[1]
+        return self._add(name, member, _LINK, kind="link", scopes=(), by=by, created=now)[1]
 
     def _add(
-        self,
-        kind: Literal["token", "login", "link"],
-        name: str,
-        scopes: tuple[str, ...],
-        *,
-        by: str,
-        now: datetime,
-        lasts: timedelta | None,
-        member: Member,
-        prolonged: bool = False,
+        self, name: str, member: Member, lasts: timedelta | None, **given: Any
     ) -> tuple[Token, str]:
-        secret = f"{'pst' if kind == 'token' else 'psl'}_{secrets.token_urlsafe(32)}"
-        token = Token(
-            name=name,
-            kind=kind,
-            hash=_hash(secret),
-            scopes=scopes,
-            by=by,
-            created=now,
-            expires=None if lasts is None else now + lasts,
-            seconds=lasts.total_seconds() if lasts and prolonged else 0.0,
-            **dict(member),
-        )
+        secret = f"{'psl' if 'kind' in given else 'pst'}_{secrets.token_urlsafe(32)}"
+        now: datetime = given["created"]
+        expires = None if lasts is None else now + lasts
+        token = Token(name=name, hash=_hash(secret), expires=expires, **given, **dict(member))
         with self._locked():
             known = [each for each in self.all() if each.is_good(now)]
             if any(each.name == name for each in known):
@@ -245,17 +226,16 @@ class TokenFile:
         return len(known) - len(kept)
 
     def _write(self, tokens: Iterable[Token]) -> None:
-        value = {"version": 1, "tokens": [_row(each) for each in tokens]}
-        replace_file(self._path, json.dumps(value, indent=2), durable=True)
+        rows: list[dict[str, Json]] = []
+        for token in tokens:  # of a member only what was given
+            whole: dict[str, Json] = token.model_dump(mode="json")
+            about = Member.model_fields
+            rows.append({key: each for key, each in whole.items() if each or key not in about})
+        text = json.dumps({"version": 1, "tokens": rows}, indent=2)
+        replace_file(self._path, text, durable=True)
 
     def _locked(self) -> contextlib.AbstractContextManager[None]:
         return locked(self._path, hint=Sentence("make its folder writable"))
-
-
-def _row(token: Token) -> dict[str, Json]:
-    """Returns a token as it is kept: of a member only what was given."""
-    whole: dict[str, Json] = token.model_dump(mode="json")
-    return {name: each for name, each in whole.items() if each or name not in Member.model_fields}
 
 
 def _scopes(wanted: tuple[str, ...], member: Member) -> tuple[str, ...]:

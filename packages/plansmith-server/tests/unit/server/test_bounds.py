@@ -68,13 +68,21 @@ async def test_answers_kept_for_a_flood_of_keys_are_bounded_and_push_nobody_else
     assert mine.made == 2
 
 
-async def test_a_request_with_a_large_answer_is_not_made_twice() -> None:
+async def test_a_request_with_a_large_answer_is_not_made_twice_and_keys_last_a_day() -> None:
     kept, large = Idempotency(lambda: 0.0), Handler(4_000_000)
     await kept.once("k", "mine /v1/runs", b"", large)
     with pytest.raises(HttpProblem) as refused:
         await kept.once("k", "mine /v1/runs", b"", large)
     assert (refused.value.status, large.made) == (409, 1)
     assert kept.size < 10_000
+    with pytest.raises(HttpProblem, match="200"):
+        await kept.once("k" * 201, "mine /v1/runs", b"", large)
+    now = 0.0
+    daily, small = Idempotency(lambda: now), Handler(1)
+    await daily.once("k", "mine /v1/runs", b"1", small)
+    now = 25 * 3600.0  # a key is forgotten after a day
+    await daily.once("k", "mine /v1/runs", b"2", small)
+    assert small.made == 2
 
 
 async def test_keys_are_of_a_token_not_of_its_name_and_a_viewer_has_none(house: House) -> None:

@@ -22,15 +22,24 @@ def root() -> Iterator[logging.Logger]:
     logger.setLevel(level)
 
 
-def test_a_warning_of_a_library_is_a_line_of_the_log(root: logging.Logger) -> None:
+def test_libraries_write_lines_of_the_log_also_after_its_stream_was_closed(
+    root: logging.Logger,
+) -> None:
     out = io.StringIO()
     Log(out).capture_libraries()
     root.warning("the line is slow")
     assert json.loads(out.getvalue())["text"] == "the line is slow"
-
-
-def test_a_library_may_log_after_the_stream_of_the_log_was_closed(root: logging.Logger) -> None:
-    out = io.StringIO()
-    Log(out).capture_libraries()
     out.close()
     root.error("nobody reads this")
+
+
+def test_log_lines_leave_out_what_looks_like_a_secret() -> None:
+    out = io.StringIO()
+    log = Log(out)
+    log.hide("hunter2")
+    log.warning("x", error="Bearer abc.def failed for hunter2", api_key="k", more=["sk-123"])
+    log.failure("y", told={"password": "p", "plain": "see /?token=zzz"})
+    secrets = ("abc.def", "hunter2", '"k"', "sk-123", '"p"', "zzz")
+    assert not [each for each in secrets if each in out.getvalue()]
+    levels = [json.loads(line)["level"] for line in out.getvalue().splitlines()]
+    assert levels == ["warning", "error"]

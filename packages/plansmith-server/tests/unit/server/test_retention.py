@@ -7,11 +7,9 @@ import io
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from tests.waiting import until
 
 from plansmith import Plan, tool
-from plansmith.errors import PlansmithError
 from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import FakeClock
 from plansmith_cli.config import Settings
@@ -69,9 +67,3 @@ async def test_without_the_setting_nothing_is_removed(tmp_path: Path) -> None:
     await prune_daily(server)
     assert len(await server.smith.store.runs()) == 1
     await server.smith.close()
-
-
-@pytest.mark.parametrize("keep", ["0d", "90", "soon", "-1d"])
-def test_an_age_that_is_none_is_refused(keep: str) -> None:
-    with pytest.raises((ValueError, PlansmithError)):
-        Settings(keep_runs=keep)

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pytest
-from tests.unit.server.house import serving
 
 from plansmith.plan.data import Record
 from plansmith.secrets import SecretSource
 from plansmith_cli.config import Settings
-from plansmith_cli.server_wiring import ServerWiring
 from plansmith_server.shown_settings import ADDRESSES, HIDDEN, address, leaves, shown
 
 # The settings whose text a client is told as it stands; whoever adds one says so here too.
@@ -78,8 +76,7 @@ class Planter:
         return None
 
 
-@pytest.fixture
-def planted() -> tuple[Planter, Settings]:
+def test_no_text_of_the_settings_is_shown_unless_it_is_named() -> None:
     planter = Planter()
     value = planter.record(Settings)
     # What cannot stand together is planted apart, and an agent's URL takes no password.
@@ -90,13 +87,7 @@ def planted() -> tuple[Planter, Settings]:
     servers["web"] = {"url": whole.pop("url"), "headers": whole.pop("headers")}
     agent = value["agents"]["key"]
     agent["url"] = agent["url"].replace("user:", "").replace("@host", ".host")
-    return planter, Settings.model_validate(value)
-
-
-def test_no_text_of_the_settings_is_shown_unless_it_is_named(
-    planted: tuple[Planter, Settings],
-) -> None:
-    planter, settings = planted
+    settings = Settings.model_validate(value)
     assert len(planter.canaries) > 25
     whole = {name: shown(name, value) for name, value in leaves(settings).items()}
     for name, value in whole.items():
@@ -107,19 +98,6 @@ def test_no_text_of_the_settings_is_shown_unless_it_is_named(
     assert whole["models.plan.api_key_env"] == HIDDEN
     assert whole["mcp.servers"] == ["key", "web"]
     assert whole["builtin.databases"] == ["key"]
-
-
-async def test_the_settings_of_a_server_hold_no_planted_secret(
-    planted: tuple[Planter, Settings], tmp_path: Path
-) -> None:
-    planter, settings = planted
-    async with serving(tmp_path) as house:
-        house.server_state.wiring = ServerWiring(settings)
-        answer = await house.client.get("/v1/settings")
-        assert answer.status_code == 200
-        told = {each["name"]: json.dumps(each["value"]) for each in answer.json()["items"]}
-    secret = {name: text for name, text in told.items() if name not in TOLD}
-    assert not [each for each in planter.canaries.values() if each in str(secret)]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from plansmith import Plansmith, plugins
 from plansmith.errors import Misconfigured
 from plansmith_server.model_switch import ModelDownloads, found_models
-from plansmith_server.work_files import opens_folders, work_files, work_folder
+from plansmith_server.routes.files import opens_folders, work_files, work_folder
 
 
 @pytest.fixture(autouse=True)

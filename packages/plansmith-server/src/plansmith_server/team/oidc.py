@@ -1,22 +1,33 @@
-"""Speaks to an OpenID Connect provider: discovery, keys, code for token, and every check of it."""
+"""Logs browsers in by an OpenID Connect provider: `/login`, and every check of what comes back."""
 
 from __future__ import annotations
 
 import hmac
+import html
 import os
-import time
+import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import quote, urlencode
 
 import httpx
 import jwt
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from plansmith.errors import Misconfigured, PlansmithError, Refused
 from plansmith.plan.sentence import Sentence
-from plansmith_server.team.oidc_settings import OidcSettings, is_secure
+from plansmith_server.ops.logs import Log
+from plansmith_server.plain_pages import onward
+from plansmith_server.settings import OidcSettings, is_secure
+from plansmith_server.team.auth import Auth, same
+from plansmith_server.team.tenant_book import TenantBook
+from plansmith_server.team.tokens import Member
 
 # Only signatures with a public key: with `none` or a shared secret, anybody could sign.
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
@@ -26,53 +37,79 @@ _KEPT_S: Final = 3600.0
 _KEYS_AGAIN_S: Final = 5.0
 _LARGEST: Final = 1_000_000
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+_LOGIN: Final = "/login"
+_CALLBACK: Final = "/login/callback"
+_LASTS_S: Final = 600.0
+_FAILED: Final = (
+    "<!doctype html><html lang=en><meta charset=utf-8><title>Plansmith</title><h1>Plansmith</h1>"
+    "<p>You could not be logged in: {why}.</p><p><a href=/login>Try again</a></p>"
+)
+
+
+class ProviderAway(PlansmithError):
+    """The provider does not answer as it should."""
+
+
+class _Begun(NamedTuple):
+    """A log-in that a browser has begun; the browser keeps it, signed, and the server nothing."""
+
+    state: str
+    nonce: str
+    verifier: str
+    until: str
 
 
 class OidcClient:
     """Makes addresses to log in at a provider, and turns the code that comes back into claims."""
 
     def __init__(
-        self, settings: OidcSettings, *, monotonic: Callable[[], float] = time.monotonic
+        self, settings: OidcSettings, *, redirect: str, monotonic: Callable[[], float]
     ) -> None:
         self.settings = settings
+        self.redirect = redirect
         self._now = monotonic
         self._about: dict[str, str] = {}
         self._about_at = 0.0
         self._keys: dict[str, Any] = {}
         self._keys_at = float("-inf")
 
-    async def address(self, *, state: str, nonce: str, verifier: str, redirect: str) -> str:
+    async def address(self, begun: _Begun) -> str:
         given = {
             "response_type": "code",
             "client_id": self.settings.client_id,
-            "redirect_uri": redirect,
+            "redirect_uri": self.redirect,
             "scope": " ".join(self.settings.scopes),
-            "state": state,
-            "nonce": nonce,
-            "code_challenge": challenge(verifier),
+            "state": begun.state,
+            "nonce": begun.nonce,
+            "code_challenge": challenge(begun.verifier),
             "code_challenge_method": "S256",
         }
         where = (await self._discovered())["authorization_endpoint"]
         return f"{where}{'&' if '?' in where else '?'}{urlencode(given)}"
 
-    async def claims(
-        self, code: str, *, nonce: str, verifier: str, redirect: str
-    ) -> Mapping[str, Any]:
+    async def claims(self, code: str, begun: _Begun) -> Mapping[str, Any]:
         """Exchanges a code for an id token; returns its claims if everything about it is right."""
         given = {
             "grant_type": "authorization_code",
             "code": code,
-            "redirect_uri": redirect,
-            "code_verifier": verifier,
+            "redirect_uri": self.redirect,
+            "code_verifier": begun.verifier,
             "client_id": self.settings.client_id,
         }
+        auth = None
+        if variable := self.settings.client_secret_env:
+            if not os.environ.get(variable):
+                why = Sentence("{variable} is not set", variable=variable)
+                raise Misconfigured(why, hint=Sentence("it holds the client's secret"))
+            auth = tuple(
+                quote(each, safe="") for each in (self.settings.client_id, os.environ[variable])
+            )
         where = (await self._discovered())["token_endpoint"]
-        answer = await _fetch("POST", where, data=given, auth=self._secret())
-        token = answer.get("id_token")
+        token = (await _fetch("POST", where, data=given, auth=auth)).get("id_token")
         if not isinstance(token, str):
             raise Refused(Sentence("the provider gave no id token"))
         found = await self._verified(token)
-        if not hmac.compare_digest(str(found.get("nonce", "")).encode(), nonce.encode()):
+        if not hmac.compare_digest(str(found.get("nonce", "")).encode(), begun.nonce.encode()):
             raise Refused(Sentence("the id token is for another log-in: its nonce is wrong"))
         return found
 
@@ -131,16 +168,6 @@ class OidcClient:
             self._about, self._about_at = about, self._now()
         return self._about
 
-    def _secret(self) -> tuple[str, str] | None:
-        """Returns the name and the secret of this client; None if it has no secret."""
-        variable = self.settings.client_secret_env
-        if not variable:
-            return None
-        if not os.environ.get(variable):
-            why = Sentence("{variable} is not set", variable=variable)
-            raise Misconfigured(why, hint=Sentence("it holds the client's secret"))
-        return quote(self.settings.client_id, safe=""), quote(os.environ[variable], safe="")
-
 
 def challenge(verifier: str) -> str:
     """Returns what is sent first, of which only we know the origin (PKCE, S256)."""
@@ -175,5 +202,73 @@ async def _fetch(method: str, url: str, **given: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-class ProviderAway(PlansmithError):
-    """The provider does not answer as it should."""
+@dataclass(slots=True)
+class OidcLogin:
+    """Sends browsers to the provider, and takes them back with a code."""
+
+    client: OidcClient
+    auth: Auth
+    book: TenantBook | None
+    log: Log
+    now: Callable[[], datetime]
+    status_code = 200
+
+    @property
+    def _cookie(self) -> dict[str, Any]:
+        """The cookie that binds a log-in to the browser that began it."""
+        name, secure = f"{self.auth.cookie_name}_login", self.client.redirect.startswith("https://")
+        # Lax: the provider sends the browser back, and a strict cookie would stay behind.
+        return {"key": name, "path": _LOGIN, "httponly": True, "samesite": "lax", "secure": secure}
+
+    def takes(self, scope: Scope) -> bool:
+        """Whether a request is about logging in."""
+        return scope["method"] == "GET" and scope["path"] in (_LOGIN, _CALLBACK)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Begins or ends a log-in; says little when it fails, and logs the rest."""
+        try:
+            at_start = scope["path"] == _LOGIN
+            answer = await (self._begin() if at_start else self._end(Request(scope)))
+        except PlansmithError as error:
+            self.log.warning("login_failed", error=str(error))
+            refused = isinstance(error, Refused)
+            why = html.escape(error.message) if refused else "the provider is away"
+            answer = HTMLResponse(_FAILED.format(why=why), 403 if refused else 502)
+        await answer(scope, receive, send)
+
+    async def _begin(self) -> Response:
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        until = str(int(self.now().timestamp() + _LASTS_S))
+        begun = _Begun(state, nonce, verifier, until)
+        response = RedirectResponse(await self.client.address(begun), 303)
+        text = ".".join(begun)
+        signed = f"{text}.{self.auth.sign(f'login {text}')}"
+        response.set_cookie(value=signed, max_age=int(_LASTS_S), **self._cookie)
+        return response
+
+    async def _end(self, request: Request) -> Response:
+        """Takes a browser back: checks that it began here, and logs the person in."""
+        given, settings, cookie = request.query_params, self.client.settings, self._cookie
+        signed, _, signature = request.cookies.get(cookie["key"], "").rpartition(".")
+        if not same(signature, self.auth.sign(f"login {signed}")):
+            raise Refused(Sentence("this log-in was begun in another browser"))
+        begun = _Begun(*signed.split("."))
+        is_over = int(begun.until) < self.now().timestamp()
+        if is_over or not same(given.get("state", ""), begun.state):
+            raise Refused(Sentence("this log-in was not begun here, or too long ago"))
+        if given.get("iss", settings.issuer) != settings.issuer:
+            raise Refused(Sentence("the answer is from another provider"))
+        if "code" not in given:
+            raise Refused(Sentence("the provider refused"))
+        who = settings.claimed(await self.client.claims(given["code"], begun))
+        if who.tenant and self.book is None:
+            raise Refused(Sentence("this server has no tenants"))
+        tenant = self.book.get(who.tenant).key if who.tenant and self.book else ""
+        hours = timedelta(hours=settings.hours)
+        member = Member(user=who.user, role=who.role, tenant=tenant)
+        login = self.auth.log_in(member, lasts=hours)
+        self.log.info("logged_in", user=member.user, role=member.role)
+        response = onward(f"/#login={self.auth.page_key(login)}")
+        self.auth.set_cookie(response, login, secure=cookie["secure"], lasts=hours)
+        response.delete_cookie(**cookie)
+        return response
