@@ -94,8 +94,9 @@ class Session:
 
         English is also what a plan is in that says nothing about it: then the person's counts.
         """
-        if not vars(self.args).get("lang") and run.plan is not None:
-            found = language_of(run.locale if run.locale != "en" else run.plan.locale)
+        if not vars(self.args).get("lang"):
+            of_plan = run.plan.locale if run.plan is not None else "en"
+            found = language_of(run.locale if run.locale != "en" else of_plan)
             self.locale = language_of(own_locale()) if found == "en" else found
 
     def own_text(self, text: str, /, **fields: Any) -> str:
@@ -248,7 +249,7 @@ def in_session(
     A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
     """
     settings = settings_of(args)
-    locale = language_of(vars(args).get("lang") or own_locale())
+    locale = language_of(own_locale())
     lines = planning.PlanningProgress(locale, detail=detail_of(args))
 
     async def go() -> int | None:

@@ -16,13 +16,19 @@ from plansmith.plan.steps import ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.text import safe
 from plansmith_cli.command_table import Command
-from plansmith_cli.consent import answer_group, change_values, look, need_shown, read_change
+from plansmith_cli.consent import (
+    answer_group,
+    change_values,
+    look,
+    need_shown,
+    read_change,
+    waiting_lines,
+)
 from plansmith_cli.describe import (
     review_lines,
     revision_lines,
     run_json,
     status_text,
-    waiting_lines,
 )
 from plansmith_cli.editor import edit_from, edit_in_editor
 from plansmith_cli.exit_codes import Exit
@@ -53,7 +59,7 @@ async def _do(session: Session, act: Action) -> int | None:
         return await run_interactively(session, run.id, fresh=False)
     if args.json:
         print_json(run_json(run, session))
-    waits = waiting_lines(run, session, served=await _is_served(session))
+    waits = await waiting_lines(run, session, served=await _is_served(session))
     session.tell(f"{run.id}: {status_text(run, session)}", *waits)
     return None
 
@@ -79,7 +85,7 @@ async def _approve(session: Session, run: Run) -> Run | None:
             ),
             hint=Sentence("plansmith show {run} tells what it waits for", run=run.id),
         )
-    session.say(*await review_lines(run, session), *waiting_lines(run, session))
+    session.say(*await review_lines(run, session), *await waiting_lines(run, session))
     return None
 
 
@@ -127,7 +133,7 @@ async def _answered(session: Session, run: Run) -> Run | None:
         return answered
     for group in groups:
         session.say(*(await look(session, run, group)).lines(session, run))
-    session.say(*waiting_lines(run, session, asks=False))
+    session.say(*await waiting_lines(run, session, asks=False))
     return None
 
 
@@ -195,7 +201,7 @@ async def _change(session: Session, run: Run) -> Run | None:
     with session.planning():
         changed = await session.smith.request_changes(run.id, session.args.text, by=session.by)
     if changed.questions.keys() - run.questions.keys():
-        session.say(*waiting_lines(changed, session))
+        session.say(*await waiting_lines(changed, session))
         return None
     events = list(await session.smith.store.events(run.id))
     if why := _no_other_plan(events):

@@ -24,11 +24,12 @@ from plansmith_cli.ui.own_locale import own_locale
 
 if TYPE_CHECKING:
     from plansmith.review import draw, render
-    from plansmith_cli import describe
+    from plansmith_cli import consent, describe
     from plansmith_cli.commands import threads
 else:
     lazy_modules(
         globals(),
+        consent="plansmith_cli.consent",
         describe="plansmith_cli.describe",
         draw="plansmith.review.draw",
         render="plansmith.review.render",
@@ -138,7 +139,7 @@ async def _show_run(session: Session) -> None:
         sys.stdout.write(draw.tree(run.plan, session.locale))
     else:
         session.print(*describe.run_lines(run, session))
-        session.say(*describe.waiting_lines(run, session))
+        session.say(*await consent.waiting_lines(run, session))
 
 
 _LIST: Final = f"""

@@ -20,7 +20,8 @@ from plansmith.ports import Records
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Command
-from plansmith_cli.describe import run_json, status_text, waiting_lines
+from plansmith_cli.consent import waiting_lines
+from plansmith_cli.describe import run_json, status_text
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import JSON, STORE_ALONE, TOOLS, positive
 from plansmith_cli.parser import Verb, add_options
@@ -400,7 +401,7 @@ async def _show(session: Session) -> None:
     session.print(head, *state_lines(state, runs, session))
     for run in runs:
         if not run.status.over:
-            session.say(*waiting_lines(run, session))
+            session.say(*await waiting_lines(run, session))
 
 
 async def _state(session: Session) -> ThreadState:
@@ -436,7 +437,7 @@ async def _undo(session: Session) -> None:
         return
     print_text(turn.text)
     if turn.run is not None and not turn.run.status.over:
-        session.say(*waiting_lines(turn.run, session))
+        session.say(*await waiting_lines(turn.run, session))
 
 
 async def _delete(session: Session) -> None:

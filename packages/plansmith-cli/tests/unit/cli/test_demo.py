@@ -1,4 +1,4 @@
-"""The tour: it plans, asks, crashes and resumes for real, and touches nothing of the person's."""
+"""The tour: it asks, crashes and resumes for real, and touches nothing of the person's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def files(folder: Path) -> set[str]:
     return {str(each.relative_to(folder)) for each in folder.rglob("*")}
 
 
-def test_the_tour_plans_runs_crashes_and_resumes_and_leaves_nothing_behind(
+def test_the_tour_runs_crashes_and_resumes_and_leaves_nothing_behind(
     cli: Cli, intake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -32,18 +32,14 @@ def test_the_tour_plans_runs_crashes_and_resumes_and_leaves_nothing_behind(
     assert re.search(r"hash [0-9a-f]{64}", out)  # what is approved
     assert "Writes totals.svg (new file" in out  # consent
     assert "320.75" in out  # the values that it is about
-    assert "✓ mail done" in out
-    crash, resumed = out.index("kill -9"), out.index("5/5")
-    assert crash < resumed
-    assert "✓ mail done" not in out[resumed:]  # the child told it once, before the crash
-    assert out.count("done before the crash, not repeated") == 3
-    assert "outbox.txt has 1 mail" in out
+    crash, resumed = out.index("kill -9"), out.index("4/4")
+    assert out.index("✓ mail done") < crash < resumed
+    assert "✓ mail done" not in out[resumed:]
+    assert "outbox.txt has 1 mail" in " ".join(out.split())
     assert "Ann wrote: received, thank you" in out
-    assert [line.split()[1] for line in out.splitlines() if line.startswith("  plansmith ")] == [
-        "ask",
-        "model",
-        "serve",
-    ]
+    last = out[out.index("That was all") :].splitlines()
+    named = [line.split()[1] for line in last if line.startswith("  plansmith ")]
+    assert named == ["ask", "model", "serve"]
 
 
 def test_the_tour_is_told_in_chinese_where_the_person_reads_it(
@@ -52,7 +48,6 @@ def test_the_tour_is_told_in_chinese_where_the_person_reads_it(
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     code, out, _ = cli("demo")
     assert code == 0
-    assert "崩溃前已完成，没有重复" in out
     names = re.compile(r"[$`=\"{:/.]|plansmith|│|^\s*(?:totals|chart|mail|receipt|answer)\b")
     alone = [each for each in out.splitlines() if not names.search(each)]
     assert [each for each in alone if each.strip() and not HAN.search(each)] == []
