@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import termios
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,9 +25,6 @@ from plansmith.review.render import BAR, named_lines, table_lines, text_lines, v
 from plansmith.text import clip, safe
 from plansmith_cli.session import Session
 from plansmith_cli.ui.width import fitted_to
-
-if sys.platform != "win32":
-    import termios
 
 _YES: Final = frozenset({"y", "yes", "是", "是的", "好", "好的"})
 _NO: Final = frozenset({"n", "no", "否", "不"})
@@ -126,8 +124,7 @@ def agrees(prompt: str) -> bool:
 
 def drop_typed() -> None:
     """Drops what was typed and not read yet."""
-    if sys.platform != "win32":
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 @contextmanager
@@ -155,9 +152,6 @@ def _repeated(handled: threading.Event) -> Generator[None]:
     A signal that comes after the prompt is shown, but before the read begins to wait, does not
     end the wait.
     """
-    if sys.platform == "win32":
-        yield
-        return
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     args = (reading, handled, threading.get_ident())

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import getpass
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -125,6 +125,15 @@ class Session:
             print_json(value)
         else:
             self.print(*lines)
+
+    def print_list(self, rows: Sequence[object], lines: Iterable[str], none: str) -> None:
+        """Prints rows as JSON where `--json` asks for it, else as lines; says if there are none."""
+        if self.args.json:
+            print_json([*rows])
+        elif rows:
+            self.print(*lines)
+        else:
+            self.say(none)
 
     def tell(self, *lines: str) -> None:
         """Writes lines to stderr that may be left out: `-q` does."""

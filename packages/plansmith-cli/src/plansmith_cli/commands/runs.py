@@ -44,14 +44,10 @@ async def _main(session: Session) -> None:
     lists = RunLists(session.journals)
     found = await lists.newest(statuses=_wanted(args.status), limit=args.limit)
     runs = found[::-1]
-    if args.json:
-        print_json([_row_json(run) for run in runs])
-    elif runs:
-        ids = [run.run for run in runs]
-        length = shortest({*ids, *await lists.beside(ids)})
-        print_lines(_table(runs, length, session))
-    else:
-        session.say(Sentence("no run has this status" if args.status else "there are no runs"))
+    ids = [run.run for run in runs]
+    length = shortest({*ids, *await lists.beside(ids)}) if ids else 0
+    none = Sentence("no run has this status" if args.status else "there are no runs")
+    session.print_list([*map(_row_json, runs)], _table(runs, length, session), none)
 
 
 def _wanted(given: Sequence[str] | None) -> frozenset[str]:

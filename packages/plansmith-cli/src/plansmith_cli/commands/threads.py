@@ -358,26 +358,19 @@ async def withdraw(session: Session, thread: Thread) -> None:
 async def _list(session: Session) -> None:
     known = [each async for each in headlines(ThreadStore(session.smith.store))]
     found = known[: session.args.limit or _MOST][::-1]
-    if session.args.json:
-        print_json([_row_json(each) for each in found])
-    elif found:
-        length, here = shortest({each.thread for each in known}), session.journals.folder
-        width = max(len(safe(each.thread[:length])) for each in found)
-        session.print(
-            *(
-                f"{safe(each.thread[:length]):<{width}}  {each.updated:%Y-%m-%d %H:%M}"
-                f"  {each.messages:>3}  {clip(safe(each.title), 80)}"
-                f"{f'  ({safe(each.folder)})' if each.folder not in ('', here) else ''}"
-                for each in found
-            )
-        )
-    else:
-        session.say(
-            Sentence(
-                "there are no conversations; plansmith chat begins one, ask --thread "
-                "last goes on with the last request"
-            )
-        )
+    length, here = shortest({each.thread for each in known}), session.journals.folder
+    width = max((len(safe(each.thread[:length])) for each in found), default=0)
+    lines = (
+        f"{safe(each.thread[:length]):<{width}}  {each.updated:%Y-%m-%d %H:%M}"
+        f"  {each.messages:>3}  {clip(safe(each.title), 80)}"
+        f"{f'  ({safe(each.folder)})' if each.folder not in ('', here) else ''}"
+        for each in found
+    )
+    none = Sentence(
+        "there are no conversations; plansmith chat begins one, ask --thread "
+        "last goes on with the last request"
+    )
+    session.print_list([*map(_row_json, found)], lines, none)
 
 
 def _row_json(each: ThreadHeadline) -> dict[str, Json]:

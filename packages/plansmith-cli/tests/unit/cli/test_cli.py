@@ -175,14 +175,6 @@ def test_the_schema_is_printed(capsys: Capture) -> None:
     assert json.loads(capsys.readouterr().out)["title"] == "Plansmith plan"
 
 
-def test_a_code_is_explained(capsys: Capture) -> None:
-    assert main(["help", "ps301"]) == 0
-    assert "cycle" in capsys.readouterr().out
-    assert main(["help", "problems"]) == 0
-    assert "PS001" in capsys.readouterr().out
-    assert main(["help", "PS999"]) == 2
-
-
 @pytest.mark.parametrize("typed", ["PS406", "ps406", "406"])
 def test_a_code_is_explained_with_what_to_do_and_an_example(typed: str, capsys: Capture) -> None:
     assert main(["help", typed]) == 0
