@@ -297,18 +297,6 @@ def _stricter(value: Any, now: Any, _: Path) -> bool:
     return order.index(value) >= order.index(now)
 
 
-def _on(value: Any, _: Any, __: Path) -> bool:
-    return value is True
-
-
-def _off(value: Any, _: Any, __: Path) -> bool:
-    return value is False
-
-
-def _always(value: Any, _: Any, __: Path) -> bool:
-    return bool(value == "always")
-
-
 def _zone(value: Any, _: Any, __: Path) -> bool:
     try:
         return bool(ZoneInfo(value).key)
@@ -329,18 +317,19 @@ def _inside(value: Any, _: Any, folder: Path) -> bool:
     )
 
 
-# What an untrusted project may set: smaller and stricter values. Anything else needs trust.
-_HARMLESS: Final[Mapping[tuple[str, ...], Rule]] = {
+# What an untrusted project may set: smaller and stricter values, by a rule or as the only value.
+# Anything else needs trust.
+_HARMLESS: Final[Mapping[tuple[str, ...], Rule | bool | str]] = {
     ("planner", "timezone"): _zone,
     **{
         ("planner", each): _lower
         for each in ("top_k", "max_steps", "repairs", "context_tokens", "source_seconds")
     },
-    ("planner", "ask_for_missing"): _on,
-    ("planner", "strict_shortlist"): _on,
-    ("planner", "background_search"): _off,
-    ("planner", "semantic"): _off,
-    ("review", "ask"): _always,
+    ("planner", "ask_for_missing"): True,
+    ("planner", "strict_shortlist"): True,
+    ("planner", "background_search"): False,
+    ("planner", "semantic"): False,
+    ("review", "ask"): "always",
     **{("budget", each): _lower for each in ("money", "tokens", "steps", "seconds")},
     **{
         ("run", each): _lower
@@ -348,9 +337,9 @@ _HARMLESS: Final[Mapping[tuple[str, ...], Rule]] = {
     },
     ("run", "per_tool", "*"): _lower,
     ("run", "data"): _stricter,
-    ("run", "early_start"): _off,
-    ("builtin", "enabled"): _off,
-    ("builtin", "write"): _off,
+    ("run", "early_start"): False,
+    ("builtin", "enabled"): False,
+    ("builtin", "write"): False,
     ("documents",): _inside,
 }
 
@@ -360,9 +349,10 @@ def harmless(found: Table, base: object, folder: Path) -> tuple[Table, list[str]
     kept: Table = {}
     left: list[str] = []
     for path, value in _leaves(found):
-        rule = _HARMLESS.get(path) or _HARMLESS.get((*path[:-1], "*"))
+        rule = _HARMLESS.get(path, _HARMLESS.get((*path[:-1], "*")))
         now = _at(base, path)
-        if value == now or (rule is not None and rule(value, now, folder)):
+        fits = rule(value, now, folder) if callable(rule) else value == rule
+        if value == now or (rule is not None and fits):
             place = kept
             for key in path[:-1]:
                 place = place.setdefault(key, {})

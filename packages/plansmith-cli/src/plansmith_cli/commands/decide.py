@@ -41,7 +41,7 @@ from plansmith_cli.ui.output import print_json
 Action = Callable[[Session, Run], Awaitable[Run | None]]
 
 
-def _deed(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: Any) -> Command:
+def _about_run(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: Any) -> Command:
     """Makes a command that does something with a run."""
     text = RUN + flags + DETAIL + JSON + NO_INPUT + more
     return session_command(text, lambda session: _do(session, act), **typed)
@@ -279,18 +279,18 @@ _UNDO: Final = """
 | --effects  of a run that is over: make the plan that takes back what it did
 """
 _REASON: Final = "--reason REASON  why, for the journal\n"
-APPROVE = _deed(_approve, PARTS, _GO + _APPROVE)
-REJECT = _deed(_reject)
+APPROVE = _about_run(_approve, PARTS, _GO + _APPROVE)
+REJECT = _about_run(_reject)
 ANSWER = session_command(
     RUN + PARTS + DETAIL + JSON + NO_INPUT + _GO + _ANSWER,
     _answer,
     words={"nargs": "*", "metavar": "[QUESTION] ANSWER"},
     set={"dest": "changes"},
 )
-EDIT = _deed(_edit, TOOLS, "--file FILE  take this plan instead of opening $EDITOR")
-CHANGE = _deed(_change, PARTS, "TEXT  how the plan should differ, in your words")
-UNDO = _deed(_undo, TOOLS, _UNDO)
-PAUSE = _deed(_pause, more=_REASON, reason={"default": ""})
-SKIP = _deed(_skip, more="STEP  the step to skip")
-CANCEL = _deed(_cancel, more=_REASON, reason={"default": ""})
-REPAIR = _deed(_repair)
+EDIT = _about_run(_edit, TOOLS, "--file FILE  take this plan instead of opening $EDITOR")
+CHANGE = _about_run(_change, PARTS, "TEXT  how the plan should differ, in your words")
+UNDO = _about_run(_undo, TOOLS, _UNDO)
+PAUSE = _about_run(_pause, more=_REASON, reason={"default": ""})
+SKIP = _about_run(_skip, more="STEP  the step to skip")
+CANCEL = _about_run(_cancel, more=_REASON, reason={"default": ""})
+REPAIR = _about_run(_repair)

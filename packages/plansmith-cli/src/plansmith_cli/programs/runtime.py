@@ -74,10 +74,10 @@ def fill(given: Json, values: Mapping[str, Json]) -> Json:
         return [fill(each, values) for each in given]
     if isinstance(given, dict):
         return {key: fill(each, values) for key, each in given.items()}
-    return found(given, values) if isinstance(given, tuple) else given
+    return value_of(given, values) if isinstance(given, tuple) else given
 
 
-def found(given: tuple[Any, ...], values: Mapping[str, Json]) -> Json:
+def value_of(given: tuple[Any, ...], values: Mapping[str, Json]) -> Json:
     """Returns the value that a tuple stands for."""
     match given:
         case ("from", step, path):
@@ -86,7 +86,7 @@ def found(given: tuple[Any, ...], values: Mapping[str, Json]) -> Json:
             known = [each for each in refs if each[1] in values]
             if not known:
                 raise StepError(f"none of {', '.join(each[1] for each in refs)} has a result")
-            return found(known[0], values)
+            return value_of(known[0], values)
         case ("text", parts):
             return "".join(text_of(fill(each, values)) for each in parts)
         case ("secret", name, variable):
