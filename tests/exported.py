@@ -112,7 +112,7 @@ class Ends(NamedTuple):
     Of a failure only its kind counts: a program words its reasons more briefly.
     """
 
-    results: Json
+    results: Any
     failed: list[str]
     skipped: list[str]
     not_run: list[str]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# JSON is `Any` here, to keep programs plain. pyright: basic
+# JSON is `Any` here, to keep programs plain.
+# pyright: basic
 import argparse
 import asyncio
 import inspect
@@ -107,7 +108,8 @@ def lookup(values: Mapping[str, Json], step: str, path: Sequence[str | int]) -> 
     for place, key in enumerate(() if isinstance(value, Skipped) else path):
         is_place = isinstance(key, int) or (key.isascii() and key.isdigit())
         try:
-            value = value[int(key) if is_place and isinstance(value, list) else str(key)]
+            at = int(key) if is_place and isinstance(value, list) else str(key)
+            value = value[at]
         except (KeyError, IndexError, TypeError):
             where = ".".join(map(str, (step, *path[: place + 1])))
             raise StepError(f"there is nothing at {where}") from None
