@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plansmith import Plan, Run, RunStatus, StepStatus
@@ -63,6 +63,7 @@ def test_what_matters_now_stays_when_not_all_fits() -> None:
     assert shown[-1].text == "… and 97 more"
 
 
+@settings(max_examples=30)
 @given(st.text(max_size=80))
 def test_no_text_of_a_tool_steers_the_terminal(text: str) -> None:
     step = {"id": "s", "tool": "look", "title": "t\x1b[2Jt\u202e"}
