@@ -16,7 +16,7 @@ from plansmith.engine.journal import load_results
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run, StepStatus
-from plansmith_cli.programs.program import Functions, Program, Surroundings, write_program
+from plansmith_cli.programs.program import Program, Surroundings, write_program
 from plansmith_cli.wiring import python_functions
 
 ROOT = Path(__file__).parents[1]
@@ -107,10 +107,13 @@ def note(line: str) -> None:
 
 
 class Ends(NamedTuple):
-    """How a plan ended; `not_run` are steps that a person or a failure kept from running."""
+    """How a plan ended; `not_run` are steps that a person or a failure kept from running.
 
-    results: dict[str, Json]
-    failed: dict[str, str]
+    Of a failure only its kind counts: a program words its reasons more briefly.
+    """
+
+    results: Any
+    failed: list[str]
     skipped: list[str]
     not_run: list[str]
 
@@ -154,16 +157,27 @@ def _ends(run: Run, results: Mapping[str, Json]) -> Ends:
     assert run.plan is not None
     own = {name: run.steps[name] for name in run.plan.by_id if not run.plan.by_id[name].disabled}
     skipped = [name for name, each in own.items() if each.status is StepStatus.SKIPPED]
-    failed = {n: str(each.error) for n, each in own.items() if each.status is StepStatus.FAILED}
+    failed = [name for name, each in own.items() if each.status is StepStatus.FAILED]
     ended = {*skipped, *failed, *(n for n, e in own.items() if e.status is StepStatus.DONE)}
     return Ends(
-        {name: results[name] for name in own if name in results},
+        without_reasons({name: results[name] for name in own if name in results}),
         failed,
         [name for name in skipped if own[name].rule],
         sorted(
             name for name in own if name not in ended or (name in skipped and not own[name].rule)
         ),
     )
+
+
+def without_reasons(value: Json) -> Json:
+    """A result, with the reasons of collected failures left out."""
+    if isinstance(value, list):
+        return [without_reasons(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"kind", "message"}:
+        return {"kind": value["kind"]}
+    return {key: without_reasons(each) for key, each in value.items()}
 
 
 def written(plan: Plan, folder: Path, templates: Mapping[str, Plan] | None = None) -> Program:
@@ -174,9 +188,7 @@ def written(plan: Plan, folder: Path, templates: Mapping[str, Plan] | None = Non
         plan,
         Surroundings(
             tools={each.spec.name: each.spec for each in functions.values()},
-            functions=Functions(
-                in_files={e.spec.name: (str(path), name) for name, e in functions.items()}
-            ),
+            in_files={e.spec.name: (str(path), name) for name, e in functions.items()},
             templates=templates or {},
             secrets={"shop": "SHOP_KEY"},
         ),
@@ -213,4 +225,4 @@ def as_program(
     told = json.loads(out.read_text(encoding="utf-8"))
     assert code == int(bool(told["failed"] or told["not_run"]))
     kept_back = sorted([*told["left_out"], *told["not_run"]])
-    return Ends(told["results"], told["failed"], told["skipped"], kept_back)
+    return Ends(without_reasons(told["results"]), [*told["failed"]], told["skipped"], kept_back)

@@ -59,16 +59,16 @@ COMMANDS: Final = {
     "team research": Entry("team:RESEARCH", "have a team research a question"),
     "team data": Entry("team:DATA", "have a team query a database"),
     "tools": Entry("tools:COMMAND", "list, search, show, approve or call tools"),
-    "agents": Entry("agents:COMMAND", "list, add, show or approve A2A agents"),
+    "agents": Entry("tools:AGENTS", "list, add, show or approve A2A agents"),
     "model": Entry("model:COMMAND", "download, choose and check an embedded model"),
-    "trust": Entry("trust:COMMAND", "trust the settings of a folder, or not"),
+    "trust": Entry("config:TRUST", "trust the settings of a folder, or not"),
     "config": Entry("config:COMMAND", "show the settings that count here, and their origin"),
     "config prompts": Entry("config:PROMPTS", "list, show or export the prompts"),
     "serve": Entry("serve:COMMAND", "serve the web page and the HTTP API"),
     "serve mcp": Entry("mcp:COMMAND", "offer plans and runs as MCP tools, over stdio"),
     "serve worker": Entry("serve:WORKER", "execute the runs of a shared store, without HTTP"),
     "tokens": Entry("tokens:COMMAND", "create and revoke tokens for your server"),
-    "tenants": Entry("tenants:COMMAND", "create and remove the tenants of a server"),
+    "tenants": Entry("tokens:TENANTS", "create and remove the tenants of a server"),
     "store": Entry("", "look after the store that keeps the runs"),
     "store doctor": Entry("store:DOCTOR", "check the store, the model and the sandbox"),
     "store verify": Entry("store:VERIFY", "check that a run's journal is unaltered"),
@@ -81,7 +81,7 @@ COMMANDS: Final = {
     "store vacuum": Entry("store:VACUUM", "give unused space of the store back"),
     "demo": Entry("demo:COMMAND", "take a tour of a minute: no model, no network, no files"),
     "help": Entry("help:COMMAND", "explain a command, or a problem code such as PS301"),
-    "completion": Entry("completion:COMMAND", "print a script that completes commands in a shell"),
+    "completion": Entry("help:COMPLETION", "print a script that completes commands in a shell"),
 }
 
 DAILY: Final = (

@@ -21,8 +21,7 @@ from plansmith.protected_files import PROJECT_FILE, protect
 from plansmith.review.settings import ReviewPolicy
 from plansmith.secrets import SecretSource
 from plansmith.text import safe
-from plansmith_cli.folder_settings import Table, at, harmless, with_paths
-from plansmith_cli.trust import Project, TrustBook, left_out
+from plansmith_cli.trust import Project, Table, TrustBook, at, harmless, left_out, with_paths
 from plansmith_connect.a2a.settings import AgentSettings
 from plansmith_connect.mcp.settings import McpSettings
 from plansmith_connect.mcp.trusted_copy import read_regular_file

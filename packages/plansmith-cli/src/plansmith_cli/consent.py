@@ -19,6 +19,7 @@ from plansmith.plan.sentence import Sentence
 from plansmith.runs.answering import changed_values, consent_values, may_change_values
 from plansmith.runs.files import Preview
 from plansmith.text import safe
+from plansmith_cli.describe import next_commands
 from plansmith_cli.editor import editor_of, open_in_editor
 from plansmith_cli.file_previews import loses, preview_lines
 from plansmith_cli.questions import (
@@ -229,6 +230,34 @@ async def look(session: Session, run: Run, group: Group) -> Shown:
     """Reads the values of questions, and what their calls would do to files now."""
     values = [await consent_values(session.smith.store, each) for each in group]
     return Shown(group, values, [await preview_of(session, run, each) for each in group])
+
+
+async def waiting_lines(
+    run: Run, session: Session, *, served: bool = False, asks: bool = True
+) -> list[str]:
+    """Returns what the run waits for, and the commands to continue it.
+
+    `served`: a server or worker of the store lives, which continues what is decided. `asks`: with
+    the questions, which were not shown yet.
+    """
+    *decisions, go_on = [*next_commands(run, session)] or [""]
+    if not go_on:
+        return []
+    lines = [
+        session.own_text(
+            "The run waits for you:"
+            if decisions
+            else "A server or worker that runs in this folder goes on with it. To go on here:"
+            if served
+            else "To go on:"
+        )
+    ]
+    for group in question_groups(run.questions.values()) if asks else ():
+        lines += (await look(session, run, group)).lines(session, run)
+    lines.append(f"  {safe(go_on)}")
+    if decisions:
+        lines.append(session.own_text("Or, in a script:"))
+    return [*lines, *(f"  {safe(each)}" for each in decisions)]
 
 
 async def ask_all(session: Session, run: Run, questions: Iterable[QuestionAsked]) -> bool:

@@ -22,7 +22,7 @@ from plansmith.review.render import (
 from plansmith.runs.files import Preview
 from plansmith.text import clip, safe
 from plansmith_cli.file_previews import loses, preview_lines
-from plansmith_cli.questions import group_lines, group_name, question_groups
+from plansmith_cli.questions import group_name, question_groups
 from plansmith_cli.session import Session, has_no_plan, is_unusable
 from plansmith_cli.ui.progress import header, rows
 from plansmith_cli.ui.words import status_word
@@ -95,32 +95,6 @@ def next_commands(run: Run, session: Session) -> Iterator[str]:
             yield session.command_for(run, "answer", run.id, name, "--show")
         yield session.command_for(run, "answer", run.id, name, "ANSWER")
     yield session.command_for(run, "go", run.id)
-
-
-def waiting_lines(
-    run: Run, session: Session, *, served: bool = False, asks: bool = True
-) -> Iterator[str]:
-    """Yields what the run waits for, and the commands to continue it.
-
-    `served`: a server or worker of the store lives, which continues what is decided. `asks`: with
-    the questions, which were not shown yet.
-    """
-    *decisions, go_on = [*next_commands(run, session)] or [""]
-    if not go_on:
-        return
-    yield session.own_text(
-        "The run waits for you:"
-        if decisions
-        else "A server or worker that runs in this folder goes on with it. To go on here:"
-        if served
-        else "To go on:"
-    )
-    for group in question_groups(run.questions.values()) if asks else ():
-        yield from group_lines(group, session, run)
-    yield f"  {safe(go_on)}"
-    if decisions:
-        yield session.own_text("Or, in a script:")
-    yield from (f"  {safe(each)}" for each in decisions)
 
 
 async def review_lines(run: Run, session: Session, *, flag: str = "") -> list[str]:

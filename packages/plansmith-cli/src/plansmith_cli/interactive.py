@@ -26,8 +26,8 @@ from plansmith.report.markdown import answer_markdown, lacking_markdown, to_mark
 from plansmith.review.policy import active_steps, effects
 from plansmith.review.render import plan_lines, problem_lines
 from plansmith.text import clip, safe
-from plansmith_cli.consent import ask_all
-from plansmith_cli.describe import done_so_far, review_lines, run_json, status_text, waiting_lines
+from plansmith_cli.consent import ask_all, waiting_lines
+from plansmith_cli.describe import done_so_far, review_lines, run_json, status_text
 from plansmith_cli.editor import edit_in_editor
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.questions import Choice, ask_line, read_choice
@@ -409,7 +409,7 @@ async def finish(session: Session, run: Run, *, detached: bool = False) -> None:
         stopped = Sentence("Stopped here; what is done is kept. To go on:")
         session.say(stopped, f"  {session.command('go', run.id)}")
     elif not run.status.over:
-        session.say(*waiting_lines(run, session))
+        session.say(*await waiting_lines(run, session))
 
 
 async def print_end(session: Session, run: Run, *, silent: bool = False) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import termios
+import tty
 from collections.abc import Callable, Iterable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,44 +21,27 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), readline="readline")
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import termios
-    import tty
-
 
 def read_key(prompt: str) -> str:
     """Shows a prompt, waits for a key and returns it, without showing it; Ctrl-C raises.
 
     Drops what was typed before. The end of input counts as `q`.
     """
-    if sys.platform == "win32":
-        _show(prompt)
-        key = msvcrt.getwch()
-        if key == "\x03":
-            raise KeyboardInterrupt
-        return key
     handle = sys.stdin.fileno()
     before = termios.tcgetattr(handle)
     try:
         # Before the prompt is shown: whoever sees it may press a key or Ctrl-C at once.
         with interruptible():
             tty.setcbreak(handle, termios.TCSAFLUSH)
-            _show(prompt)
+            sys.stdout.write(prompt)
+            sys.stdout.flush()
             typed = os.read(handle, 16)  # the rest of an arrow key's sequence goes with it
     finally:
         termios.tcsetattr(handle, termios.TCSADRAIN, before)
     return typed.decode("utf-8", "replace") if typed not in (b"", b"\x04") else "q"
 
 
-def _show(prompt: str) -> None:
-    sys.stdout.write(prompt)
-    sys.stdout.flush()
-
-
 _KEPT: Final = 1000
-_NO_LINKS: Final = getattr(os, "O_NOFOLLOW", 0)
 Complete = Callable[[str], Iterable[str]]
 
 
@@ -86,7 +70,7 @@ class LineHistory:
         if line[:1].isspace() or not kept:
             return ""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NO_LINKS
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         handle = os.open(self._path, flags, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             os.fchmod(file.fileno(), 0o600)
@@ -105,8 +89,8 @@ class LineEditor:
         self._warn = warn
         self._found: Sequence[str] = ()
         self.asks = sys.stdin.isatty() and sys.stderr.isatty()
-        # Python edits lines only where it also writes them, and on Windows not at all.
-        self._edits = self.asks and sys.stdout.isatty() and find_spec("readline") is not None
+        # Python edits lines only where it also writes them.
+        self._edits = self.asks and sys.stdout.isatty()
         if self._edits:
             self._prepare()
 

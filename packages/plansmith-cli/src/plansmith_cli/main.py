@@ -18,7 +18,7 @@ from plansmith.text import SURROGATES, padded, visible
 from plansmith_cli.command_table import COMMANDS, DAILY, MORE, Command, verbs
 from plansmith_cli.exit_codes import Exit, exit_for
 from plansmith_cli.parser import FOLDER, Parser, WrongUsage, help_text
-from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.own_locale import SPOKEN, own_locale, speak
 from plansmith_cli.ui.width import say_fitted
 
 if TYPE_CHECKING:
@@ -216,6 +216,7 @@ def _in_tenant(arguments: Sequence[str]) -> int:
 
 
 def _guarded(arguments: Sequence[str], output: Output, within: tenant_book.Tenant | None) -> int:
+    spoken = SPOKEN.set("")
     try:
         with output.watched():
             code = _run(arguments, within) or Exit.OK
@@ -241,6 +242,8 @@ def _guarded(arguments: Sequence[str], output: Output, within: tenant_book.Tenan
         told = f"{type(error).__name__}: {error}"
         output.print_json(Exit.FAILED, told, hint=hint, kind="Crash")
         return Exit.FAILED
+    finally:
+        SPOKEN.reset(spoken)
     return code
 
 
@@ -290,4 +293,6 @@ def _run(arguments: Sequence[str], within: tenant_book.Tenant | None) -> int | N
     if command is _VERBS_ONLY and not own:
         sys.stdout.write(parser.format_help())
     parser.set_defaults(within=within, command=name)
-    return command.main(parser.parse_args(own))
+    args = parser.parse_args(own)
+    speak(vars(args).get("lang"), vars(args).get("request"))
+    return command.main(args)

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import termios
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,9 +25,6 @@ from plansmith.review.render import BAR, named_lines, table_lines, text_lines, v
 from plansmith.text import clip, safe
 from plansmith_cli.session import Session
 from plansmith_cli.ui.width import fitted_to
-
-if sys.platform != "win32":
-    import termios
 
 _YES: Final = frozenset({"y", "yes", "是", "是的", "好", "好的"})
 _NO: Final = frozenset({"n", "no", "否", "不"})
@@ -126,8 +124,7 @@ def agrees(prompt: str) -> bool:
 
 def drop_typed() -> None:
     """Drops what was typed and not read yet."""
-    if sys.platform != "win32":
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 @contextmanager
@@ -155,9 +152,6 @@ def _repeated(handled: threading.Event) -> Generator[None]:
     A signal that comes after the prompt is shown, but before the read begins to wait, does not
     end the wait.
     """
-    if sys.platform == "win32":
-        yield
-        return
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     args = (reading, handled, threading.get_ident())
@@ -217,7 +211,6 @@ def question_lines(
 ) -> Iterator[str]:
     """Yields a question and who asks it; for consent, what the call does and its values."""
     yield head_line((asked,), session, run)
-    values = _values_in(asked) if values is None else values
     if values is None:
         yield from quoted(clip(in_language(asked.text, session.locale), _LONGEST_TEXT))
     else:
@@ -232,31 +225,21 @@ def group_lines(
     group: Group,
     session: Session,
     run: Run,
-    values: Sequence[Values] = (),
+    values: Sequence[Values],
     effects: Iterable[str] = (),
 ) -> Iterator[str]:
     """Yields a question; or several about the items of a list, with a table of their values."""
-    found = values or [_values_in(each) for each in group]
     if len(group) == 1:
-        yield from question_lines(group[0], session, run, found[0], effects)
+        yield from question_lines(group[0], session, run, values[0], effects)
         return
     yield head_line(group, session, run)
     yield from (*effects, f"  {origin_line(group[0], session, run)}")
-    names = dict.fromkeys(name for each in found for name in each or {})
+    names = dict.fromkeys(name for each in values for name in each or {})
     rows = [
         [str(number), *(value_cell((each or {}).get(name)) for name in names)]
-        for number, each in enumerate(found, start=1)
+        for number, each in enumerate(values, start=1)
     ]
     yield from (f"  {BAR}{line}" for line in table_lines(["", *names], rows))
-
-
-def _values_in(asked: QuestionAsked) -> Values:
-    """Returns the values that the text of a question tells, shortened, if it asks for consent."""
-    told = asked.text.fields.get("values", ()) if isinstance(asked.text, Sentence) else ()
-    if asked.kind != "consent" or not told:
-        return None
-    texts = {str(each.fields["name"]): str(each.fields["value"]) for each in told}
-    return {n: _json_or_text(v) if v.startswith(("[", "{")) else v for n, v in texts.items()}
 
 
 def origin_line(asked: QuestionAsked, session: Session, run: Run) -> str:

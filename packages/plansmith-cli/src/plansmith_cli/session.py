@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import getpass
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -94,8 +94,9 @@ class Session:
 
         English is also what a plan is in that says nothing about it: then the person's counts.
         """
-        if not vars(self.args).get("lang") and run.plan is not None:
-            found = language_of(run.locale if run.locale != "en" else run.plan.locale)
+        if not vars(self.args).get("lang"):
+            of_plan = run.plan.locale if run.plan is not None else "en"
+            found = language_of(run.locale if run.locale != "en" else of_plan)
             self.locale = language_of(own_locale()) if found == "en" else found
 
     def own_text(self, text: str, /, **fields: Any) -> str:
@@ -124,6 +125,15 @@ class Session:
             print_json(value)
         else:
             self.print(*lines)
+
+    def print_list(self, rows: Sequence[object], lines: Iterable[str], none: str) -> None:
+        """Prints rows as JSON where `--json` asks for it, else as lines; says if there are none."""
+        if self.args.json:
+            print_json([*rows])
+        elif rows:
+            self.print(*lines)
+        else:
+            self.say(none)
 
     def tell(self, *lines: str) -> None:
         """Writes lines to stderr that may be left out: `-q` does."""
@@ -248,7 +258,7 @@ def in_session(
     A command that only reads runs needs no tool, agent or model. `make` makes it, as of a team.
     """
     settings = settings_of(args)
-    locale = language_of(vars(args).get("lang") or own_locale())
+    locale = language_of(own_locale())
     lines = planning.PlanningProgress(locale, detail=detail_of(args))
 
     async def go() -> int | None:

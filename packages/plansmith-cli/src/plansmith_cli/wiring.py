@@ -22,8 +22,7 @@ from plansmith.runs.options import Parts
 from plansmith.secrets import SecretBox
 from plansmith.store.urls import sqlite_path
 from plansmith_cli.config import Settings, load_settings
-from plansmith_cli.folder_settings import with_paths
-from plansmith_cli.trust import command_files
+from plansmith_cli.trust import command_files, with_paths
 from plansmith_cli.ui.output import read_file
 from plansmith_connect.approvals import ApprovalFile
 from plansmith_connect.mcp.settings import ServerSettings, all_servers

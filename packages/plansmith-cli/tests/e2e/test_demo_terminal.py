@@ -15,21 +15,21 @@ def person(tmp_path: Path) -> Person:
 
 def test_a_key_goes_on_with_the_tour_and_q_ends_it_with_what_to_do_next(person: Person) -> None:
     with person.types("demo", columns=80) as terminal:
-        terminal.until("1/5", "Enter goes on")
+        terminal.until("1/4", "Enter goes on")
         terminal.type("\n")
-        shown = terminal.until("2/5", "Enter goes on")
-        assert "3/5" not in shown
+        shown = terminal.until("2/4", "Enter goes on")
+        assert "3/4" not in shown
         terminal.type("q")
         assert terminal.ended() == 0
         last = terminal.screen.text
-    assert "3/5" not in last
+    assert "3/4" not in last
     assert "plansmith model pull" in last
     assert "Enter goes on" not in last
 
 
 def test_ctrl_c_ends_the_tour(person: Person) -> None:
     with person.types("demo") as terminal:
-        terminal.until("1/5", "Enter goes on")
+        terminal.until("1/4", "Enter goes on")
         terminal.ctrl_c()
         assert terminal.ended() == 130
     assert not [each for each in person.folder.iterdir() if each.name.startswith("plansmith-demo")]

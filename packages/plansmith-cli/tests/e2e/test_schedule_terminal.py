@@ -3,51 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import forked
-from tests.e2e.terminal import Terminal
-
-PLANSMITH = (sys.executable, "-m", "plansmith_cli")
-
-
-class Person:
-    """Someone at a desk."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder),
-            "LANG": "en_US.UTF-8",
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-            "PLANSMITH_STORE": "sqlite:///.store/runs.db",
-            "PLANSMITH_MODEL": "demo",
-        }
-
-    def types(self, *words: str) -> Terminal:
-        return Terminal([*PLANSMITH, *words], folder=self.folder, environment=self.environment)
-
-    def told(self, *words: str) -> Any:
-        done = forked.run(
-            [*PLANSMITH, *words, "--json"],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return json.loads(done.stdout)
+from tests.e2e.terminal import PLANSMITH, Person
 
 
 @pytest.fixture
 def person(tmp_path: Path) -> Person:
     return Person(tmp_path)
+
+
+def listed(person: Person) -> Any:
+    """The schedules, as another command tells them."""
+    done = forked.run(
+        [*PLANSMITH, "schedule", "list", "--json"],
+        cwd=person.folder,
+        env=person.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
 
 
 WORDS = "every weekday at 9 list the files here"
@@ -60,13 +40,13 @@ def test_a_yes_keeps_it_and_anything_else_does_not(person: Person) -> None:
         assert shown.count(" 09:00 UTC") == 3
         screen.type("sure\n")
         assert screen.ended() == 5
-    assert person.told("schedule", "list") == []
+    assert listed(person) == []
     with person.types("ask", WORDS) as screen:
         screen.until("Keep it as a schedule?")
         screen.type("y\n")
         screen.until("kept as the schedule")
         assert screen.ended() == 0
-    [kept] = person.told("schedule", "list")
+    [kept] = listed(person)
     assert (kept["name"], kept["state"]) == ("list the files here", "active")
     assert len(kept["approved"]) == 64
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from tests.exported import ROOT, as_program, environment, plan_of, with_runner, written
 
-from plansmith import Plan
 from plansmith.plan.data import Json
 
 Steps = list[dict[str, Any]]
@@ -155,28 +154,6 @@ async def test_a_program_ends_as_the_runner_does(name: str, tmp_path: Path) -> N
     assert json.dumps(theirs, sort_keys=True) == json.dumps(ours, sort_keys=True)
 
 
-def everything() -> Plan:
-    """All plans in one."""
-    names = {name: f"p{place}_" for place, name in enumerate(PLANS)}
-    text = [
-        json.loads(_renamed(json.dumps(step), [each["id"] for each in PLANS[name]], names[name]))
-        for name in ("chain", "map", "branches", "rounds", "failures", "off")
-        for step in PLANS[name]
-    ]
-    return plan_of(*text, echo("nasty", NASTY), echo("large", 10**30))
-
-
-def _renamed(text: str, ids: list[str], prefix: str) -> str:
-    value = json.loads(text)
-    value["id"] = prefix + value["id"]
-    value["after"] = [prefix + each for each in value.get("after", ())]
-    text = json.dumps(value)
-    for each in ids:
-        for end in ("}", ".", "["):
-            text = text.replace("{{" + each + end, "{{" + prefix + each + end)
-    return text
-
-
 ASKING: Steps = [
     {"id": "go", "question": "Order?", "options": ["yes", "no"]},
     {"id": "buy", "tool": "shop.order", "inputs": {"name": "bolt"}, "after": ["go"]},
@@ -265,21 +242,6 @@ def test_a_secret_comes_from_the_environment_and_is_taken_out_of_results(tmp_pat
     assert "set SHOP_KEY" in said
 
 
-def test_a_program_passes_linter_and_type_checker(tmp_path: Path) -> None:
-    known = [each.to_json() for each in everything().steps]
-    plan = plan_of(*known, *ASKING, {"id": "w", "instruction": "Tell {{go}}"})
-    program = written(plan, tmp_path)
-    path = tmp_path / "program.py"
-    path.write_text(program.source, encoding="utf-8")
-    lint = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", str(path)]
-    done = subprocess.run(lint, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-    types = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=skip"]
-    types += ["--no-warn-return-any", "--config-file=", str(path)]
-    done = subprocess.run(types, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-
-
 def test_what_a_plan_says_is_only_ever_a_value_in_a_program(tmp_path: Path) -> None:
     bad = '"""\nraise SystemExit(9)\n"""'
     steps = [
@@ -306,6 +268,5 @@ def test_a_program_says_what_is_to_be_filled_in(tmp_path: Path) -> None:
         "fill in agent_writer: it stands for the agent writer",
         "fill in write_text: no model words the text of r in the program",
     )
-    ends = as_program(plan, tmp_path)
-    assert ends.failed["t"] == "mail.send is to be filled in"
+    assert as_program(plan, tmp_path).failed == ["t", "g"]
     assert str(ROOT) not in program.source.replace(str(tmp_path), "")

@@ -17,7 +17,7 @@ import pytest
 from tests import forked
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
-from plansmith.errors import ModelRefused, OutcomeUnknown, Refused, ToolBusy, ToolFailed
+from plansmith.errors import ModelRefused, OutcomeUnknown, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.data import Json
 from plansmith.plan.events import Actor
@@ -328,15 +328,6 @@ def test_both_languages_have_the_same_words_with_the_same_places() -> None:
 
 def _places(text: str) -> set[str]:
     return {part.partition("}")[0] for part in text.split("{")[1:]}
-
-
-async def test_a_report_is_made_only_when_the_run_is_over() -> None:
-    app = smith(OSLO, FakeTool("mail", effect=Effect.WRITE))
-    run = await app.submit(plan({"id": "m", "tool": "mail"}))
-    with pytest.raises(Refused, match="is reviewing"):
-        await load_report(app.store, run.id)
-    with pytest.raises(Refused, match="no run"):
-        await load_report(app.store, "nothing")
 
 
 async def test_the_page_stands_alone_and_the_json_is_plain() -> None:

@@ -233,13 +233,6 @@ async def test_a_greeting_is_answered_by_the_coordinator(library: Path, tmp_path
     assert (run.status, run.report) == (RunStatus.ANSWERED, "Hello!")
 
 
-async def test_a_bare_greeting_takes_no_model_of_a_team(library: Path, tmp_path: Path) -> None:
-    team = research(settings(tmp_path, documents=[library]), model=Cast())
-    run = await through(team, "Hi there")
-    assert run.status is RunStatus.ANSWERED
-    assert run.report.startswith("Hello! I can ")
-
-
 async def test_a_reflection_that_says_no_has_the_step_done_once_more(
     library: Path, intake: Path, tmp_path: Path, walls: None
 ) -> None:

@@ -311,7 +311,7 @@ def _check_rate(limiter: RateLimiter, client: str) -> None:
 
 def _no_token() -> HttpProblem:
     hint = Sentence(
-        "make one with plansmith tokens create and send it as "
+        "make one with plansmith tokens create NAME --scope look and send it as "
         "Authorization: Bearer …, or open the link that plansmith "
         "serve printed"
     )

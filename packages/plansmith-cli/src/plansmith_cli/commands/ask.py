@@ -21,14 +21,15 @@ from plansmith_cli.commands.model import offer_model
 from plansmith_cli.commands.plans import print_foreign
 from plansmith_cli.commands.schedule_view import offer_schedule
 from plansmith_cli.commands.threads import THREAD, say_request, thread_name
-from plansmith_cli.describe import run_json, waiting_lines
+from plansmith_cli.consent import waiting_lines
+from plansmith_cli.describe import run_json
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.interactive import is_new, run_interactively, say_no_plan, show_plan
 from plansmith_cli.options import DETAIL, PARTS, RUNNING, positive, settings_of
 from plansmith_cli.parser import command
 from plansmith_cli.session import Session, exit_of, has_no_plan, in_session, is_unusable
 from plansmith_cli.ui.output import print_json, print_lines, print_prose, read_file
-from plansmith_cli.ui.own_locale import own_locale
+from plansmith_cli.ui.own_locale import speak
 from plansmith_cli.wiring import rules_plan
 from plansmith_desk.model.demo import NOTICE
 from plansmith_planner.context.profile import read_profile
@@ -95,7 +96,7 @@ def _plan(args: argparse.Namespace) -> int | None:
         if run.status.over or is_unusable(run):
             return exit_of(run)
         say = session.say if run.plan is None else session.tell
-        say(*waiting_lines(run, session))
+        say(*await waiting_lines(run, session))
         return Exit.WAITING if run.plan is None else Exit.OK
 
     prepare(args)
@@ -106,12 +107,13 @@ def prepare(args: argparse.Namespace) -> None:
     """Reads a request from stdin; offers to download a model if none is there and one is needed."""
     if args.request == "-":
         args.request = read_file("-").decode("utf-8", "replace").strip()
+        speak(args.lang, args.request)
     if args.request is None or args.request.strip():
         # The session warns about ignored settings: once is enough.
         settings = settings_of(args, lambda _: None)
         if args.request is not None and asyncio.run(rules_plan(args.request, settings)):
             return
-        offer_model(args, settings, args.lang or own_locale())
+        offer_model(args, settings)
 
 
 def need_request(args: argparse.Namespace) -> None:

@@ -33,6 +33,7 @@ from plansmith_cli.commands.threads import (
     waiting_in,
     withdraw,
 )
+from plansmith_cli.consent import waiting_lines
 from plansmith_cli.exit_codes import Exit, exit_for
 from plansmith_cli.interactive import (
     Executed,
@@ -202,22 +203,21 @@ class Chat:
             rest = await run_to_rest(session, run.id, fresh=fresh, prompts=self.prompts)
             await print_end(session, rest.run, silent=self.as_json)
             sys.stdout.flush()
-            session.say(*self._rest_lines(rest))
+            session.say(*await self._rest_lines(rest))
             return rest
         finally:
             session.smith, session.locale = smith, locale
 
-    def _rest_lines(self, rest: Executed) -> Iterator[str]:
-        run = rest.run
-        if rest.stop is Stop.DETACHED and not run.status.over:
-            yield _kept(run)
-        elif not run.status.over and not self.prompts.typed:
-            has_person = self.session.has_person
-            yield from (
-                waiting_in([run], self.session)
-                if has_person
-                else describe.waiting_lines(run, self.session)
-            )
+    async def _rest_lines(self, rest: Executed) -> list[str]:
+        if rest.run.status.over:
+            return []
+        if rest.stop is Stop.DETACHED:
+            return [_kept(rest.run)]
+        if self.prompts.typed:
+            return []
+        if self.session.has_person:
+            return [*waiting_in([rest.run], self.session)]
+        return await waiting_lines(rest.run, self.session)
 
     def tell(self, code: int, line: Sentence) -> None:
         """Shows what became of a line that made no turn."""

@@ -16,13 +16,19 @@ from plansmith.plan.steps import ToolStep
 from plansmith.review.policy import active_steps
 from plansmith.text import safe
 from plansmith_cli.command_table import Command
-from plansmith_cli.consent import answer_group, change_values, look, need_shown, read_change
+from plansmith_cli.consent import (
+    answer_group,
+    change_values,
+    look,
+    need_shown,
+    read_change,
+    waiting_lines,
+)
 from plansmith_cli.describe import (
     review_lines,
     revision_lines,
     run_json,
     status_text,
-    waiting_lines,
 )
 from plansmith_cli.editor import edit_from, edit_in_editor
 from plansmith_cli.exit_codes import Exit
@@ -35,7 +41,7 @@ from plansmith_cli.ui.output import print_json
 Action = Callable[[Session, Run], Awaitable[Run | None]]
 
 
-def _deed(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: Any) -> Command:
+def _about_run(act: Action, flags: str = STORE_ALONE, more: str = "", **typed: Any) -> Command:
     """Makes a command that does something with a run."""
     text = RUN + flags + DETAIL + JSON + NO_INPUT + more
     return session_command(text, lambda session: _do(session, act), **typed)
@@ -53,7 +59,7 @@ async def _do(session: Session, act: Action) -> int | None:
         return await run_interactively(session, run.id, fresh=False)
     if args.json:
         print_json(run_json(run, session))
-    waits = waiting_lines(run, session, served=await _is_served(session))
+    waits = await waiting_lines(run, session, served=await _is_served(session))
     session.tell(f"{run.id}: {status_text(run, session)}", *waits)
     return None
 
@@ -79,7 +85,7 @@ async def _approve(session: Session, run: Run) -> Run | None:
             ),
             hint=Sentence("plansmith show {run} tells what it waits for", run=run.id),
         )
-    session.say(*await review_lines(run, session), *waiting_lines(run, session))
+    session.say(*await review_lines(run, session), *await waiting_lines(run, session))
     return None
 
 
@@ -127,7 +133,7 @@ async def _answered(session: Session, run: Run) -> Run | None:
         return answered
     for group in groups:
         session.say(*(await look(session, run, group)).lines(session, run))
-    session.say(*waiting_lines(run, session, asks=False))
+    session.say(*await waiting_lines(run, session, asks=False))
     return None
 
 
@@ -195,7 +201,7 @@ async def _change(session: Session, run: Run) -> Run | None:
     with session.planning():
         changed = await session.smith.request_changes(run.id, session.args.text, by=session.by)
     if changed.questions.keys() - run.questions.keys():
-        session.say(*waiting_lines(changed, session))
+        session.say(*await waiting_lines(changed, session))
         return None
     events = list(await session.smith.store.events(run.id))
     if why := _no_other_plan(events):
@@ -273,18 +279,18 @@ _UNDO: Final = """
 | --effects  of a run that is over: make the plan that takes back what it did
 """
 _REASON: Final = "--reason REASON  why, for the journal\n"
-APPROVE = _deed(_approve, PARTS, _GO + _APPROVE)
-REJECT = _deed(_reject)
+APPROVE = _about_run(_approve, PARTS, _GO + _APPROVE)
+REJECT = _about_run(_reject)
 ANSWER = session_command(
     RUN + PARTS + DETAIL + JSON + NO_INPUT + _GO + _ANSWER,
     _answer,
     words={"nargs": "*", "metavar": "[QUESTION] ANSWER"},
     set={"dest": "changes"},
 )
-EDIT = _deed(_edit, TOOLS, "--file FILE  take this plan instead of opening $EDITOR")
-CHANGE = _deed(_change, PARTS, "TEXT  how the plan should differ, in your words")
-UNDO = _deed(_undo, TOOLS, _UNDO)
-PAUSE = _deed(_pause, more=_REASON, reason={"default": ""})
-SKIP = _deed(_skip, more="STEP  the step to skip")
-CANCEL = _deed(_cancel, more=_REASON, reason={"default": ""})
-REPAIR = _deed(_repair)
+EDIT = _about_run(_edit, TOOLS, "--file FILE  take this plan instead of opening $EDITOR")
+CHANGE = _about_run(_change, PARTS, "TEXT  how the plan should differ, in your words")
+UNDO = _about_run(_undo, TOOLS, _UNDO)
+PAUSE = _about_run(_pause, more=_REASON, reason={"default": ""})
+SKIP = _about_run(_skip, more="STEP  the step to skip")
+CANCEL = _about_run(_cancel, more=_REASON, reason={"default": ""})
+REPAIR = _about_run(_repair)

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, chdir, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from plansmith.engine.provenance import ALLOW
 from plansmith.errors import PlansmithError
-from plansmith.plan.data import Json
-from plansmith.plan.events import Event, ReviewAsked, StepDone, StepStarted
-from plansmith.plan.run import Run
+from plansmith.formats.native import read_plan
 from plansmith.plan.sentence import Sentence, in_language, language_of
-from plansmith.review.render import plan_lines
-from plansmith.runs.answering import consent_values
-from plansmith.testing.scripted import ScriptedModel
 from plansmith.text import safe
-from plansmith_cli.config import Settings
-from plansmith_cli.consent import preview_of
-from plansmith_cli.file_previews import preview_lines
+from plansmith_cli.exit_codes import Exit
 from plansmith_cli.keyboard import read_key
 from plansmith_cli.options import command_line
 from plansmith_cli.parser import command
-from plansmith_cli.questions import question_lines
-from plansmith_cli.session import Session
-from plansmith_cli.team_smiths import TeamSmiths
 from plansmith_cli.ui.output import bold, dim_on, print_lines
 from plansmith_cli.ui.own_locale import own_locale
-from plansmith_cli.ui.progress import rows
 from plansmith_cli.ui.width import wrapped
-from plansmith_cli.wiring import make_smith
-from plansmith_planner.settings import PlannerSettings
 
 SALES: Final = """\
 date,region,product,amount
@@ -73,57 +59,25 @@ _ANN: Final = "ann@example.org"
 _REQUEST: Final = Sentence(
     "Draw a chart of the totals by region in sales.csv, send it to Ann, and wait for her receipt"
 )
-_SOON_S: Final = 5
 _QUERY: Final = "SELECT region, SUM(amount) AS total FROM sales GROUP BY region ORDER BY region"
-_BEFORE, _LAST = "mail", "receipt"  # the last step before the crash, and the one it cuts off
+_CHART: Final = {"kind": "bar", "rows": "{{totals.rows}}", "x": "region", "path": "totals.svg"}
+_MAIL: Final = {"to": _ANN, "attachment": "totals.svg"}
 # What a model answered when the demo was recorded.
-_STEPS: Final[tuple[tuple[str, Sentence, dict[str, Json]], ...]] = (
-    (
-        "totals",
-        Sentence("Add up the sales of each region"),
-        {"tool": "tables.sql", "inputs": {"query": _QUERY}},
-    ),
-    (
-        "chart",
-        Sentence("Draw the chart"),
-        {
-            "tool": "charts.draw",
-            "inputs": {
-                "kind": "bar",
-                "rows": "{{totals.rows}}",
-                "x": "region",
-                "path": "totals.svg",
-            },
-        },
-    ),
-    (
-        _BEFORE,
-        Sentence("Send the chart to Ann"),
-        {
-            "tool": "send_mail",
-            "inputs": {"to": _ANN, "attachment": "totals.svg"},
-            "after": ["chart"],
-        },
-    ),
-    (
-        _LAST,
-        Sentence("Wait for the receipt"),
-        {"tool": "wait_for_receipt", "inputs": {"sender": _ANN}, "after": [_BEFORE]},
-    ),
+_STEPS: Final[tuple[dict[str, Any], ...]] = (
+    {"id": "totals", "title": Sentence("Add up the sales of each region"), "tool": "tables.sql"}
+    | {"inputs": {"query": _QUERY}},
+    {"id": "chart", "title": Sentence("Draw the chart"), "tool": "charts.draw", "inputs": _CHART},
+    {"id": "mail", "title": Sentence("Send the chart to Ann"), "tool": "send_mail"}
+    | {"inputs": _MAIL, "after": ["chart"]},
+    {"id": "receipt", "title": Sentence("Wait for the receipt"), "tool": "wait_for_receipt"}
+    | {"inputs": {"sender": _ANN}, "after": ["mail"]},
+    {
+        "id": "answer",
+        "say": Sentence(
+            "totals.svg is drawn and sent; Ann wrote: {receipt}", receipt="{{receipt}}"
+        ),
+    },
 )
-_ANSWER: Final = Sentence(
-    "totals.svg is drawn and sent; Ann wrote: {receipt}", receipt="{{receipt}}"
-)
-_GO: Final = "plansmith go last --tools mail.py"
-
-
-def draft(locale: str) -> dict[str, Json]:
-    """Returns the recorded draft in a language."""
-    steps: list[Json] = [
-        {"id": name, "title": in_language(title, locale), **rest} for name, title, rest in _STEPS
-    ]
-    answer: Json = {"id": "answer", "say": in_language(_ANSWER, locale)}
-    return {"goal": in_language(_REQUEST, locale), "steps": [*steps, answer]}
 
 
 class _Left(Exception):
@@ -131,59 +85,24 @@ class _Left(Exception):
 
 
 class _Tour:
-    """A run in a folder of its own, planned, asked about, killed and resumed, act by act."""
+    """A run in a folder of its own, reviewed, asked about, killed and resumed, by commands."""
 
     def __init__(self, root: Path, locale: str) -> None:
-        self.folder, self._home, self.locale = root / "demo", root / "home", locale
-        self._waits = sys.stdin.isatty() and sys.stdout.isatty()
-        self._run = ""
-        for each in (self.folder, self._home):
-            each.mkdir()
-        (self.folder / "sales.csv").write_text(SALES, encoding="utf-8")
-        (self.folder / "mail.py").write_text(TOOLS, encoding="utf-8")
+        self._folder, self._locale = root / "demo", locale
+        self._folder.mkdir()
+        steps = [
+            {name: in_language(each, locale) if isinstance(each, Sentence) else each
+             for name, each in step.items()}
+            for step in _STEPS
+        ]  # fmt: skip
+        plan = json.dumps({"goal": in_language(_REQUEST, locale), "steps": steps})
+        self._hash = read_plan(plan).hash
+        self._write("plan.json", plan)
+        self._write("sales.csv", SALES)
+        self._write("mail.py", TOOLS)
+        self._environment = _environment(root, locale)
 
-    @contextmanager
-    def inside(self) -> Generator[None]:
-        """Works in the folder, without a file or a setting of the person's."""
-        before = dict(os.environ)
-        kept = {
-            name: each for name, each in before.items() if not name.startswith(("PLANSMITH", "LC_"))
-        }
-        folders = ("HOME", *(f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "STATE", "CACHE")))
-        own = dict.fromkeys(folders, str(self._home)) | {
-            "LANG": "zh_CN.UTF-8" if self.locale == "zh" else "en_US.UTF-8",
-            "PLANSMITH_STORE": f"sqlite:///{self._home / 'runs.db'}",
-            "PLANSMITH_MODEL": "rules",
-            "PLANSMITH_OFFLINE": "1",
-            "PYTHONUTF8": "1",
-            "PYTHONSAFEPATH": "1",
-        }
-        os.environ.clear()
-        os.environ.update(kept | own)
-        try:
-            with chdir(self.folder):
-                yield
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
-
-    @asynccontextmanager
-    async def _session(self) -> AsyncGenerator[Session]:
-        """Opens the store and the tools of the demo; the model knows one answer."""
-        settings = Settings(
-            store=os.environ["PLANSMITH_STORE"],
-            tools=(self.folder / "mail.py",),
-            planner=PlannerSettings(triage=False, top_k=12),
-        )
-        model = ScriptedModel(draft(self.locale), name="recorded")
-        smith = make_smith(settings, model=model, agents=(), context=())
-        args = argparse.Namespace(no_input=True)
-        try:
-            yield Session(smith, settings, args, self.locale, TeamSmiths(smith, settings))
-        finally:
-            await smith.close()
-
-    async def shown(self) -> None:
+    def show(self) -> None:
         """Shows all acts of the tour; on a terminal a key goes on."""
         self._prose(
             Sentence(
@@ -193,94 +112,31 @@ class _Tour:
                 "now."
             )
         )
-        async with self._session() as session:
-            await self._plan(session)
-            await self._review(session)
-            await self._consent(session)
-        async with self._session() as session:
-            await self._crash(session)
-            await self._resume(session)
-
-    async def _plan(self, session: Session) -> None:
-        self._act(Sentence("1/5 A request becomes a plan"))
-        told = Sentence("In the folder: sales.csv, and two tools of our own in mail.py. You ask:")
-        request = in_language(_REQUEST, self.locale)
-        session.print(*wrapped(in_language(told, self.locale)), "", f"  “{request}”", "")
-        run = await session.smith.plan(request, locale=self.locale, by=session.by)
-        if run.plan is None or len(run.plan.steps) != len(_STEPS) + 1:
-            raise _stuck(run)
-        self._run = run.id
-        session.print(*(f"  {line}".rstrip() for line in plan_lines(run.plan, locale=self.locale)))
+        self._act(Sentence("1/4 A request becomes a plan"))
+        self._prose(
+            Sentence("In the folder: sales.csv, and two tools of our own in mail.py. You ask:")
+        )
+        print_lines(["", f"  “{in_language(_REQUEST, self._locale)}”"])
+        self._run("run", "plan.json", ends=Exit.WAITING)
         self._prose(
             Sentence(
                 "A model drafted it. Plansmith checked every step: the tools, their "
-                "arguments, what flows from step to step."
+                "arguments, what flows from step to step. Nothing has run so far."
             )
         )
         self._wait()
-
-    async def _review(self, session: Session) -> None:
-        self._act(Sentence("2/5 You approve exactly this plan"))
-        events = await session.smith.store.events(self._run)
-        asked = [each.body for each in events if isinstance(each.body, ReviewAsked)]
-        session.print("", f"  {session.own_text('This plan waits for your approval.')}")
-        for each in asked[-1].reasons if asked else ():
-            session.print(f"    ! {safe(in_language(each, self.locale))}")
-        session.print(f"    {session.own_text('hash {hash}', hash=await self._hash(session))}")
+        self._act(Sentence("2/4 You approve exactly this plan, and it asks before data is written"))
+        self._run("approve", "last", self._hash, "--go", ends=Exit.WAITING)
         self._prose(
             Sentence(
-                "Nothing has run so far. Your yes is bound to the hash: if a step "
-                "changes, you are asked again. (The tour says yes.)"
-            )
-        )
-        self._wait()
-
-    async def _hash(self, session: Session) -> str:
-        plan = (await session.smith.get(self._run)).plan
-        return plan.hash if plan else ""
-
-    async def _consent(self, session: Session) -> None:
-        self._act(Sentence("3/5 It runs, and asks before data is written"))
-        smith = session.smith
-        await smith.decide(self._run, approve=await self._hash(session), by=session.by)
-        run = await smith.run(self._run)
-        if not run.questions:
-            raise _stuck(run)
-        asked = next(iter(run.questions.values()))
-        found = rows(run, now=smith.runs.journals.clock.now(), locale=self.locale)
-        values = await consent_values(smith.store, asked)
-        effects = preview_lines(await preview_of(session, run, asked), session.locale)
-        lines = question_lines(asked, session, run, values, effects)
-        steps = [f"  {row.text}" for row in found]
-        session.print("", *steps, "", *(f"  {in_language(line, self.locale)}" for line in lines))
-        self._prose(
-            Sentence(
+                "Your yes is bound to the hash: if a step changes, you are asked again. "
                 "The totals were not known when you approved. Before they go into a "
-                "file, you see them. (The tour allows it.)"
+                "file, you see them."
             )
         )
         self._wait()
-        await smith.answer(self._run, asked.question, ALLOW, by=session.by)
-
-    async def _crash(self, session: Session) -> None:
-        """Resumes in a process of its own, and kills that in its last call."""
-        self._act(Sentence("4/5 The power fails"))
-        seen = len(list(await session.smith.store.events(self._run)))
-        process = self._started()
-        waiting = asyncio.create_task(self._until_last_call(session, seen))
-        ended = asyncio.create_task(asyncio.to_thread(process.wait))
-        await asyncio.wait([waiting, ended], return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done():
-            waiting.cancel()
-            why = _output(process).strip()
-            raise PlansmithError(Sentence("the tour could not go on: {why}", why=why))
-        # What is done is printed a moment after it is written down: the tour shows it.
-        told = list[str]()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.to_thread(_read_until, process, _BEFORE, told), _SOON_S)
-        process.kill()  # SIGKILL: it cannot tidy up
-        await ended
-        self._printed("".join([*told, _output(process)]))
+        self._act(Sentence("3/4 The power fails"))
+        self._run("answer", "last", "allow", "--go", kill_at="▶ receipt")
         self._prose(
             Sentence(
                 "The chart is drawn and the mail is sent. While it waits for the "
@@ -288,100 +144,74 @@ class _Tour:
             )
         )
         self._wait()
-
-    async def _resume(self, session: Session) -> None:
-        self._act(Sentence("5/5 It goes on, and repeats no change"))
-        crash = len(list(await session.smith.store.events(self._run)))
-        thanks = in_language(Sentence("received, thank you"), self.locale)
-        (self.folder / "receipt.txt").write_text(thanks, encoding="utf-8")
-        process = self._started()
-        await asyncio.to_thread(process.wait)
-        self._printed(_output(process))
-        self._prose(
-            Sentence("The journal tells what happened to each step, before and after the crash:")
-        )
-        events = list(await session.smith.store.events(self._run))
-        for name in (*(name for name, _, _ in _STEPS), "answer"):
-            session.print(f"  {name:<8}  {in_language(_when(name, events, crash), self.locale)}")
-        outbox = (self.folder / "outbox.txt").read_text(encoding="utf-8").splitlines()
+        self._act(Sentence("4/4 It goes on, and repeats no change"))
+        self._write("receipt.txt", in_language(Sentence("received, thank you"), self._locale))
+        self._run("go", "last", ends=Exit.OK)
+        outbox = (self._folder / "outbox.txt").read_text(encoding="utf-8").splitlines()
         self._prose(
             Sentence(
-                "outbox.txt has {count} mail. Had the crash hit the sending itself, you "
-                "would have been asked: nobody could know.",
+                "What was done before the crash was not repeated: outbox.txt has {count} mail. The "
+                "wait for the receipt only reads, so it was made again. Had the crash hit the "
+                "sending itself, you would have been asked: nobody could know.",
                 count=len(outbox),
             )
         )
 
-    def _started(self) -> subprocess.Popen[str]:
-        # Its output is short: it fits into the pipe, so nobody has to read while it runs.
-        return subprocess.Popen(  # noqa: S603 - this program itself
-            [sys.executable, "-m", "plansmith_cli", *_GO.split()[1:], "--no-input"],
-            cwd=self.folder,
+    def _write(self, name: str, text: str) -> None:
+        (self._folder / name).write_text(text, encoding="utf-8")
+
+    def _run(self, *words: str, ends: Exit | None = None, kill_at: str = "") -> None:
+        """Runs a command as a process of its own and shows it; kills it at a named line."""
+        typed, told = [*words, "--tools", "mail.py"], list[str]()
+        with subprocess.Popen(  # noqa: S603 - this program itself
+            [sys.executable, "-m", "plansmith_cli", *typed, "--no-input"],
+            cwd=self._folder,
+            env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             encoding="utf-8",
-        )
-
-    async def _until_last_call(self, session: Session, seen: int) -> None:
-        async for event in session.smith.events(self._run, after=seen, follow=True):
-            if isinstance(event.body, StepStarted) and event.body.step == _LAST:
-                return
-
-    def _printed(self, output: str) -> None:
-        """Shows the command that resumes the run with what it printed, as it was seen."""
-        print_lines(["", f"  $ {_GO}", *(f"  {safe(line)}" for line in output.splitlines())])
+        ) as process:
+            for line in process.stdout or ():
+                told.append(line.rstrip("\n"))
+                if kill_at and kill_at in line:
+                    process.kill()  # SIGKILL: it cannot tidy up
+                    break
+        if (process.returncode >= 0) if kill_at else (process.returncode != ends):
+            raise PlansmithError(Sentence("the tour could not go on: {why}", why="\n".join(told)))
+        shown = (f"  {safe(line)}".rstrip() for line in told)
+        print_lines(["", f"  $ {' '.join(('plansmith', *typed))}", *shown])
 
     def _act(self, title: Sentence) -> None:
-        print_lines(["", bold(in_language(title, self.locale))])
+        print_lines(["", bold(in_language(title, self._locale))])
 
     def _prose(self, text: Sentence) -> None:
-        print_lines(["", *wrapped(in_language(text, self.locale))])
+        print_lines(["", *wrapped(in_language(text, self._locale))])
 
     def _wait(self) -> None:
         """Waits for a key on a terminal; q leaves the tour."""
-        if not self._waits:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
             return
-        prompt = in_language(Sentence("— Enter goes on, q ends —"), self.locale)
+        prompt = in_language(Sentence("— Enter goes on, q ends —"), self._locale)
         key = read_key(dim_on(sys.stdout, prompt))
         sys.stdout.write("\r\x1b[2K")
         if key.lower() == "q":
             raise _Left
 
 
-def _stuck(run: Run) -> PlansmithError:
-    why = run.reason or run.status
-    return PlansmithError(Sentence("the tour could not go on: {why}", why=why))
-
-
-def _when(step: str, events: Sequence[Event], crash: int) -> Sentence:
-    """Says when a step was done: before the crash or after it."""
-    done = [e for e in events if isinstance(e.body, StepDone) and e.body.step == step]
-    begun = [e for e in events if isinstance(e.body, StepStarted) and e.body.step == step]
-    if not done:
-        return Sentence("failed")
-    if done[-1].number <= crash:
-        return Sentence("done before the crash, not repeated")
-    return Sentence(
-        "cut off by the crash; it only reads, so it was made again"
-        if any(each.number <= crash for each in begun)
-        else "done after the crash"
-    )
-
-
-def _read_until(process: subprocess.Popen[str], step: str, lines: list[str]) -> None:
-    """Reads what a process prints until it has told the end of a step, or has ended."""
-    for line in process.stdout or ():
-        lines.append(line)
-        if f"✓ {step} " in line:
-            return
-
-
-def _output(process: subprocess.Popen[str]) -> str:
-    with process, suppress(ValueError):
-        return process.stdout.read() if process.stdout else ""
-    return ""
+def _environment(root: Path, locale: str) -> Mapping[str, str]:
+    """Returns the environment of the commands: without a file or a setting of the person's."""
+    kept = {n: each for n, each in os.environ.items() if not n.startswith(("PLANSMITH", "LC_"))}
+    folders = ("HOME", *(f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "STATE", "CACHE")))
+    return kept | {
+        **dict.fromkeys(folders, str(root)),
+        "LANG": "zh_CN.UTF-8" if locale == "zh" else "en_US.UTF-8",
+        "PLANSMITH_MODEL": "rules",
+        "PLANSMITH_OFFLINE": "1",
+        "PYTHONUTF8": "1",
+        "PYTHONSAFEPATH": "1",
+    }
 
 
 def _say_next(locale: str) -> None:
@@ -400,12 +230,10 @@ def _say_next(locale: str) -> None:
         print_lines([f"  {typed}", told])
 
 
-def _main(args: argparse.Namespace) -> None:
-    locale = language_of(args.lang or own_locale())
+def _main(_: argparse.Namespace) -> None:
+    locale = language_of(own_locale())
     with tempfile.TemporaryDirectory(prefix="plansmith-demo-") as root, suppress(_Left):
-        tour = _Tour(Path(root).resolve(), locale)
-        with tour.inside():
-            asyncio.run(tour.shown())
+        _Tour(Path(root).resolve(), locale).show()
     _say_next(locale)
 
 

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from plansmith.errors import Misconfigured, ModelFailed, Refused
 from plansmith.plan.data import Json
-from plansmith.plan.sentence import Sentence, in_language, with_hint
+from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.text import padded, safe
 from plansmith_cli.config import Settings
 from plansmith_cli.exit_codes import Exit
@@ -48,7 +48,7 @@ from plansmith_planner.models.choose import choose, is_offline
 _STEP: Final = 10  # percent between two lines of progress where there is no terminal
 
 
-def offer_model(args: argparse.Namespace, settings: Settings, locale: str) -> None:
+def offer_model(args: argparse.Namespace, settings: Settings) -> None:
     """Offers to download the embedded model if there is no other model.
 
     Downloads with `--yes` or after a yes on the terminal; a no is remembered.
@@ -61,15 +61,13 @@ def offer_model(args: argparse.Namespace, settings: Settings, locale: str) -> No
         return
     model = known_model("")
     try:
-        if pull_local(model, models, tell=tell) is None and _is_wanted(args, model, models, locale):
+        if pull_local(model, models, tell=tell) is None and _is_wanted(args, model, models):
             fetch_model(model, models)
     except Refused as refused:
         tell(with_hint(refused.message, refused.hint))
 
 
-def _is_wanted(
-    args: argparse.Namespace, model: KnownModel, models: ModelFolder, locale: str
-) -> bool:
+def _is_wanted(args: argparse.Namespace, model: KnownModel, models: ModelFolder) -> bool:
     if is_offline(os.environ):
         return False
     given = vars(args)
@@ -82,8 +80,8 @@ def _is_wanted(
     none = Sentence(
         "There is no language model to plan with: no key, no server, none on this machine."
     )
-    tell(in_language(none, locale), about_fetching(model, models))
-    typed = ask_line(in_language(Sentence("Fetch it now? [Y/n] "), locale))
+    tell(none, about_fetching(model, models))
+    typed = ask_line(own_text("Fetch it now? [Y/n] "))
     if typed is None or read_choice(typed).kind == "no":
         models.decline()
         return False

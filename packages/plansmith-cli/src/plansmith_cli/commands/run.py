@@ -17,7 +17,8 @@ from plansmith_cli import options
 from plansmith_cli.commands.plans import DIALECT, DIALECTS, load_foreign
 from plansmith_cli.commands.runs import names_run
 from plansmith_cli.commands.schedule_view import offer_schedule
-from plansmith_cli.describe import continued_lines, run_json, waiting_lines
+from plansmith_cli.consent import waiting_lines
+from plansmith_cli.describe import continued_lines, run_json
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.interactive import Watcher, finish, is_new, run_interactively, stoppable
 from plansmith_cli.options import PARTS, RUN_OVER, RUNNING, WATCHING
@@ -112,7 +113,7 @@ async def _resume_all(session: Session) -> int:
         print_json([run_json(run, session) for run in runs])
     for run in runs:
         session.tell(f"{run.id}  {status_word(run.status, session.locale)}")
-        session.say(*waiting_lines(run, session))
+        session.say(*await waiting_lines(run, session))
     left = Exit.WAITING if busy else Exit.OK
     return max((exit_of(run) for run in runs), default=left)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import Json
 from plansmith.plan.run import RunStatus
-from plansmith.plan.sentence import Sentence, in_language
+from plansmith.plan.sentence import Sentence
 from plansmith.plan.summary import OPEN_STATUSES, RunSummary
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, padded, safe
@@ -24,11 +23,12 @@ from plansmith_cli.ui.own_locale import own_locale
 
 if TYPE_CHECKING:
     from plansmith.review import draw, render
-    from plansmith_cli import describe
+    from plansmith_cli import consent, describe
     from plansmith_cli.commands import threads
 else:
     lazy_modules(
         globals(),
+        consent="plansmith_cli.consent",
         describe="plansmith_cli.describe",
         draw="plansmith.review.draw",
         render="plansmith.review.render",
@@ -41,49 +41,28 @@ _MOST: Final = 20
 async def _main(session: Session) -> None:
     args = session.args
     lists = RunLists(session.journals)
-    found = await lists.newest(statuses=_wanted(args.status), limit=args.limit)
+    wanted = {
+        each for name in args.status or () for each in (OPEN_STATUSES if name == "open" else [name])
+    }
+    found = await lists.newest(statuses=frozenset(wanted), limit=args.limit)
     runs = found[::-1]
-    if args.json:
-        print_json([_row_json(run) for run in runs])
-    elif runs:
-        ids = [run.run for run in runs]
-        length = shortest({*ids, *await lists.beside(ids)})
-        print_lines(_table(runs, length, session))
-    else:
-        session.say(Sentence("no run has this status" if args.status else "there are no runs"))
+    ids = [run.run for run in runs]
+    length = shortest({*ids, *await lists.beside(ids)}) if ids else 0
+    none = Sentence("no run has this status" if args.status else "there are no runs")
+    lines = (_line(run, length, session) for run in runs)
+    session.print_list([*map(_row_json, runs)], lines, none)
 
 
-def _wanted(given: Sequence[str] | None) -> frozenset[str]:
-    return frozenset(
-        each for name in given or () for each in (OPEN_STATUSES if name == "open" else [name])
-    )
-
-
-def _place(run: RunSummary, here: str) -> str:
-    return f"  ({safe(run.folder)})" if run.folder not in ("", here) else ""
-
-
-def _table(runs: Sequence[RunSummary], length: int, session: Session) -> list[str]:
-    here, locale = session.journals.folder, session.locale
-    return [
-        f"{run.run[:length]}  {padded(_status(run, locale), 11)}  {_share(run):>5}"
-        f"  {_began(run):<16}  {clip(safe(run.request or run.damage), 80)}{_place(run, here)}"
-        for run in runs
-    ]
-
-
-def _status(run: RunSummary, locale: str) -> str:
-    """Returns the status for the list; `damaged` or `interrupted` come first."""
+def _line(run: RunSummary, length: int, session: Session) -> str:
+    """Returns a run of the list; that it is damaged or interrupted comes before its status."""
     name = "damaged" if run.damage else "interrupted" if run.interrupted else run.status.value
-    return in_language(Sentence(f"status.{name}"), locale)
-
-
-def _began(run: RunSummary) -> str:
-    return f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
-
-
-def _share(run: RunSummary) -> str:
-    return f"{run.steps.done}/{run.steps.total}" if run.steps.total else ""
+    status = padded(session.own_text(f"status.{name}"), 11)
+    share = f"{run.steps.done}/{run.steps.total}" if run.steps.total else ""
+    began = f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
+    is_here = run.folder in ("", session.journals.folder)
+    place = "" if is_here else f"  ({safe(run.folder)})"
+    about = clip(safe(run.request or run.damage), 80)
+    return f"{run.run[:length]}  {status}  {share:>5}  {began:<16}  {about}{place}"
 
 
 def _row_json(run: RunSummary) -> dict[str, Json]:
@@ -138,7 +117,7 @@ async def _show_run(session: Session) -> None:
         sys.stdout.write(draw.tree(run.plan, session.locale))
     else:
         session.print(*describe.run_lines(run, session))
-        session.say(*describe.waiting_lines(run, session))
+        session.say(*await consent.waiting_lines(run, session))
 
 
 _LIST: Final = f"""

@@ -220,12 +220,8 @@ def _say(session: Session, schedule: Schedule, change: str) -> None:
 
 async def _list(session: Session) -> None:
     found = await session.smith.schedules.all()
-    if session.args.json:
-        print_json([schedule_json(each) for each in found])
-    elif found:
-        session.print(*list_lines(found, session))
-    else:
-        session.say(Sentence("no schedules; plansmith schedule add makes one"))
+    none = Sentence("no schedules; plansmith schedule add makes one")
+    session.print_list([*map(schedule_json, found)], list_lines(found, session), none)
 
 
 async def _show(session: Session) -> None:
@@ -260,20 +256,19 @@ async def _change(session: Session) -> int | None:
     return None
 
 
-async def _pause(session: Session) -> None:
-    args = session.args
-    after = await session.smith.schedules.pause(args.name, reason=args.reason, by=session.by)
-    _say(session, after, Sentence("paused schedule {name}: {timing}", **_named(after)))
-
-
-async def _resume(session: Session) -> None:
-    after = await session.smith.schedules.resume(session.args.name)
-    _say(session, after, Sentence("resumed schedule {name}: {timing}", **_named(after)))
-
-
-async def _remove(session: Session) -> None:
-    after = await session.smith.schedules.remove(session.args.name)
-    _say(session, after, Sentence("removed schedule {name}: {timing}", **_named(after)))
+async def _pause_or_end(session: Session) -> None:
+    """Pauses, resumes or removes a schedule."""
+    args, schedules = session.args, session.smith.schedules
+    if args.action == "pause":
+        after = await schedules.pause(args.name, reason=args.reason, by=session.by)
+        change = Sentence("paused schedule {name}: {timing}", **_named(after))
+    elif args.action == "resume":
+        after = await schedules.resume(args.name)
+        change = Sentence("resumed schedule {name}: {timing}", **_named(after))
+    else:
+        after = await schedules.remove(args.name)
+        change = Sentence("removed schedule {name}: {timing}", **_named(after))
+    _say(session, after, change)
 
 
 async def _run_now(session: Session) -> int:
@@ -442,9 +437,9 @@ COMMAND = noun(
             _EITHER,
         ),
         "pause": Verb(
-            _pause, "pause a schedule", _NAME + _REASON + _LOOKS, {"reason": {"default": ""}}
+            _pause_or_end, "pause a schedule", _NAME + _REASON + _LOOKS, {"reason": {"default": ""}}
         ),
-        "resume": Verb(_resume, "resume a schedule", _NAME + _LOOKS),
+        "resume": Verb(_pause_or_end, "resume a schedule", _NAME + _LOOKS),
         "run-now": Verb(_run_now, "fire once, now", _NAME + PARTS + JSON),
         "backfill": Verb(
             _backfill,
@@ -452,7 +447,7 @@ COMMAND = noun(
             _NAME + _TIMES + _LOOKS,
             _NEEDED,
         ),
-        "remove": Verb(_remove, "remove a schedule", _NAME + _LOOKS),
+        "remove": Verb(_pause_or_end, "remove a schedule", _NAME + _LOOKS),
         "history": Verb(
             _history,
             "list its past fires, newest first",

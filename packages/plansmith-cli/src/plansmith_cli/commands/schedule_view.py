@@ -80,7 +80,7 @@ def list_lines(schedules: Sequence[Schedule], session: Session) -> Iterator[str]
     """Yields one line per schedule, with its folder if that is another one."""
     here, locale = session.journals.folder, session.locale
     names = [clip(safe(each.name), 40) for each in schedules]
-    width = max(map(text_width, names))
+    width = max(map(text_width, names), default=0)
     for name, each in zip(names, schedules, strict=True):
         when: str = each.reason
         for at in coming(each, 1):

@@ -322,7 +322,7 @@ def _moment(text: str | None) -> datetime | None:
 def _workers(args: argparse.Namespace) -> None:
     found, waiting = asyncio.run(_read(settings_of(args)))
     shown = {"processes": [_row(each) for each in found], "waiting_runs": waiting}
-    print_as(args, shown, [*_table(found), *_queue_lines(found, waiting)])
+    print_as(args, shown, [*map(_process_line, found), *_queue_lines(found, waiting)])
 
 
 async def _read(settings: Settings) -> tuple[list[LiveProcess], list[str] | None]:
@@ -374,26 +374,16 @@ def _state(found: LiveProcess) -> str:
     return "draining" if read_kind(found.beat.kind).draining else "lives"
 
 
-def _table(found: list[LiveProcess]) -> list[str]:
-    return [
-        f"{padded(own_text(f'worker.kind_{read_kind(each.beat.kind).kind}'), 8)}"
-        f"  {padded(own_text(f'worker.state_{_state(each)}'), 8)}  {_since(each):<16}"
-        f"  {_busy(each):>7}  {each.beat.version:<8}  {own(described(each.beat.process))}"
-        f"{'  ' if each.runs else ''}{' '.join(each.runs[:_SHOWN])}"
-        f"{' …' if len(each.runs) > _SHOWN else ''}"
-        for each in found
-    ]
-
-
-def _since(found: LiveProcess) -> str:
-    since = read_kind(found.beat.kind).since
-    return f"{since.astimezone():%Y-%m-%d %H:%M}" if since else ""
-
-
-def _busy(found: LiveProcess) -> str:
-    kind = read_kind(found.beat.kind)
-    count = len(found.runs)
-    return own_text("{count} of {most}", count=count, most=kind.runs) if kind.runs else str(count)
+def _process_line(found: LiveProcess) -> str:
+    beat, count = found.beat, len(found.runs)
+    kind = read_kind(beat.kind)
+    what = padded(own_text(f"worker.kind_{kind.kind}"), 8)
+    state = padded(own_text(f"worker.state_{_state(found)}"), 8)
+    since = f"{kind.since.astimezone():%Y-%m-%d %H:%M}" if kind.since else ""
+    busy = own_text("{count} of {most}", count=count, most=kind.runs) if kind.runs else str(count)
+    runs = " ".join([*found.runs[:_SHOWN], *(["…"] if count > _SHOWN else ())])
+    shown = f"{what}  {state}  {since:<16}  {busy:>7}  {beat.version:<8}  "
+    return f"{shown}{own(described(beat.process))}  {runs}".rstrip()
 
 
 def _queue_lines(found: list[LiveProcess], waiting: list[str] | None) -> Iterator[str]:

@@ -28,19 +28,14 @@ from plansmith_planner.suggest import suggest
 async def _list(session: Session) -> None:
     book = session.smith.templates
     known = {name: each for name, each in (await book.all()).items() if "@" not in name}
-    if session.args.json:
-        print_json([_row(each) for each in known.values()])
-    elif known:
-        width = max(len(each.full_name) for each in known.values())
-        session.print(
-            *(
-                f"{safe(each.full_name):<{width}}  {clip(safe(each.plan.goal), 60)}"
-                f"  ({safe(', '.join(each.properties)) or session.own_text('no parameters')})"
-                for each in known.values()
-            )
-        )
-    else:
-        session.say(Sentence("no templates; plansmith templates save RUN NAME makes one"))
+    width = max((len(each.full_name) for each in known.values()), default=0)
+    lines = (
+        f"{safe(each.full_name):<{width}}  {clip(safe(each.plan.goal), 60)}"
+        f"  ({safe(', '.join(each.properties)) or session.own_text('no parameters')})"
+        for each in known.values()
+    )
+    none = Sentence("no templates; plansmith templates save RUN NAME makes one")
+    session.print_list([*map(_row, known.values())], lines, none)
     ready = [name for name in book.shipped() if name not in known]
     if ready:
         names = ", ".join(ready)

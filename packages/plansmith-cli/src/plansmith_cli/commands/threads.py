@@ -20,7 +20,8 @@ from plansmith.ports import Records
 from plansmith.runs.lists import RunLists
 from plansmith.text import clip, safe
 from plansmith_cli.command_table import Command
-from plansmith_cli.describe import run_json, status_text, waiting_lines
+from plansmith_cli.consent import waiting_lines
+from plansmith_cli.describe import run_json, status_text
 from plansmith_cli.exit_codes import Exit
 from plansmith_cli.options import JSON, STORE_ALONE, TOOLS, positive
 from plansmith_cli.parser import Verb, add_options
@@ -357,26 +358,19 @@ async def withdraw(session: Session, thread: Thread) -> None:
 async def _list(session: Session) -> None:
     known = [each async for each in headlines(ThreadStore(session.smith.store))]
     found = known[: session.args.limit or _MOST][::-1]
-    if session.args.json:
-        print_json([_row_json(each) for each in found])
-    elif found:
-        length, here = shortest({each.thread for each in known}), session.journals.folder
-        width = max(len(safe(each.thread[:length])) for each in found)
-        session.print(
-            *(
-                f"{safe(each.thread[:length]):<{width}}  {each.updated:%Y-%m-%d %H:%M}"
-                f"  {each.messages:>3}  {clip(safe(each.title), 80)}"
-                f"{f'  ({safe(each.folder)})' if each.folder not in ('', here) else ''}"
-                for each in found
-            )
-        )
-    else:
-        session.say(
-            Sentence(
-                "there are no conversations; plansmith chat begins one, ask --thread "
-                "last goes on with the last request"
-            )
-        )
+    length, here = shortest({each.thread for each in known}), session.journals.folder
+    width = max((len(safe(each.thread[:length])) for each in found), default=0)
+    lines = (
+        f"{safe(each.thread[:length]):<{width}}  {each.updated:%Y-%m-%d %H:%M}"
+        f"  {each.messages:>3}  {clip(safe(each.title), 80)}"
+        f"{f'  ({safe(each.folder)})' if each.folder not in ('', here) else ''}"
+        for each in found
+    )
+    none = Sentence(
+        "there are no conversations; plansmith chat begins one, ask --thread "
+        "last goes on with the last request"
+    )
+    session.print_list([*map(_row_json, found)], lines, none)
 
 
 def _row_json(each: ThreadHeadline) -> dict[str, Json]:
@@ -400,7 +394,7 @@ async def _show(session: Session) -> None:
     session.print(head, *state_lines(state, runs, session))
     for run in runs:
         if not run.status.over:
-            session.say(*waiting_lines(run, session))
+            session.say(*await waiting_lines(run, session))
 
 
 async def _state(session: Session) -> ThreadState:
@@ -436,7 +430,7 @@ async def _undo(session: Session) -> None:
         return
     print_text(turn.text)
     if turn.run is not None and not turn.run.status.over:
-        session.say(*waiting_lines(turn.run, session))
+        session.say(*await waiting_lines(turn.run, session))
 
 
 async def _delete(session: Session) -> None:

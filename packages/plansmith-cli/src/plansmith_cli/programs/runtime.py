@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-# JSON is `Any` here, to keep programs plain; the strict mode has no use for that.
+# JSON is `Any` here, to keep programs plain.
 # pyright: basic
 import argparse
 import asyncio
 import inspect
 import json
-import re
+import operator
+import os
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic import ConfigDict, ValidationError, validate_call
+from pydantic_core import to_jsonable_python
 
-from plansmith_cli.programs.values import Json, Skipped, StepError, fill, hidden, holds
+# The rules of steps.
 
+Json = Any  # null, true, false, a number, a text, a list or an object; in a plan also a tuple
 Step = dict[str, Any]  # as the plan has it, with what it waits for and is skipped with
 # How a step ended: `status` is done, skipped, failed, left_out or not_run; the others if they are.
 Outcome = dict[str, Any]
 TRIES = 3
-DEEPEST = 5
 RUN = uuid4().hex
 PLANS: dict[str, dict[str, Step]] = {}  # by id: those of the plan (""), and of its templates
 TOOLS: dict[str, Tool] = {}
 ANSWERS: dict[str, Json] = {}  # of a file, by the step that asks
 EARLIER: dict[str, Json] = {}  # results of earlier runs that the plan uses
+SECRETS: dict[str, str] = {}  # the values that were used, to be taken out of results
 WORDS = {"skipped": "('{step}' was skipped)"}
+YES = {"y", "yes", "ok", "okay", "sure", "go", "是", "是的", "好", "好的", "可以", "同意", "批准"}
 CALLS_AT_A_TIME = asyncio.Semaphore(16)
 ONE_QUESTION = asyncio.Lock()
 
@@ -43,7 +46,148 @@ class LeftOut(Exception):
     """A person said no, and so a step is left out."""
 
 
-# Calls: of functions by their type hints, and how they fail.
+class StepError(Exception):
+    """Why a step has no result; `kind` is tool, time, result or reference.
+
+    Of a call: whether it may be made `again`, and whether it may have taken effect (`unsure`).
+    """
+
+    def __init__(
+        self, message: str, kind: str = "reference", *, again: bool = False, unsure: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.message, self.kind, self.again, self.unsure = message, kind, again, unsure
+
+
+class Skipped(str):
+    """What stands in a text for the result of a step that was skipped."""
+
+    __slots__ = ()
+
+
+# Values. A tuple stands for a value: ("from", step, path), ("first", refs), ("text", parts),
+# ("secret", name, variable) or ("length", value). Everything else is a value as it is.
+
+
+def fill(given: Json, values: Mapping[str, Json]) -> Json:
+    """Returns a value of the plan with results in the place of references."""
+    if isinstance(given, list):
+        return [fill(each, values) for each in given]
+    if isinstance(given, dict):
+        return {key: fill(each, values) for key, each in given.items()}
+    return value_of(given, values) if isinstance(given, tuple) else given
+
+
+def value_of(given: tuple[Any, ...], values: Mapping[str, Json]) -> Json:
+    """Returns the value that a tuple stands for."""
+    match given:
+        case ("from", step, path):
+            return lookup(values, step, path)
+        case ("first", refs):
+            known = [each for each in refs if each[1] in values]
+            if not known:
+                raise StepError(f"none of {', '.join(each[1] for each in refs)} has a result")
+            return value_of(known[0], values)
+        case ("text", parts):
+            return "".join(text_of(fill(each, values)) for each in parts)
+        case ("secret", name, variable):
+            value = os.environ.get(variable, "")
+            if not value:
+                raise StepError(f"the secret '{name}' is missing: set {variable}", "tool")
+            SECRETS[value] = f"${{secret:{name}}}"
+            return value
+        case _:
+            return length(fill(given[1], values))
+
+
+def lookup(values: Mapping[str, Json], step: str, path: Sequence[str | int]) -> Json:
+    """Returns the result of a step, or the part of it at a path."""
+    if step not in values:
+        raise StepError(f"there is no result of '{step}'")
+    value = values[step]
+    for place, key in enumerate(() if isinstance(value, Skipped) else path):
+        is_place = isinstance(key, int) or (key.isascii() and key.isdigit())
+        try:
+            at = int(key) if is_place and isinstance(value, list) else str(key)
+            value = value[at]
+        except (KeyError, IndexError, TypeError):
+            where = ".".join(map(str, (step, *path[: place + 1])))
+            raise StepError(f"there is nothing at {where}") from None
+    return value
+
+
+def text_of(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def kind_of(value: Json) -> str:
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "a text"}
+    return {**kinds, list: "a list", dict: "an object"}.get(type(value), "null")
+
+
+def length(value: Json) -> int:
+    if isinstance(value, (str, list, dict)):
+        return len(value)
+    raise StepError(f"{kind_of(value)} has no length")
+
+
+def holds(condition: Json, values: Mapping[str, Json]) -> bool:
+    """Tells whether a condition holds; fails if its values are not comparable."""
+    [(name, given)] = condition.items()
+    match name:
+        case "all":
+            return all(holds(each, values) for each in given)
+        case "any":
+            return any(holds(each, values) for each in given)
+        case "not":
+            return not holds(given, values)
+        case "empty":
+            value = fill(given, values)
+            return value is None or length(value) == 0
+        case _:
+            pass
+    left, right = fill(given, values)
+    found = compared(name, left, right)
+    if found is None:
+        raise StepError(f"{name}: {kind_of(left)} and {kind_of(right)} are not compared that way")
+    return found
+
+
+def compared(name: str, left: Json, right: Json) -> bool | None:
+    """Compares two values; None if values of these types are not compared that way."""
+    kinds = {kind_of(left), kind_of(right)}
+    match name:
+        case "equals" if len(kinds) > 1:
+            return False if "null" in kinds else None
+        case "equals" if kinds != {"a number"}:  # True, 1 and 1.0 are three values inside a list
+            return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+        case "equals":
+            return bool(left == right)
+        case "not_equals":
+            equal = compared("equals", left, right)
+            return None if equal is None else not equal
+        case "contains" if isinstance(left, (str, dict)):
+            return right in left if isinstance(right, str) else None
+        case "contains":
+            return compared("in", right, left)
+        case "in" if isinstance(right, list):
+            found = [compared("equals", left, each) for each in right]
+            return None if found and set(found) == {None} else True in found
+    orders = {"below": operator.lt, "at_most": operator.le, "above": operator.gt}
+    order = {**orders, "at_least": operator.ge}.get(name)
+    return bool(order(left, right)) if order and kinds in ({"a number"}, {"a text"}) else None
+
+
+def hidden(value: Json) -> Json:
+    """Returns a value without the secrets that were used."""
+    written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    for known, mark in SECRETS.items():
+        written = written.replace(json.dumps(known, ensure_ascii=False)[1:-1], mark)
+    written.encode()
+    return json.loads(written)
+
+
+# Calls, and how they fail.
 
 
 @dataclass(frozen=True)
@@ -116,64 +260,21 @@ def functions_of(path: str) -> dict[str, Any]:
     return vars(module)
 
 
-async def call_function(
-    path: str, name: str, arguments: dict[str, Json], call: Call, *, tool: str
-) -> Json:
+async def call_function(path: str, name: str, arguments: dict[str, Json], call: Call) -> Json:
     """Calls a function of a file with arguments that fit its type hints; returns JSON."""
     found = functions_of(path)[name]
     function = getattr(found, "function", found)  # it may be marked with plansmith's @tool
-    model, returns = types_of(function)
-    try:
-        given = vars(model.model_validate(arguments))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise StepError(f"{tool}: {place}: {first['msg']}", "tool") from None
     if "call" in inspect.signature(function).parameters:
-        given = {**given, "call": call}
-    bound = partial(function, **given)
-    result = await (bound() if inspect.iscoroutinefunction(function) else in_thread(bound))
+        function = partial(function, call=call)
+    checked = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(function)
     try:
-        return returns.dump_python(result, mode="json", by_alias=True, warnings=False)
-    except ValueError as error:
-        raise StepError(f"the result cannot be written as JSON: {error}", "tool") from None
-
-
-@lru_cache
-def types_of(function: Callable[..., Any]) -> tuple[type[BaseModel], TypeAdapter[Any]]:
-    """Returns a model of the parameters of a function, and the type that it returns."""
-    hints = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {
-        name: (hints.get(name, Any), ... if each.default is each.empty else each.default)
-        for name, each in inspect.signature(function).parameters.items()
-        if name != "call"
-    }
-    model = create_model(function.__name__, __config__=ConfigDict(extra="forbid"), **fields)
-    try:
-        return model, TypeAdapter(hints.get("return", Any))
-    except Exception:  # noqa: BLE001 - a type may be none that pydantic knows
-        return model, TypeAdapter(Any)
-
-
-async def in_thread(work: Callable[[], Any]) -> Any:
-    """Calls a plain function in a thread that does not hold up the end of the program."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if not future.done():
-            future.set_result(result) if error is None else future.set_exception(error)
-
-    def go() -> None:
-        result, failure = None, None
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - a tool may raise anything
-            failure = error
-        loop.call_soon_threadsafe(settle, result, failure)
-
-    threading.Thread(target=go, daemon=True).start()
-    return await future
+        if inspect.iscoroutinefunction(getattr(function, "func", function)):
+            result = await checked(**arguments)
+        else:
+            result = await asyncio.to_thread(checked, **arguments)
+    except ValidationError as error:
+        raise StepError(f"{name}: {error}", "tool") from None
+    return to_jsonable_python(result, by_alias=True, inf_nan_mode="null")
 
 
 @lru_cache
@@ -197,36 +298,32 @@ async def call_builtin(name: str, arguments: dict[str, Json], call: Call) -> Jso
 # How steps run.
 
 
-async def run_steps(
-    plan: str, scope: str, bound: dict[str, Json], depth: int
-) -> dict[str, Outcome]:
+async def run_steps(plan: str, scope: str, bound: dict[str, Json]) -> dict[str, Outcome]:
     """Runs the steps of a plan in tasks, each after those that it needs."""
     tasks: dict[str, asyncio.Task[Outcome]] = {}
 
     async def one(name: str, step: Step) -> Outcome:
         before = {need: await tasks[need] for need in step["needs"]}
         stopped = stopped_by_need(step, before)
-        return stopped or await Running(f"{scope}{name}", step, before, bound, depth).end()
+        return stopped or await Running(f"{scope}{name}", step, before, bound).end()
 
     for name, step in PLANS[plan].items():
         tasks[name] = asyncio.create_task(one(name, step))
     return dict(zip(tasks, await asyncio.gather(*tasks.values()), strict=True))
 
 
-def stopped_by_need(step: Step, outcomes: Mapping[str, Outcome]) -> Outcome | None:
+def stopped_by_need(step: Step, before: Mapping[str, Outcome]) -> Outcome | None:
     """Returns how a step ends that cannot run because of what it needs; None if it can."""
-    ends = [outcomes[need]["status"] for need in step["needs"]]
+    ends = {end["status"] for end in before.values()}
     if "left_out" in ends:
         return {"status": "left_out"}
-    if "failed" in ends or "not_run" in ends:
+    if ends & {"failed", "not_run"}:
         return {"status": "not_run"}
-    gone = {
-        name for name, end in outcomes.items() if end["status"] == "skipped" and "value" not in end
-    }
+    gone = {n for n, end in before.items() if end["status"] == "skipped" and "value" not in end}
     found = [group[0] for group in step["skipped_with"] if gone.issuperset(group)]
     if not found:
         return None
-    return skipped(step, "error" if outcomes[found[0]]["rule"] == "error" else "need")
+    return skipped(step, "error" if before[found[0]]["rule"] == "error" else "need")
 
 
 def skipped(step: Step, rule: str) -> Outcome:
@@ -242,14 +339,18 @@ class Running:
     step: Step
     outcomes: Mapping[str, Outcome]
     bound: dict[str, Json] = field(default_factory=dict[str, Json])
-    depth: int = 0
     collects: bool = False
 
     async def end(self) -> Outcome:
         """Runs the step by its rules; returns how it ended."""
-        values = self.values()
+        values = {name: end["value"] for name, end in self.outcomes.items() if "value" in end}
+        if self.step["kind"] == "reply":  # it also tells what was skipped
+            for name, end in self.outcomes.items():
+                if end["status"] == "skipped":
+                    values.setdefault(name, Skipped(WORDS["skipped"].format(step=name)))
+        values = {**EARLIER, **values, **self.bound}
         try:
-            if "when" in self.step and not self.is_wanted(values):
+            if "when" in self.step and not holds(self.step["when"], values):
                 return skipped(self.step, "when")
             run = self.rounds if "repeat" in self.step else self.once
             return {"status": "done", "value": await run(values)}
@@ -257,22 +358,6 @@ class Running:
             return {"status": "left_out"}
         except StepError as error:
             return self.failed(error)
-
-    def values(self) -> dict[str, Json]:
-        """Returns the results that the step can refer to; a reply also tells what was skipped."""
-        known = {name: end["value"] for name, end in self.outcomes.items() if "value" in end}
-        gone = {
-            name: Skipped(WORDS["skipped"].format(step=name))
-            for name, end in self.outcomes.items()
-            if end["status"] == "skipped" and self.step["kind"] == "reply"
-        }
-        return {**EARLIER, **gone, **known, **self.bound}
-
-    def is_wanted(self, values: dict[str, Json]) -> bool:
-        try:
-            return holds(self.step["when"], values)
-        except StepError as error:
-            raise StepError(f"its condition cannot be decided: {error.message}") from None
 
     def failed(self, error: StepError) -> Outcome:
         wanted = self.step.get("on_error", "fail")
@@ -284,25 +369,6 @@ class Running:
         if wanted == "skip":
             return skipped(self.step, "error")
         return {"status": "failed", "error": error.message, "kind": error.kind}
-
-    async def rounds(self, values: dict[str, Json]) -> Json:
-        self.check_depth()
-        rule = self.step["repeat"]
-        for number in range(1, rule["at_most"] + 1):
-            if number > 1 and rule["every"]:
-                await asyncio.sleep(rule["every"])
-            one = replace(self, name=f"{self.name}/{number}", depth=self.depth + 1)
-            try:
-                value = await one.once(values)
-            except StepError:
-                raise StepError(f"1 of {number} parts failed: {one.name}") from None
-            if holds(rule["until"], {**values, self.step["id"]: value}):
-                return value
-        raise StepError(f"after {rule['at_most']} rounds it is still not so that {rule['said']}")
-
-    def check_depth(self) -> None:
-        if self.depth >= DEEPEST:
-            raise StepError(f"{self.name} is nested more than {DEEPEST} levels deep")
 
     async def once(self, values: dict[str, Json]) -> Json:
         step = self.step
@@ -318,11 +384,15 @@ class Running:
                     words = await self.call("reply", {"instruction": words})
                 return self.not_empty(words)
             case "ask":
-                return await self.ask(fill(step["question"], values))
-            case "map":
-                return await self.map_items(fill(step["over"], values))
+                return await answer_to(self.name, fill(step["question"], values), step)
             case _:
-                return await self.run_template(fill(step["inputs"], values))
+                pass
+        if step["kind"] == "map":
+            return await self.map_items(fill(step["over"], values))
+        bound = {"params": fill(step["inputs"], values)}
+        ends = await run_steps(step["template"], f"{self.name}/", bound)
+        self.check_parts(ends)
+        return {each: end["value"] for each, end in ends.items() if "value" in end}
 
     def not_empty(self, value: Json) -> Json:
         if value is None or (isinstance(value, str) and not value.strip()):
@@ -330,39 +400,39 @@ class Running:
             raise (agent.broken if agent else StepError)("the result is empty", "result")
         return value
 
-    async def ask(self, text: str) -> Json:
-        answer = await answer_to(self.name, text, self.step)
-        if "only_yes" in self.step and is_refused(answer, self.step):
-            raise LeftOut
-        return answer
+    async def rounds(self, values: dict[str, Json]) -> Json:
+        rule = self.step["repeat"]
+        for number in range(1, rule["at_most"] + 1):
+            if number > 1 and rule["every"]:
+                await asyncio.sleep(rule["every"])
+            one = replace(self, name=f"{self.name}/{number}")
+            try:
+                value = await one.once(values)
+            except StepError:
+                raise StepError(f"1 of {number} parts failed: {one.name}") from None
+            if holds(rule["until"], {**values, self.step["id"]: value}):
+                return value
+        raise StepError(f"after {rule['at_most']} rounds its condition still does not hold")
 
     async def map_items(self, items: Json) -> Json:
-        self.check_depth()
         if not isinstance(items, list):
-            raise StepError(f"{self.name} goes over a list, and this is a {type(items).__name__}")
+            raise StepError(f"{self.name} goes over a list, and this is {kind_of(items)}")
         limit = asyncio.Semaphore(self.step["width"])
 
         async def one(place: int, item: Json) -> Outcome:
+            part = Running(
+                f"{self.name}/{place}",
+                self.step["each"],
+                self.outcomes,
+                {**self.bound, "item": item},
+                collects=self.step.get("on_error") == "collect",
+            )
             async with limit:
-                return await Running(
-                    f"{self.name}/{place}",
-                    self.step["each"],
-                    self.outcomes,
-                    {**self.bound, "item": item},
-                    self.depth + 1,
-                    collects=self.step.get("on_error") == "collect",
-                ).end()
+                return await part.end()
 
         ends = await asyncio.gather(*(one(place, item) for place, item in enumerate(items)))
         self.check_parts({str(place): end for place, end in enumerate(ends)})
         return [end["value"] for end in ends if "value" in end]
-
-    async def run_template(self, parameters: dict[str, Json]) -> Json:
-        self.check_depth()
-        name, bound = self.step["template"], {"params": parameters}
-        ends = await run_steps(name, f"{self.name}/", bound, self.depth + 1)
-        self.check_parts(ends)
-        return {each: end["value"] for each, end in ends.items() if "value" in end}
 
     def check_parts(self, ends: Mapping[str, Outcome]) -> None:
         lost = [n for n, end in ends.items() if end["status"] in ("failed", "left_out")]
@@ -374,60 +444,42 @@ class Running:
         raise StepError(f"{len(lost)} of {len(ends)} parts failed: {names}")
 
     async def call(self, name: str, arguments: dict[str, Json]) -> Json:
-        """Makes a call; a failed one is made again as the step's `retry` says."""
+        """Makes a call; a failed one is made again, but never one that may have taken effect."""
         tool, retry, tries, unsure = TOOLS[name], self.step.get("retry"), 0, False
+        seconds = self.step.get("timeout_s") or tool.timeout_s
         while True:
             tries += 1
             try:
                 async with CALLS_AT_A_TIME:
-                    call = Call(f"{RUN}/{self.name}", tries)
-                    return await tool.made(
-                        arguments, call, self.step.get("timeout_s") or tool.timeout_s
-                    )
+                    return await tool.made(arguments, Call(f"{RUN}/{self.name}", tries), seconds)
             except StepError as error:
                 unsure = unsure or error.unsure
-                if not is_repeated(retry, tries, error, unsure=unsure):
+                is_left = tries <= retry["at_most"] if retry else error.again and tries < TRIES
+                if not is_left or (unsure and not error.again):
                     raise
             await asyncio.sleep(retry["every"] if retry else 0.5 * 2 ** (tries - 1))
 
 
-def is_repeated(retry: Json, tries: int, error: StepError, *, unsure: bool) -> bool:
-    """Tells whether a failed call is made again: never one that may have taken effect."""
-    if error.unsure and not error.again:
-        return False
-    if retry is None:
-        return error.again and tries < TRIES
-    return bool(tries <= retry["at_most"] and (error.again or not unsure))
-
-
 # Questions, and what the program prints.
-
-YES = {"y", "yes", "ok", "okay", "sure", "go", "是", "是的", "好", "好的", "可以", "同意", "批准"}
-NO = {"n", "no", "not", "never", "don", "stop", "cancel", "reject", "refuse", "取消", "拒绝"}
 
 
 async def answer_to(name: str, text: str, step: Step) -> Json:
-    if name not in ANSWERS:
+    """Returns the answer to a question; fails if what acts waits for a yes, and it is none."""
+    if name in ANSWERS:
+        answer = ANSWERS[name]
+        flaw = misfit(answer, step)
+        if flaw:
+            raise StepError(f"the answer to {name}: {flaw}", "tool")
+    else:
         async with ONE_QUESTION:
-            return await in_thread(lambda: typed_answer(text, step))
-    flaw = misfit(ANSWERS[name], step)
-    if flaw:
-        raise StepError(f"the answer to {name}: {flaw}", "tool")
-    return ANSWERS[name]
-
-
-def is_refused(answer: Json, step: Step) -> bool:
-    """Tells whether an answer keeps what acts from running; some need a yes, others no no."""
-    if isinstance(answer, bool):
-        return not answer
-    if isinstance(answer, str) and answer in step["agrees"]:
-        return not step["agrees"][answer]
-    if not isinstance(answer, str):
-        return bool(answer is None and step["only_yes"])
-    said = answer.strip(" \t.,!。，！").casefold()
-    if step["only_yes"]:
-        return said not in YES
-    return re.split(r"\W", said)[0] in NO or said.startswith(("不", "否", "别"))
+            answer = await asyncio.to_thread(typed_answer, text, step)
+    if "agrees" not in step or answer is True:
+        return answer
+    agreed = step["agrees"]  # which of its options are a yes; None if it has none
+    said = str(answer).strip(" \t.,!。，！").casefold()
+    if said not in YES if agreed is None else answer not in agreed:
+        raise LeftOut
+    return answer
 
 
 def typed_answer(text: str, step: Step) -> Json:
@@ -450,18 +502,13 @@ def typed_answer(text: str, step: Step) -> Json:
 
 def misfit(answer: Json, step: Step) -> str:
     """Says why an answer does not fit; of a schema, only `type` and `enum` are looked at."""
-    schema, options = step.get("answer_schema"), step.get("options", [])
-    if schema is None:
-        fits = not options or answer in options
-        return "" if fits else f"{answer!r} is not one of {', '.join(options)}"
+    schema = step.get("answer_schema", {})
+    listed = schema.get("enum") or step.get("options")
+    if listed and answer not in listed:
+        return f"{answer!r} is not one of {', '.join(map(str, listed))}"
     kinds = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
-    more: dict[Any, Any] = {**kinds, "array": (list,), "object": (dict,)}
-    wanted, listed = schema.get("type"), schema.get("enum")
-    if listed is not None and answer not in listed:
-        return f"{answer!r} is not one of {listed}"
-    if isinstance(wanted, str) and wanted in more and type(answer) not in more[wanted]:
-        return f"{answer!r} is no {wanted}"
-    return ""
+    wanted = {**kinds, "array": (list,), "object": (dict,)}.get(str(schema.get("type")))
+    return f"{answer!r} is no {schema['type']}" if wanted and type(answer) not in wanted else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -474,12 +521,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if args.answers:
         ANSWERS.update(json.loads(Path(args.answers).read_text(encoding="utf-8")))
-    ends = asyncio.run(run_steps("", "", {}, 0))
+    ends = asyncio.run(run_steps("", "", {}))
     failed = {name: end["error"] for name, end in ends.items() if end["status"] == "failed"}
-    report: dict[str, Json] = {
-        "results": {name: end["value"] for name, end in ends.items() if "value" in end},
-        "failed": failed,
-    }
+    results = {name: end["value"] for name, end in ends.items() if "value" in end}
+    report: dict[str, Json] = {"results": results, "failed": failed}
     for status in ("skipped", "left_out", "not_run"):
         report[status] = [name for name, end in ends.items() if end["status"] == status]
     written = json.dumps(report, ensure_ascii=False, indent=2) + "\n"

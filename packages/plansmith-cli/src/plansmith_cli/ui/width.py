@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Final, TextIO
 
+from plansmith.lazy import lazy_pattern
 from plansmith.text import CJK_RANGE, text_width, visible
 
 _WIDEST: Final = 100
@@ -16,9 +16,8 @@ _DEEPEST: Final = 12
 _WHOLE: Final = ("plansmith ", "$ ", "http", "|")
 BAR: Final = "│"
 # A word or one Chinese character with the marks around it and a space; other spaces are pieces too.
-_PIECES: Final = re.compile(
-    rf"(?:[（“《]{{0,9}}[{CJK_RANGE}]|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+)[，。；：、！？）”》]*\s?|\s|.",
-    re.DOTALL,
+_PIECES: Final = lazy_pattern(
+    rf"(?s)(?:[（“《]{{0,9}}[{CJK_RANGE}]|[^\s{CJK_RANGE}（“《，。；：、！？）”》]+)[，。；：、！？）”》]*\s?|\s|."
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.unit.cli.conftest import Cli, Write
-from tests.unit.cli.travel_model import NEW, TOOLS, Travel
+from tests.unit.cli.travel_model import TOOLS, Travel
 
 from plansmith import Plan
 from plansmith.plan.sentence import in_language
@@ -112,15 +112,6 @@ def test_what_the_model_judged_in_a_chat_is_told_and_the_question_stays_open(
     assert code == 0
 
 
-def test_a_message_of_a_chat_that_no_model_can_judge_is_told_to_be_a_new_request(
-    travel: Travel, pipe: Pipe
-) -> None:
-    travel.judge = lambda: Reply("no idea")
-    _, out, err = pipe("Plan a trip", "Find hotels in Rome", flags=("--json", *PY))
-    assert [each["kind"] for each in turns(out)] == ["request", "request"]
-    assert "Taken as a new request (it does not read like an answer or a change); what" in err
-
-
 def test_a_chat_names_the_option_that_a_message_was_taken_for(travel: Travel, pipe: Pipe) -> None:
     step = {"id": "which", "question": "How?", "options": ["by train", "by air"]}
     plan: dict[str, Any] = {"goal": "Ask", "steps": [step]}
@@ -130,23 +121,6 @@ def test_a_chat_names_the_option_that_a_message_was_taken_for(travel: Travel, pi
     _, _, err = pipe("Go to Rome", "above the clouds", "/undo", "1", flags=PY)
     assert "Taken as the answer “by air” to “How?” (the model judged: it flies); /undo" in err
     assert "Taken as the answer “by train” to “How?”; /undo" in err
-
-
-def test_a_chat_counts_the_time_of_each_message_from_its_beginning(
-    travel: Travel, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 0.0
-    monkeypatch.setattr("plansmith_cli.ui.progress.time.monotonic", lambda: now)
-
-    def judge() -> Reply:
-        nonlocal now
-        now += 90  # while somebody thinks about the message
-        return Reply(NEW)
-
-    travel.judge = judge
-    _, _, err = pipe("Plan a trip", "Find hotels in Rome", "Rome", flags=(*PY, "-v"))
-    assert "[01:30] triage" in err
-    assert err.rindex("[00:00] triage") > err.index("[01:30] triage")
 
 
 def test_ctrl_c_before_a_message_of_a_chat_is_read_takes_it_back(

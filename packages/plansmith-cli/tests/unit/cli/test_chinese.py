@@ -83,6 +83,16 @@ def test_a_request_is_planned_reviewed_run_and_reported_in_chinese(
     assert types("ask", "写一首关于春天的诗", "--model", "rules", "--no-input") != 0
 
 
+def test_a_chinese_request_is_answered_in_chinese_whatever_the_environment_says(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANG", "en_US.UTF-8")
+    for asked, code in (("每天早上九点列出这里的文件", 5), ("写一首关于春天的诗", 3)):
+        ended, out, err = cli("ask", asked, "--model", "rules", "--no-input")
+        assert (ended, [*english(out + err)]) == (code, []), out + err
+    assert "is not a whole number" in cli("runs", "--limit", "x")[2]  # that was no request
+
+
 def test_a_plan_is_run_asked_about_and_continued_in_chinese(
     types: Typed, write: Write, cli: Cli
 ) -> None:

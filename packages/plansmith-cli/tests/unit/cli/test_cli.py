@@ -14,9 +14,8 @@ import pytest
 
 from plansmith.plan.problem import CODES
 from plansmith.text import HAN
-from plansmith_cli.command_table import COMMANDS
 from plansmith_cli.commands.help import problem_help
-from plansmith_cli.main import load_command, main, parser_of, split
+from plansmith_cli.main import load_command, main, parser_of
 from plansmith_cli.options import repeated_flags
 
 Capture = pytest.CaptureFixture[str]
@@ -41,30 +40,6 @@ def write(tmp_path: Path) -> Callable[[str, Any], str]:
 
 
 Write = Callable[[str, Any], str]
-
-
-@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
-def test_help_lists_every_command(words: list[str], capsys: Capture) -> None:
-    assert main(words) == 0
-    shown = capsys.readouterr().out
-    assert all(name.split()[0] in shown for name in COMMANDS)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_of_its_own(name: str, capsys: Capture) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([*name.split(), "--help"])
-    assert stop.value.code == 0
-    assert f"plansmith {name}" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("words", [[], ["frobnicate"], ["show"], ["diff", "a"], ["ask", " "]])
-def test_wrong_usage_exits_with_2(words: list[str], capsys: Capture) -> None:
-    try:
-        code = main(words)
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    assert code == 2
 
 
 def test_the_version_is_told(capsys: Capture) -> None:
@@ -101,20 +76,6 @@ def test_a_good_plan_checks_with_0_and_a_bad_one_with_3(write: Write, capsys: Ca
     assert main(["check", write("broken.json", "{"), "--json"]) == 3
     told = json.loads(capsys.readouterr().out)
     assert (told["ok"], told["hash"], told["problems"][0]["code"]) == (False, None, "PS002")
-
-
-def test_check_knows_the_tools_of_a_python_file(write: Write, capsys: Capture) -> None:
-    code = "from plansmith import tool\n@tool\ndef weather(city: str) -> dict:\n    return {}\n"
-    assert main(["check", write("p.json", PLAN), "--tools", write("weather.py", code)]) == 0
-    assert "no problems" in capsys.readouterr().out
-
-
-def test_check_as_json_has_the_hash_an_approval_needs(write: Write, capsys: Capture) -> None:
-    tools = write("tools.json", {"weather": {"description": "d", "input_schema": {}}})
-    assert main(["check", write("plan.json", PLAN), "--tools", tools, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["ok"] is True
-    assert len(told["hash"]) == 64
 
 
 def test_a_warning_does_not_fail_a_check(write: Write, capsys: Capture) -> None:
@@ -197,14 +158,6 @@ def test_the_schema_is_printed(capsys: Capture) -> None:
     assert json.loads(capsys.readouterr().out)["title"] == "Plansmith plan"
 
 
-def test_a_code_is_explained(capsys: Capture) -> None:
-    assert main(["help", "ps301"]) == 0
-    assert "cycle" in capsys.readouterr().out
-    assert main(["help", "problems"]) == 0
-    assert "PS001" in capsys.readouterr().out
-    assert main(["help", "PS999"]) == 2
-
-
 @pytest.mark.parametrize("typed", ["PS406", "ps406", "406"])
 def test_a_code_is_explained_with_what_to_do_and_an_example(typed: str, capsys: Capture) -> None:
     assert main(["help", typed]) == 0
@@ -226,14 +179,6 @@ def test_every_code_is_explained_as_the_page_of_problem_codes_does() -> None:
         assert HAN.search(text["zh_meaning"]), code
 
 
-def test_help_about_no_command_is_wrong_and_names_the_nearest(capsys: Capture) -> None:
-    assert main(["help", "aprove"]) == 2
-    assert "did you mean plansmith approve" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="0"):
-        main(["help", "approve"])
-    assert "usage: plansmith approve" in capsys.readouterr().out
-
-
 # Commands that a hint may name, with the flags of the command that gave the hint.
 NAMED = (
     *("answer", "approve", "ask", "convert", "go", "reject", "report", "runs", "show", "threads"),
@@ -252,44 +197,6 @@ def test_a_hint_repeats_the_flags_that_its_command_has(name: str) -> None:
     assert flags == {flag for flag in shared if f" {flag} " in known}
 
 
-PARTS = ("--tools", "--model", "--base-url", "--docs", "--profile")
-
-
-@pytest.mark.parametrize(
-    ("words", "shown"),
-    [
-        *((name, 0) for name in ("runs", "reject r", "store repair r", "threads list")),
-        *((f"runs {verb}", 0) for verb in ("watch r", "pause r", "cancel r", "skip r s")),
-        *((name, 0) for name in ("templates list", "schedule list")),
-        *((f"runs {verb}", 1) for verb in ("edit r", "undo r", "replay r")),
-        *((name, 1) for name in ("tools list", "schedule change s")),
-    ],
-)
-def test_flags_for_every_command_are_taken_but_shown_only_where_they_matter(
-    words: str, shown: int, capsys: Capture
-) -> None:
-    name, more = split(words.split())
-    parser = parser_of(name, load_command(name))
-    given = parser.parse_args([*more, *(word for flag in PARTS for word in (flag, "x"))])
-    assert (given.tools, given.model, given.base_url) == (["x"], "x", "x")
-    assert (given.docs, given.profile) == (["x"], "x")
-    with pytest.raises(SystemExit, match="0"):
-        parser.parse_args([*more, "--help"])
-    text = capsys.readouterr().out
-    assert [flag for flag in PARTS if flag in text] == [*PARTS[:shown]]
-
-
-@pytest.mark.parametrize("words", [["show"], ["check"], ["convert"]])
-def test_a_file_that_is_not_there_exits_with_2(words: list[str], capsys: Capture) -> None:
-    assert main([*words, "/no/such/file"]) == 2
-    assert "cannot read /no/such/file" in capsys.readouterr().err
-
-
-def test_an_unknown_model_is_named(capsys: Capture) -> None:
-    assert main(["ask", "x", "--model", "nope"]) == 2
-    assert "openai:gpt-5" in capsys.readouterr().err
-
-
 def test_a_reader_that_leaves_early_is_no_error(write: Write) -> None:
     steps = [{"id": f"s{number}", "tool": "t"} for number in range(5_000)]
     path = write("big.json", {"steps": steps})
@@ -297,27 +204,6 @@ def test_a_reader_that_leaves_early_is_no_error(write: Write) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Plan:")
     assert done.stderr == ""
-
-
-TOOLS = {
-    "send_mail": {"description": "Send an e-mail to someone"},
-    "查天气": {"description": "查询城市的天气", "effect": "read"},
-}
-
-
-def test_tools_are_listed_and_searched_with_reasons(write: Write, capsys: Capture) -> None:
-    path = write("tools.json", TOOLS)
-    assert main(["tools", "list", "--tools", path]) == 0
-    assert "查天气  [read]" in capsys.readouterr().out
-    assert main(["tools", "search", "上海的天气", "--tools", path, "--json"]) == 0
-    [first, *_] = json.loads(capsys.readouterr().out)
-    assert first["name"] == "查天气"
-    assert first["reason"]
-    assert main(["tools", "search", "mail", "--tools", path, "-k", "1"]) == 0
-    assert "send_mail" in capsys.readouterr().out
-    assert main(["tools", "search", "mail", "--tools", path, "-k", "-1"]) == 2
-    assert main(["tools", "list"]) == 0
-    assert "files.read" in capsys.readouterr().out
 
 
 def test_prompts_are_listed_shown_and_exported_to_be_changed(

@@ -66,16 +66,6 @@ def test_verbose_tells_stages_the_model_times_and_tokens(cli: Cli) -> None:
     assert "draft: rules" not in plain
 
 
-@pytest.mark.parametrize(
-    "name", ["ask", "chat", "plan", "run", "go", "runs retry", "runs watch", "approve", "answer"]
-)
-def test_the_help_of_commands_that_run_says_what_q_and_v_do(cli: Cli, name: str) -> None:
-    shown = cli(name, "--help")[1]
-    assert "-q, --quiet" in shown
-    assert "-v, --verbose" in shown
-    assert cli(name, "-q", "-v")[0] == 2
-
-
 def test_quiet_prints_one_line_where_a_plan_has_no_reply(cli: Cli, write: Write) -> None:
     code, out, err = cli("run", write(LOOK), *PY, "-q")
     assert (code, out.count("\n"), err) == (0, 1, "")

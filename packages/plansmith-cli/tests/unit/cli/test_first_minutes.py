@@ -45,20 +45,6 @@ def test_who_made_the_plan_is_told_where_it_is_decided_on_and_not_again(cli: Cli
     assert told.startswith("  ! Simple rules made this plan, not a language model: check")
 
 
-def test_a_plan_by_rules_waits_for_a_person_where_none_has_spoken(cli: Cli) -> None:
-    code, out, err = cli(*ASKED, "--no-input")
-    assert (code, out) == (5, "")
-    assert "plansmith approve" in err
-    assert "files.search" in err
-
-
-def test_reads_alone_are_approved_beforehand(cli: Cli, intake: Path) -> None:
-    code, _, err = cli("ask", 'Write "hello" to new.txt', *READ_ONLY)
-    assert code == 5
-    assert "files.write" in err
-    assert not (intake / "new.txt").exists()
-
-
 def test_a_fetch_that_is_agreed_and_fails_leaves_the_rules(
     cli: Cli, intake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

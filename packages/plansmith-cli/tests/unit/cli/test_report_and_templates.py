@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.unit.cli.conftest import Cli, Write
 
 PY = ("--tools", "tools.py")
@@ -50,13 +49,6 @@ def test_a_report_that_cannot_be_written_says_why(cli: Cli, write: Write) -> Non
     done(cli, write)
     code, _, err = cli("report", "last", "-o", "no/such/folder/x.md")
     assert (code, "cannot write" in err) == (2, True)
-
-
-def test_a_report_of_a_run_that_partly_failed_tells_what_failed(cli: Cli, write: Write) -> None:
-    done(cli, write, LOOK, BAD)
-    code, out, _ = cli("report", "last")
-    assert code == 0
-    assert "`b` failed" in out
 
 
 def test_a_run_is_saved_shown_listed_and_used_again(cli: Cli, write: Write) -> None:
@@ -131,13 +123,6 @@ def test_a_request_is_offered_a_template_as_a_command_that_can_be_typed(
     assert found[0]["template"] == "city@1"
     code, out, err = cli("templates", "suggest", "Bake bread", *PY)
     assert (code, out, "no template" in err) == (0, "", True)
-
-
-@pytest.mark.parametrize("words", [(), ("frobnicate",), ("show",), ("use",)])
-def test_a_template_command_that_is_not_complete_is_wrong_usage(
-    cli: Cli, words: tuple[str, ...]
-) -> None:
-    assert cli("templates", *words)[0] == 2
 
 
 def test_a_run_is_played_back_and_is_the_same(cli: Cli, write: Write) -> None:

@@ -28,29 +28,6 @@ def shown(cli: Cli, name: str = "last") -> dict[str, Any]:
     return found
 
 
-def test_the_demo_searches_the_files_here_and_says_that_it_is_one(cli: Cli, intake: Path) -> None:
-    (intake / "may.txt").write_text("Two invoices\n", encoding="utf-8")
-    (intake / "other.txt").write_text("nothing\n", encoding="utf-8")
-    code, out, err = cli("ask", "Which files here mention invoices?", "--model", "demo")
-    assert code == 0
-    assert "scripted demo (no language model)" in out
-    assert "- may.txt (1)" in out
-    assert "other.txt (" not in out
-    assert "No language model is set up" in err
-    assert "✓ search done" in err
-    assert 'text = "invoice"' in err
-    assert shown(cli)["status"] == "done"
-
-
-def test_ask_speaks_the_language_of_the_request(cli: Cli, intake: Path) -> None:
-    (intake / "五月.txt").write_text("发票\n", encoding="utf-8")
-    code, out, err = cli("ask", "哪些文件提到发票？", "--lang", "zh-CN", "--model", "demo")
-    assert code == 0
-    assert "脚本演示" in out
-    assert "✓ search 完成" in err
-    assert "五月.txt" in out
-
-
 def test_a_plan_that_only_reads_runs_at_once_and_data_alone_is_on_stdout(
     cli: Cli, write: Write
 ) -> None:
@@ -340,15 +317,6 @@ def test_a_request_that_nothing_here_can_do_is_a_failure_that_offers_another_try
     assert code == 3
     assert (second["id"] != told["id"], second["request"]) == (True, told["request"])
     assert not list(intake.glob("*.txt"))
-
-
-def test_the_list_of_runs_tells_tokens_and_times(cli: Cli, write: Write) -> None:
-    cli("run", write(LOOK), *PY)
-    code, out, _ = cli("runs", "--json")
-    [row] = json.loads(out)
-    assert code == 0
-    assert {"tokens", "cost_usd", "planning_seconds", "running_seconds"} <= row.keys()
-    assert row["waiting_seconds"] >= 0
 
 
 def test_events_are_lines_of_json(cli: Cli, write: Write) -> None:

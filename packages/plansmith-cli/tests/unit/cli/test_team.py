@@ -167,13 +167,6 @@ def test_a_team_is_made_anew_from_what_go_names(cli: Cli, intake: Path) -> None:
     assert (intake / "customers.svg").is_file()
 
 
-def test_a_plain_answer_goes_on_with_the_run_of_a_team(cli: Cli) -> None:
-    cli("team", "research", "When was it opened?", "--docs", "library", "--no-input")
-    code, out, err = cli("answer", "last", "request:1", "The old one", "--go")
-    assert code == 0, err
-    assert "opened in 1932" in out
-
-
 def test_resume_and_retry_and_report_and_rerun_know_the_team(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,15 +275,6 @@ def test_sql_only_is_reviewed_where_every_plan_is(cli: Cli, intake: Path) -> Non
     code, out, _ = cli(*named(err, "approve"), "--go")
     assert code == 0
     assert "checked by the database, not run" in out
-
-
-def test_sql_that_cannot_be_written_is_a_failure_that_says_why(cli: Cli, intake: Path) -> None:
-    with sqlite3.connect(intake / "empty.db") as database:
-        database.execute("CREATE TABLE other (x)")
-    database.close()
-    code, out, _ = cli("team", "data", "--db", "sqlite:///empty.db", "--sql-only", "By city?")
-    assert code == 1
-    assert "the same statement came back after it failed" in out
 
 
 def test_the_tables_of_a_database_in_the_settings_are_known_to_every_planner(
