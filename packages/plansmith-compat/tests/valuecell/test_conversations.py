@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +11,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests import forked
-from tests.members import Member
+from tests.members import Member, run_page
 from tests.valuecell.test_planner import (
     Script,
     answer,
@@ -483,9 +480,6 @@ async def test_the_task_manager_cancels_the_open_tasks_of_one_conversation() -> 
 # The page
 
 
-PAGE = Path(__file__).parents[4] / "docs" / "from-valuecell.md"
-
-
 def broker(folder: Path, typed: str, *answers: dict[str, Any]) -> str:
     """Runs the program of the page against a model behind a socket; returns what it prints."""
     left = list(answers)
@@ -495,23 +489,12 @@ def broker(folder: Path, typed: str, *answers: dict[str, Any]) -> str:
         return Reply({**HAND, "query": ""} if triage else left.pop(0))
 
     with ModelServer(then=reply).in_thread() as url:
-        done = forked.run(
-            [sys.executable, "broker.py"],
-            cwd=folder,
-            input=typed,
-            env=os.environ | {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": url},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
+        told = run_page("valuecell", folder, url, typed)
     assert left == []
-    return str(done.stdout)
+    return told
 
 
 def test_the_program_of_the_page_talks_across_restarts_in_an_empty_folder(tmp_path: Path) -> None:
-    program = PAGE.read_text(encoding="utf-8").rpartition("```python\n")[2].partition("```")[0]
-    (tmp_path / "broker.py").write_text(program, encoding="utf-8")
     pause = answer(adequate=False, reason="", user_input=[{"name": "c", "description": "Whose?"}])
     read = answer(task("ResearchAgent", query="read Apple's filing"))
     assert "[plan_require_user_input] Whose?" in broker(tmp_path, "read the filing\n\n", pause)
