@@ -81,7 +81,8 @@ def browser(*results: Any, effect: Effect = Effect.READ) -> Member:
 
 def manus(*agents: Any, **options: Any) -> JManus:
     team = agents or (browser(), Slow(free=True))
-    return JManus(Plansmith(agents=team, **{"settings": NO_TRIAGE, **options}))
+    given: dict[str, Any] = {"settings": NO_TRIAGE, **options}
+    return JManus(Plansmith(agents=team, **given))
 
 
 # The planning tool

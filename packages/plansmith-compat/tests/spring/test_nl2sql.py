@@ -141,6 +141,7 @@ async def test_the_plan_streams_to_the_user_while_it_is_written(scripted: Script
 
 
 async def test_a_failing_model_is_an_error_in_the_state_and_no_exception(scripted: Script) -> None:
+    updates: dict[str, Any] = {}
     for said, text in (("I sing", "I sing"), (ModelFailed("no key"), "")):
         updates = await PlannerNode(model=scripted(said)).apply(state())
         assert updates[keys.PLANNER_NODE_OUTPUT] == text

@@ -115,7 +115,6 @@ async def _until_decided(
 def _last_state(
     user_input: str, state: ResearchState, show: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Returns the state under DeerFlow's names, after its messages were shown."""
     said: list[GraphMessage] = [HumanMessage(content=user_input)]
     if state.plan is not None:
         said.append(AIMessage(content=state.plan.model_dump_json(), name="planner"))

@@ -92,7 +92,9 @@ def read(value: Json) -> Reading:
             continue
         # It waits for the one before it: SAGE has no other order.
         used = _names(step.get("inputs") or step.get("instruction"))
-        made.append(step | {"after": [*before[-1:]]} if {*before[-1:]} - used else step)
+        if {*before[-1:]} - used:
+            step["after"] = [*before[-1:]]
+        made.append(step)
     return notes.reading({"steps": [*made]})
 
 
@@ -154,7 +156,6 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
 
 
 def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
-    """Returns the steps that SAGE can express, and problems for everything that is lost."""
     kept: list[AnyStep] = []
     lost: list[Problem] = []
     gone: set[str] = set()

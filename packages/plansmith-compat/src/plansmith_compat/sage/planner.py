@@ -461,7 +461,6 @@ class LLMPlanner(MapFunction):
 
 
 def _told(flaw: Problem, locale: str) -> str:
-    """Returns what is wrong and what to do about it."""
     hint = f" ({in_language(flaw.hint, locale)})" if flaw.hint else ""
     return in_language(flaw.message, locale) + hint
 

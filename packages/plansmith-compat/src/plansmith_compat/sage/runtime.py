@@ -136,7 +136,6 @@ def _cut(steps: Sequence[PlanStep], most: int) -> list[PlanStep]:
 
 
 def _unusable(steps: Sequence[PlanStep], errors: Sequence[Problem]) -> list[dict[str, Any]]:
-    """Returns an observation for each tool step that has an error."""
     why = {each.step: str(each.message) for each in reversed(errors) if each.step is not None}
     return [
         {
@@ -542,7 +541,6 @@ class AgentRuntime(MapFunction):
 
 
 async def _tell_step(smith: Plansmith, run_id: str, event: Event, tell: Tell) -> None:
-    """Tells that a tool step has started or ended."""
     body = event.body
     if not isinstance(body, (StepStarted, StepDone, StepFailed, StepUnknown)):
         return

@@ -233,6 +233,7 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
 
 
 def _written(step: AnyStep, before: Sequence[str], run: Run | None, notes: Notes) -> Json:
+    value: dict[str, Json]
     if isinstance(step, AgentStep):
         value = _for_agent(step, before, notes)
     else:  # a call or a question is a task: an agent with tools has to make it
