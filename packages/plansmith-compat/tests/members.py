@@ -1,10 +1,15 @@
-"""An agent for the tests of every face: it notes what it is asked, and gives what it is told."""
+"""For the tests of every face: an agent that notes what it is asked, and the programs of pages."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from tests import forked
 
 from plansmith import AgentSpec, Effect
 from plansmith.plan.data import Json
@@ -35,3 +40,21 @@ class Member:
             raise result
         found: Json = result
         return found
+
+
+def run_page(system: str, folder: Path, url: str, typed: str = "") -> str:
+    """Runs the whole program of a system's page in a folder, with a model behind this address."""
+    page = Path(__file__).parents[3] / "docs" / f"from-{system}.md"
+    program = page.read_text(encoding="utf-8").rpartition("```python\n")[2].partition("```")[0]
+    (folder / "program.py").write_text(program, encoding="utf-8")
+    done = forked.run(
+        [sys.executable, "program.py"],
+        cwd=folder,
+        input=typed,
+        env=os.environ | {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "any"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return str(done.stdout)

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from tests.members import Member
 from tests.test_attacks import CALL, REPLY, Tool, runtime
+from tests.test_conversations import GO, research, sql
+from tests.valuecell.test_planner import NO_TRIAGE
 
 from plansmith import Plansmith
 from plansmith.errors import StaleDecision, ToolFailed
@@ -14,36 +16,21 @@ from plansmith.testing import MemoryStore, ScriptedModel
 from plansmith_compat.deerflow import DeerFlow
 from plansmith_compat.sage.operators import RegistryTools
 from plansmith_compat.spring import DataAgent
-from plansmith_compat.spring.dialects.nl2sql import SQL
-from plansmith_planner.settings import PlannerSettings
-
-TRIAGED = {"decision": "plan", "reason": "", "query": "the market", "answer": ""}
-NO_TRIAGE = PlannerSettings(triage=False)
-
-
-def research(title: str) -> dict[str, Any]:
-    step = {"title": title, "description": title, "need_search": True, "step_type": "research"}
-    return {"locale": "en-US", "has_enough_context": False, "title": title, "steps": [step]}
 
 
 async def test_the_acceptance_of_a_deerflow_plan_does_not_count_for_one_nobody_here_saw() -> None:
     member, store = Member("researcher"), MemoryStore()
     given: dict[str, Any] = {"agents": [member], "store": store}
-    here = DeerFlow(model=ScriptedModel(TRIAGED, research("old")), **given)
+    here = DeerFlow(model=ScriptedModel(GO, research("old")), **given)
     there = DeerFlow(model=ScriptedModel(research("new"), "the report"), **given)
     run_id = (await here.start("the market")).run_id
     await there.feedback(run_id, "[EDIT_PLAN] something else")
     state = await here.feedback(run_id, "[ACCEPTED]")
     assert (state.goto, member.tasks) == ("human_feedback", [])
     assert state.plan is not None
-    assert state.plan.title == "new"
+    assert state.plan.steps[0].description == "new"
     await there.feedback(run_id, "[ACCEPTED]")
     assert member.tasks == ["new"]
-
-
-def sql(instruction: str) -> dict[str, Any]:
-    step = {"step": 1, "tool_to_use": SQL, "tool_parameters": {"instruction": instruction}}
-    return {"thought_process": "t", "execution_plan": [step]}
 
 
 async def test_the_feedback_on_a_plan_of_the_data_agent_does_not_count_for_one_nobody_saw() -> None:

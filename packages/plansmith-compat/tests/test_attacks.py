@@ -95,33 +95,16 @@ async def _no(run: Run) -> bool:
     return False
 
 
-async def test_an_async_review_of_an_openmanus_flow_is_awaited_before_anything_runs() -> None:
-    worker = Worker()
-    flow = PlanningFlow(worker, model=ScriptedModel(planned("look", "book")), review=_no)
-    assert await flow.execute("book a train") == "Plan not approved: nothing was run."
-    assert worker.asked == []
-
-
-async def test_a_review_of_an_openmanus_flow_that_answers_with_a_text_approves_nothing() -> None:
-    worker = Worker()
-    flow = PlanningFlow(worker, model=ScriptedModel(planned("look")), review=lambda _: "no")
-    assert "the review function returned str" in await flow.execute("book a train")
-    assert worker.asked == []
-
-
-def test_an_async_review_of_a_sage_runtime_is_awaited_before_anything_runs() -> None:
-    wipe = Tool("wipe", "write")
-    step = {**CALL, "name": "wipe"}
-    result = runtime([step, REPLY], tools=[wipe], review=_no).step("wipe x")
-    assert (wipe.calls, result.status) == ([], "cancelled")
-
-
-def test_a_review_of_a_sage_runtime_that_answers_with_a_text_approves_nothing() -> None:
-    wipe = Tool("wipe", "write")
-    step = {**CALL, "name": "wipe"}
+async def test_an_async_review_is_awaited_and_one_that_says_a_text_approves_nothing() -> None:
+    wipe, worker, step = Tool("wipe", "write"), Worker(), {**CALL, "name": "wipe"}
+    assert (await runtime([step], tools=[wipe], review=_no).answer("wipe x")).status == "cancelled"
     with pytest.raises(Misconfigured, match="returned str"):
-        runtime([step, REPLY], tools=[wipe], review=lambda _: "no").step("wipe x")
-    assert wipe.calls == []
+        await runtime([step], tools=[wipe], review=lambda _: "no").answer("wipe x")
+    for review, told in ((_no, "Plan not approved: nothing was run."), (lambda _: "no", "str")):
+        model = ScriptedModel(planned("look", "book"))
+        flow = PlanningFlow(worker, model=model, review=review)
+        assert told in await flow.execute("book a train")
+    assert (wipe.calls, worker.asked) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -338,7 +338,7 @@ async def test_no_message_of_a_valuecell_conversation_consents_to_what_old_data_
     assert list((await smith.get(run.id)).questions) == [question.question]
 
 
-async def test_an_answer_that_is_no_option_is_kept_with_what_was_said_to_it(
+async def test_the_next_message_answers_an_agent_and_one_that_is_no_option_is_kept_with_a_reply(
     scripted: Script,
 ) -> None:
     worker = Consulting()
@@ -349,6 +349,8 @@ async def test_an_answer_that_is_no_option_is_kept_with_what_was_said_to_it(
     assert run.plan is not None
     await smith.decide(run.id, approve=run.plan.hash, by="ada")
     await smith.run(run.id)
+    plan = await desk.plan_service.planner.plan_of(await smith.get(run.id))
+    assert plan.tasks[0].is_waiting_input()
     told = await said(desk, asked("the moon"))
     assert told[-2][0] == "plan_require_user_input"
     assert "Which market?" in told[-2][1]
@@ -358,6 +360,7 @@ async def test_an_answer_that_is_no_option_is_kept_with_what_was_said_to_it(
     assert (await said(desk, eve))[-2][0] == "system_failed"
     assert worker.tasks == []
     assert ("task_completed", "") in await said(desk, asked("Oslo"))
+    assert worker.tasks == ["look at Apple"]
 
 
 # DataAgent

@@ -131,7 +131,7 @@ def recurring(title: str, query: str, **config: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("query", ["What was Tesla's Q3 2024 revenue?", "Go on"])
+@pytest.mark.parametrize("query", ["What was Tesla's revenue?", "Go on", "daily at 9: {{x}}"])
 async def test_valuecell_a_request_to_a_named_agent_passes_through(
     scripted: Script, query: str
 ) -> None:

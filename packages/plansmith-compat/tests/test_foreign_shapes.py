@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.property.strategies import TEXT, plans
 
@@ -76,6 +76,7 @@ def test_a_plan_that_was_written_and_read_once_loses_nothing_more(shape: str, pl
 
 
 @pytest.mark.parametrize("shape", dialect_names())
+@settings(max_examples=20)
 @given(place=st.integers(0, 8), depth=st.integers(65, 900))
 def test_a_plan_nested_without_end_is_refused_in_every_shape(
     shape: str, place: int, depth: int

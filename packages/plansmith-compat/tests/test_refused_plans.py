@@ -10,7 +10,6 @@ from tests.members import Member
 
 from plansmith import Plansmith, RunStatus
 from plansmith.testing import ScriptedModel
-from plansmith_compat.sage import LLMPlanner
 from plansmith_planner.settings import PlannerSettings
 
 Script = Callable[..., ScriptedModel]
@@ -29,8 +28,10 @@ def refused(config: Any, *, adequate: Any = False) -> dict[str, Any]:
     return {"tasks": tasks, "adequate": adequate, "reason": "no account is named"}
 
 
-@pytest.mark.parametrize("fallback", ["reply", "three_steps", "none"])
-@pytest.mark.parametrize("adequate", [False, "not yet", True])
+@pytest.mark.parametrize(
+    ("adequate", "fallback"),
+    [(False, "reply"), ("not yet", "three_steps"), (True, "none"), (True, "three_steps")],
+)
 @pytest.mark.parametrize("config", UNREADABLE, ids=map(str, UNREADABLE))
 async def test_a_plan_with_an_unreadable_schedule_never_runs_however_often_the_model_repeats_it(
     scripted: Script, config: Any, adequate: Any, fallback: str
@@ -63,14 +64,3 @@ async def test_the_problems_of_the_asked_dialect_are_what_the_model_repairs(
     assert run.plan.schedule.daily_at == "09:00"
     asked = model.prompts[1][-1].text
     assert "schedule_config" in asked
-
-
-def test_an_entry_that_is_no_step_drops_only_itself_from_a_list_of_steps(scripted: Script) -> None:
-    call = {"type": "tool", "name": "look", "arguments": {"at": "Oslo"}}
-    reply = {"type": "reply", "text": "Told."}
-    listed = [5, call, "junk", None, {"foo": 1}, reply, ["a"]]
-    planner = LLMPlanner(generator=scripted(listed, listed))
-    tools = {"look": {"description": "look at a city", "input_schema": {"type": "object"}}}
-    assert planner.plan("", "look at Oslo", tools) == [call, reply]
-    told = [each for each in planner.problems if each.code == "PS014"]
-    assert len(told) == 5

@@ -38,8 +38,10 @@ Script = Callable[..., ScriptedModel]
 class PlanningLLM:
     """A program's own LLM, which has nothing of Plansmith but OpenManus' two calls."""
 
-    def __init__(self, *steps: str, function: str = "planning", limit: bool = False) -> None:
-        self.steps, self.function, self.limit = steps, function, limit
+    def __init__(
+        self, *steps: str, function: str = "planning", limit: bool = False, broken: bool = False
+    ) -> None:
+        self.steps, self.function, self.limit, self.broken = steps, function, limit, broken
         self.asked: list[dict[str, Any]] = []
 
     async def ask_tool(self, **given: Any) -> Any:
@@ -47,8 +49,10 @@ class PlanningLLM:
         if self.limit:
             raise type("TokenLimitExceeded", (Exception,), {})("too many tokens")
         arguments = json.dumps({"command": "create", "title": "T", "steps": [*self.steps]})
-        function = SimpleNamespace(name=self.function, arguments=arguments)
-        return SimpleNamespace(content=None, tool_calls=[SimpleNamespace(function=function)])
+        given_ = ['{"title": "Broken", "steps": ['] * self.broken + [arguments]
+        functions = [SimpleNamespace(name=self.function, arguments=each) for each in given_]
+        calls = [SimpleNamespace(function=each) for each in functions]
+        return SimpleNamespace(content=None, tool_calls=calls)
 
     async def ask(self, messages: Any, system_msgs: Any = None) -> str:
         self.asked.append({"messages": messages, "system_msgs": system_msgs})
@@ -165,6 +169,31 @@ async def test_the_private_steps_work_when_a_program_calls_them_itself() -> None
     await flow._mark_step_completed()
 
 
+class Stops(PlanningFlow):
+    """A program's flow that chooses a step itself, or none."""
+
+    chosen: int | None = None
+
+    async def _get_current_step_info(self) -> tuple[int | None, dict[str, Any] | None]:
+        index, info = await super()._get_current_step_info()
+        if self.chosen is not None:
+            return self.chosen, info
+        return (index, info) if index == 0 else (None, None)
+
+
+async def test_a_hook_ends_the_flow_but_cannot_run_steps_in_another_order(scripted: Script) -> None:
+    worker = Worker("a", "one", "two")
+    model = scripted(made("look", "write"), "half", "none")
+    flow = flow_of(Stops, worker, model=model, replans=0)
+    assert await flow.execute("do it") == "one\nPlan not completed:\n\nhalf"
+    assert len(worker.prompts) == 1
+    flow.chosen = 1
+    assert await flow.execute("") == "one\ntwo\nPlan completed:\n\nnone"
+    other = flow_of(Stops, Worker("a"), model=scripted(made("look", "write"), "none"), replans=0)
+    other.chosen = 1
+    assert "step 1 was chosen, but step 0 is next" in await other.execute("do it")
+
+
 @pytest.mark.parametrize("hook", ["_create_initial_plan", "_get_current_step_info", "get_executor"])
 async def test_a_hook_that_raises_fails_the_flow_and_runs_nothing(hook: str) -> None:
     def broken(*_: Any) -> Any:
@@ -191,35 +220,6 @@ async def test_a_hook_that_raises_in_mid_step_is_asked_about_and_not_repeated(
     assert len(worker.prompts) == 1
 
 
-async def test_a_hook_without_a_step_ends_the_flow_and_the_plan_can_go_on(
-    scripted: Script,
-) -> None:
-    class Stops(PlanningFlow):
-        most: int = 1
-
-        async def _get_current_step_info(self) -> tuple[int | None, dict[str, Any] | None]:
-            index, info = await super()._get_current_step_info()
-            return (index, info) if index is not None and index < self.most else (None, None)
-
-    worker = Worker("a", "one", "two")
-    flow = flow_of(Stops, worker, model=scripted(made("look", "write"), "half", "whole"))
-    assert await flow.execute("do it") == "one\nPlan not completed:\n\nhalf"
-    flow.most = 2
-    assert await flow.execute("") == "one\ntwo\nPlan completed:\n\nwhole"
-
-
-async def test_a_hook_cannot_run_steps_in_another_order(scripted: Script) -> None:
-    class Jumps(PlanningFlow):
-        async def _get_current_step_info(self) -> tuple[int | None, dict[str, Any] | None]:
-            _, info = await super()._get_current_step_info()
-            return 1, info
-
-    worker = Worker("a")
-    flow = flow_of(Jumps, worker, model=scripted(made("look", "write"), "none"), replans=0)
-    assert "step 1 was chosen, but step 0 is next" in await flow.execute("do it")
-    assert worker.prompts == []
-
-
 async def test_a_step_that_a_subclass_marks_as_blocked_is_not_completed(scripted: Script) -> None:
     class Verified(PlanningFlow):
         async def _mark_step_completed(self) -> None:
@@ -241,43 +241,20 @@ async def test_a_step_that_a_subclass_marks_as_blocked_is_not_completed(scripted
 # The llm, the planning tool and the fields
 
 
-async def test_a_programs_own_llm_is_asked_with_the_planning_tool() -> None:
-    llm, tool = PlanningLLM("look"), PlanningTool()
+async def test_a_programs_own_llm_is_asked_with_the_planning_tool(scripted: Script) -> None:
+    llm, tool = PlanningLLM("look", broken=True), PlanningTool()
     flow = PlanningFlow({"w": Worker("w", "x")}, llm=llm, planning_tool=tool, plan_id="p1")
     assert await flow.execute("go") == "x\nPlan completed:\n\nsummed up"
-    assert flow.llm is llm
-    assert flow.planning_tool is tool
-    assert list(tool.plans) == ["p1"]
+    assert (flow.llm, flow.planning_tool, list(tool.plans)) == (llm, tool, ["p1"])
+    assert tool.plans["p1"]["steps"] == ["look"]  # the call with broken arguments gave way
     [offered] = llm.asked[0]["tools"]
     assert offered["function"]["name"] == "planning"
     assert llm.asked[0]["tool_choice"] == "auto"
     assert "go" in llm.asked[0]["messages"][-1].content
-
-
-async def test_a_planning_call_with_broken_arguments_gives_way_to_the_next_call() -> None:
-    class Twice(PlanningLLM):
-        async def ask_tool(self, **given: Any) -> Any:
-            said = await super().ask_tool(**given)
-            [call] = said.tool_calls
-            broken = SimpleNamespace(name="planning", arguments='{"title": "Broken", "steps": [')
-            said.tool_calls = [SimpleNamespace(function=broken), call]
-            return said
-
-    worker = Worker("finder", "found")
-    flow = PlanningFlow(worker, llm=Twice("look"))
-    await flow.execute("find it")
-    assert (await flow.run()).plan is not None
-    assert "look" in worker.prompts[0]
-
-
-async def test_an_llm_whose_ask_tool_is_replaced_is_asked_by_it(scripted: Script) -> None:
-    llm = LLM(model=scripted("summed up"))
-    vars(llm)["ask_tool"] = PlanningLLM("look").ask_tool
-    flow = PlanningFlow(Worker("w", "x"), llm=llm)
+    replaced = LLM(model=scripted("summed up"))
+    vars(replaced)["ask_tool"] = PlanningLLM("look").ask_tool
+    flow = PlanningFlow(Worker("w", "x"), llm=replaced)
     assert await flow.execute("go") == "x\nPlan completed:\n\nsummed up"
-
-
-async def test_the_token_limit_of_a_programs_own_llm_is_an_error() -> None:
     flow = PlanningFlow(Worker("w"), llm=PlanningLLM(limit=True))
     assert await flow.execute("go") == "Execution failed: too many tokens"
     with pytest.raises(TokenLimitExceeded):
@@ -332,25 +309,6 @@ async def test_agents_are_found_and_added(scripted: Script) -> None:
     assert await flow.execute("do it") == "came\nPlan completed:\n\nok"
 
 
-async def test_step_texts_are_shown_as_they_were_written(scripted: Script) -> None:
-    texts = ["book", "[CODER] write", "[coder] test", "ask [CODER] again", "[SEARCH] a kind"]
-    agents = {"manus": Worker("manus", "1", "5"), "coder": Worker("coder", "2", "3", "4")}
-    flow = PlanningFlow(agents, model=scripted(made(*texts), "fine"))
-    await flow.execute("do it")
-    assert flow.planning_tool.plans[flow.active_plan_id]["steps"] == texts
-    shown = await flow.plan_text()
-    assert all(f"{place}. [✓] {text}\n" in shown for place, text in enumerate(texts))
-
-
-async def test_a_chinese_request_has_the_three_default_steps_of_the_original(
-    scripted: Script,
-) -> None:
-    flow = PlanningFlow(Worker("a", "1", "2", "3"), model=scripted("不", "不", "不", "好"))
-    await flow.execute("帮我找一列去罗马的火车")
-    steps = ["Analyze request", "Execute task", "Verify results"]
-    assert flow.planning_tool.plans[flow.active_plan_id]["steps"] == steps
-
-
 # How a flow ends, fails and asks
 
 
@@ -373,58 +331,38 @@ async def test_an_agent_that_is_finished_ends_the_flow(scripted: Script, tmp_pat
     await later.close()
 
 
-async def test_a_failed_step_is_tried_again_and_then_planned_again(scripted: Script) -> None:
-    again = Worker("a", ToolFailed("busy"), "done at last")
+async def test_a_failed_step_is_tried_again_and_then_planned_again_as_the_review_allows(
+    scripted: Script,
+) -> None:
+    again = Worker("a", ValueError("boom"), "done at last")
     flow = PlanningFlow(again, model=scripted(made("look"), "fine"))
     assert await flow.execute("do it") == "done at last\nPlan completed:\n\nfine"
-    reviewed: list[str] = []
+    first, second = again.prompts
+    assert "boom" not in first
+    assert "Do not repeat what it already did" in second
+    assert "boom" in second
+    reviewed: list[list[str]] = []
 
     def review(run: Any) -> bool:
-        reviewed.append(run.plan.steps[0].task)
-        return True
+        reviewed.append([step.task for step in run.plan.steps])
+        return "rob the bank" not in reviewed[-1]
 
     other = Worker("a", *[ValueError("gone")] * 3, "found elsewhere")
     model = scripted(made("look here"), replace(made("look elsewhere"), expects="gone"), "fine")
     flow = PlanningFlow(other, model=model, review=review)
     assert await flow.execute("do it") == "found elsewhere\nPlan completed:\n\nfine"
-    assert reviewed == ["look here", "look elsewhere"]
-
-
-async def test_a_plan_may_be_thought_over_after_each_step(scripted: Script) -> None:
-    reviewed: list[list[str]] = []
-
-    def review(run: Any) -> bool:
-        reviewed.append([step.task for step in run.plan.steps])
-        return True
-
-    worker = Worker("a", "one", "two")
     model = scripted(made("look", "write"), made("look", "print"), "fine")
-    flow = PlanningFlow(worker, model=model, review=review, replan="after_each")
-    assert await flow.execute("do it") == "one\ntwo\nPlan completed:\n\nfine"
-    assert reviewed == [["look", "write"], ["look", "print"]]
-
-
-async def test_a_new_plan_that_is_not_approved_runs_nothing_more(scripted: Script) -> None:
-    worker = Worker("a", *[ToolFailed("gone")] * 3)
-    model = scripted(made("look here"), made("rob the bank"))
-    flow = PlanningFlow(worker, model=model, review=lambda run: "bank" not in str(run.plan))
+    flow = PlanningFlow(Worker("a", "1", "2"), model=model, review=review, replan="after_each")
+    assert await flow.execute("do it") == "1\n2\nPlan completed:\n\nfine"
+    failing = Worker("a", *[ToolFailed("gone")] * 3)
+    flow = PlanningFlow(failing, model=scripted(made("x"), made("rob the bank")), review=review)
     assert await flow.execute("do it") == "Plan not approved: nothing more was run."
-    assert len(worker.prompts) == 3
+    assert len(failing.prompts) == 3
+    plans = [["look here"], ["look elsewhere"], ["look", "write"], ["look", "print"]]
+    assert reviewed == [*plans, ["x"], ["rob the bank"]]
 
 
-async def test_a_step_is_tried_again_after_any_error_and_its_agent_is_told_of_it(
-    scripted: Script,
-) -> None:
-    worker = Worker("a", ValueError("boom"), "fine at last")
-    flow = PlanningFlow(worker, model=scripted(made("look"), "ok"))
-    assert await flow.execute("do it") == "fine at last\nPlan completed:\n\nok"
-    first, second = worker.prompts
-    assert "boom" not in first
-    assert "Do not repeat what it already did" in second
-    assert "boom" in second
-
-
-async def test_a_step_cut_off_by_a_restart_is_asked_about_and_not_repeated(
+async def test_a_step_cut_off_by_a_restart_or_a_time_limit_is_asked_about_and_not_repeated(
     scripted: Script, tmp_path: Path
 ) -> None:
     begun = asyncio.Event()
@@ -450,6 +388,9 @@ async def test_a_step_cut_off_by_a_restart_is_asked_about_and_not_repeated(
     await later.answer("retry")
     assert await later.execute("") == "sent once\nPlan completed:\n\nsent"
     await later.close()
+    slow = PlanningFlow(Sender("a"), model=scripted(made("send")), step_timeout_s=0.05)
+    assert "Plan waits for an answer" in await slow.execute("do it")
+    assert PlanningFlow(worker, llm=PlanningLLM()).step_timeout_s > 24 * 3600
 
 
 async def test_an_agent_may_ask_the_person_in_mid_step(scripted: Script) -> None:
@@ -571,17 +512,6 @@ async def test_an_agent_of_the_base_class_asks_its_own_model_with_its_tools(
     assert "Plan created successfully with ID: theirs" in told
     own = LLM(model=scripted())
     assert Planner(llm=own).llm is own
-
-
-async def test_a_step_beyond_its_time_limit_is_asked_about(scripted: Script) -> None:
-    class Sleeper(Worker):
-        async def run(self, request: str) -> str:
-            await asyncio.Event().wait()
-            return request
-
-    flow = PlanningFlow(Sleeper("a"), model=scripted(made("wait")), step_timeout_s=0.05)
-    assert PlanningFlow(Sleeper("a"), llm=PlanningLLM()).step_timeout_s > 24 * 3600
-    assert "Plan waits for an answer" in await flow.execute("do it")
 
 
 PROGRAM = """

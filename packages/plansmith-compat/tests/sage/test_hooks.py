@@ -20,7 +20,6 @@ from plansmith_compat.sage import (
     AgentRuntime,
     BaseProfile,
     LLMPlanner,
-    MapFunction,
     MCPRegistry,
     _coerce_json_array,
     _validate_steps,
@@ -50,17 +49,16 @@ class Streaming:
         Streaming(),
         lambda data: (data[0], json.dumps(GOOD)),
         ScriptedModel(GOOD),
+        Mock(),
     ],
-    ids=["mock", "text", "data", "table", "async", "function", "model"],
+    ids=["mock", "text", "data", "table", "async", "function", "model", "no text"],
 )
-def test_any_generator_plans(generator: Any) -> None:
-    assert LLMPlanner(generator).plan("p", "weather in Oslo", TOOLS) == GOOD
-
-
-def test_a_generator_that_gives_no_text_makes_no_plan_and_no_exception() -> None:
-    made = LLMPlanner(Mock())
-    assert made.plan("p", "weather in Oslo", TOOLS) == NO_PLAN
-    assert any("Mock, not a text" in each.message for each in made.problems)
+def test_any_generator_plans_and_one_that_gives_no_text_makes_no_plan(
+    generator: Any, request: pytest.FixtureRequest
+) -> None:
+    made, fails = LLMPlanner(generator), request.node.callspec.id == "no text"
+    assert made.plan("p", "weather in Oslo", TOOLS) == (NO_PLAN if fails else GOOD)
+    assert any("Mock, not a text" in each.message for each in made.problems) is fails
 
 
 def test_a_planner_takes_a_model_by_name_or_chooses_one() -> None:
@@ -88,17 +86,6 @@ def test_a_model_that_is_not_set_up_is_told_with_what_to_set(
     assert "set OPENAI_API_KEY" in made.failure
     result = AgentRuntime(BaseProfile(), made, MCPRegistry()).step("weather in Oslo")
     assert "请设置 OPENAI_API_KEY" in result["reply"]
-
-
-def test_execute_goes_through_plan() -> None:
-    class Fixed(LLMPlanner):
-        def plan(self, profile_system_prompt: Any, user_query: str, tools: Any) -> Any:
-            return [{"type": "reply", "text": f"{user_query} {self.topk_tools} {len(tools)}"}]
-
-    made = Fixed(Generator(GOOD))
-    data = {"profile_prompt": "p", "query": "q", "tools": TOOLS}
-    assert made.execute(data | {"topk": 2}) == [{"type": "reply", "text": "q 2 2"}]
-    assert made.execute(("p", "q", TOOLS)) == [{"type": "reply", "text": "q 6 2"}]
 
 
 def test_topk_of_one_call_is_not_seen_by_another_thread() -> None:
@@ -191,20 +178,25 @@ def test_a_hook_that_raises_makes_no_plan_and_is_told(hook: str) -> None:
     assert any("hook broke" in each.message for each in made.problems)
 
 
-def test_a_hook_cannot_wave_an_invented_tool_through() -> None:
-    made = LLMPlanner(Generator(GOOD))
-    made._validate_steps = Mock(return_value=[UNKNOWN, REPLY])  # type: ignore[method-assign]
-    steps = made.plan("p", "weather in Oslo", TOOLS)
-    assert all(step.get("name") != "telepathy" for step in steps)
-    assert "PS101" in {each.code for each in made.problems}
+DRAW = {"type": "tool", "name": "draw", "arguments": {"n": 9}}
+MAXIMUM = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 3}}}
 
 
-def test_a_tool_outside_the_top_k_is_not_accepted() -> None:
-    call = {"type": "tool", "name": "mail", "arguments": {}}
-    generator = Generator([call, REPLY])
+def test_only_what_was_offered_and_fits_its_schema_is_accepted() -> None:
+    extra = {"type": "tool", "name": "weather", "arguments": {"city": "Oslo", "unit": "K"}}
+    assert LLMPlanner(Generator([extra, REPLY])).plan("p", "Oslo", TOOLS) == [extra, REPLY]
+    forbidden = LLMPlanner(Generator([DRAW]))
+    assert forbidden.plan("p", "draw", {"draw": {"input_schema": MAXIMUM}}) == NO_PLAN
+    assert any("9" in each.message for each in forbidden.problems)
+    generator = Generator([{"type": "tool", "name": "mail", "arguments": {}}, REPLY])
     made = LLMPlanner(generator, topk_tools=1)
     assert made.plan("p", "weather in Oslo", TOOLS) == NO_PLAN
     assert "Send an e-mail" not in generator.messages()[0]["content"]
+    assert "PS101" in {each.code for each in made.problems}
+    made = LLMPlanner(Generator(GOOD))  # nor can a hook wave an invented tool through
+    made._validate_steps = Mock(return_value=[UNKNOWN, REPLY])  # type: ignore[method-assign]
+    steps = made.plan("p", "weather in Oslo", TOOLS)
+    assert all(step.get("name") != "telepathy" for step in steps)
     assert "PS101" in {each.code for each in made.problems}
 
 
@@ -213,25 +205,11 @@ def test_tools_are_recalled_by_a_ranker_of_the_program() -> None:
         return [float("post" in text) for text in texts]
 
     tools = {f"t{n}": {"description": "paints"} for n in range(8)} | {"x": {"description": "post"}}
-    generator = Generator([REPLY])
-    LLMPlanner(generator, topk_tools=1, ranker=nearest).plan("p", "write to Nora", tools)
-    assert '"name": "x"' in generator.messages()[0]["content"]
-    ranked = LLMPlanner(generator, ranker=Mock(scores=nearest))
-    assert list(ranked._top_k_tools("write to Nora", tools, 1)) == ["x"]
+    for ranker in (nearest, Mock(scores=nearest)):
+        made = LLMPlanner(Generator([REPLY]), ranker=ranker)
+        assert list(made._top_k_tools("write to Nora", tools, 1)) == ["x"]
     with pytest.raises(TypeError, match="ranker"):
-        LLMPlanner(generator, ranker=3)  # type: ignore[arg-type]
-
-
-def test_an_argument_that_the_schema_does_not_know_is_kept() -> None:
-    call = {"type": "tool", "name": "weather", "arguments": {"city": "Oslo", "unit": "K"}}
-    assert LLMPlanner(Generator([call, REPLY])).plan("p", "Oslo", TOOLS) == [call, REPLY]
-
-
-def test_a_value_that_the_schema_forbids_is_found() -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 3}}}
-    made = LLMPlanner(Generator([{"type": "tool", "name": "draw", "arguments": {"n": 9}}]))
-    assert made.plan("p", "draw", {"draw": {"input_schema": schema}}) == NO_PLAN
-    assert any("9" in each.message for each in made.problems)
+        LLMPlanner(Generator([REPLY]), ranker=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -296,7 +274,11 @@ class Operator:
 
 for each in (AgentRuntime, BaseProfile, LLMPlanner, MCPRegistry):
     assert issubclass(each, MapFunction)
-operator = Operator(LLMPlanner(lambda data: '[{"type": "reply", "text": "aye"}]'), object())
+class Context:
+    logger = "the pipeline's"
+
+operator = Operator(LLMPlanner(lambda data: '[{"type": "reply", "text": "aye"}]'), Context())
+assert operator.function.logger == "the pipeline's"
 print(operator.function.execute(("p", "q", {})))
 """
 
@@ -308,18 +290,3 @@ def test_the_planner_is_a_map_function_of_a_sage_that_is_installed(tmp_path: Pat
     command = [sys.executable, "-c", PIPELINE]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout == "[{'type': 'reply', 'text': 'aye'}]\n", done.stderr
-
-
-def test_the_planner_is_a_map_function_without_sage() -> None:
-    class Upper(MapFunction):
-        def execute(self, data: Any) -> Any:
-            return [step["text"].upper() for step in data]
-
-    made = LLMPlanner(Generator([{"type": "reply", "text": "aye"}]))
-    stages: list[MapFunction] = [made, Upper()]
-    data: Any = ("p", "q", {})
-    for stage in stages:
-        stage.ctx = Mock(logger="the pipeline's")
-        data = stage.execute(data)
-        assert stage.logger == "the pipeline's"
-    assert data == ["AYE"]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, cast
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from tests.members import Member
@@ -80,18 +79,6 @@ async def planned(smith: Plansmith, request: UserInput, thread: str = "t1") -> E
 # Triage
 
 
-async def test_triage_answers_or_hands_over_with_the_enriched_query(scripted: Script) -> None:
-    said = {"decision": "answer", "reason": "small talk", "query": "", "answer": "Hello!"}
-    hand = {"decision": "plan", "reason": "needs data", "query": "look at AAPL", "answer": ""}
-    agent = SuperAgent(scripted(said, hand))
-    [first] = [each async for each in agent.run(asked("hi"))]
-    assert (first.decision, first.answer_content) == (SuperAgentDecision.ANSWER, "Hello!")
-    [second] = [each async for each in agent.run(asked())]
-    assert second.decision is SuperAgentDecision.HANDOFF_TO_PLANNER
-    assert (second.enriched_query, second.reason) == ("look at AAPL", "needs data")
-    assert [each.value for each in SuperAgentDecision] == ["answer", "handoff_to_planner"]
-
-
 @pytest.mark.parametrize("broken", ["no model", "failing model"])
 async def test_a_request_is_handed_over_unchanged_when_the_triage_model_is_unavailable(
     scripted: Script, broken: str
@@ -118,32 +105,6 @@ async def test_a_passthrough_agent_gets_one_task_and_no_model_is_called() -> Non
     assert (only.title, only.query, only.agent_name) == ("Run Strategy", "trade it", "Strategy")
     assert (await smith.run(plan.plan_id)).status is RunStatus.DONE
     assert worker.tasks == ["trade it"]
-
-
-async def test_a_question_of_planning_survives_a_restart(scripted: Script, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
-    ask = {"decision": "ask", "reason": "unclear", "query": "", "answer": "Which stock?"}
-    plan = {"decision": "plan", "reason": "", "query": "look at Apple", "answer": ""}
-    first = smith_of(scripted(ask), store=url, settings=PlannerSettings())
-    service = PlanService(RemoteConnections(first))
-    told: asyncio.Queue[UserInputRequest] = asyncio.Queue()
-    planning = service.start_planning_task(asked("look at it"), "t1", told.put)
-    assert (await told.get()).prompt == "Which stock?"
-    assert service.has_pending_request("c1")
-    planning.cancel()
-    await asyncio.gather(planning, return_exceptions=True)
-    await first.close()
-
-    second = smith_of(scripted(plan, answer(task())), store=url, settings=PlannerSettings())
-    service = PlanService(RemoteConnections(second))
-    resumed = await service.resume()
-    assert service.get_request_prompt("c1") == "Which stock?"
-    assert service.provide_user_response("c1", "Apple") is True
-    assert service.provide_user_response("c1", "Tesla") is False
-    made = await resumed["c1"]
-    assert [each.query for each in made.tasks] == ["look at Apple"]
-    assert (made.conversation_id, made.user_id, made.tasks[0].thread_id) == ("c1", "ada", "t1")
-    await second.close()
 
 
 async def test_pending_questions_are_kept_by_conversation_and_answered_once(
@@ -231,31 +192,6 @@ async def test_an_invented_agent_is_mended_when_the_model_can(scripted: Script) 
     assert [each.agent_name for each in plan.tasks] == ["Research"]
 
 
-BAD_SCHEDULES: tuple[dict[str, Any], ...] = (
-    {"pattern": "recurring"},
-    {"pattern": "recurring", "schedule_config": {"interval_minutes": "soon"}},
-    {"pattern": "recurring", "schedule_config": {"daily_time": "noon"}},
-    {"pattern": "now and then", "schedule_config": {"interval_minutes": 5}},
-    {},
-)
-
-
-@pytest.mark.parametrize("schedule", BAD_SCHEDULES)
-@pytest.mark.parametrize("fields", [{}, {"reason": ""}, {"guidance_message": "Name a stock."}])
-async def test_an_inadequate_plan_runs_nothing_whatever_its_schedule(
-    schedule: dict[str, Any], fields: dict[str, Any]
-) -> None:
-    worker = Member("Research")
-    said = answer(task(**schedule), adequate=False, **fields)
-    smith = smith_of(ScriptedModel(*[said] * 3), worker)
-    plan = await planned(smith, asked())
-    assert plan.tasks == []
-    assert plan.guidance_message
-    [run] = await smith.runs()
-    assert (await smith.run(run.id)).status.over
-    assert worker.tasks == []
-
-
 def test_the_tasks_of_an_inadequate_plan_wait_for_an_answer_in_any_dialect_reader() -> None:
     reading = dialect("valuecell").read(answer(task(), task(), adequate=False))
     assert reading.plan is not None
@@ -271,12 +207,6 @@ async def test_an_inadequate_plan_is_its_guidance(scripted: Script) -> None:
     assert (plan.tasks, plan.guidance_message) == ([], "Name a stock.")
 
 
-async def test_an_unknown_target_is_guidance_that_names_it(scripted: Script) -> None:
-    plan = await planned(smith_of(scripted()), asked(target="Nobody"))
-    assert "Nobody" in (plan.guidance_message or "")
-    assert "Research" in (plan.guidance_message or "")
-
-
 async def test_the_model_is_asked_in_the_shape_and_the_words_of_the_planner(
     scripted: Script,
 ) -> None:
@@ -289,36 +219,24 @@ async def test_the_model_is_asked_in_the_shape_and_the_words_of_the_planner(
     assert "Looks at stocks" in user.text
 
 
-async def test_agents_over_a2a_are_known_by_their_cards_and_take_tasks(scripted: Script) -> None:
-    async with Desk().serving() as intake:
-        agent = await connect("desk", intake.url, effect="read")
-        async with Plansmith(
-            model=scripted(answer(task("a2a.desk", query="echo hello"))),
-            agents=[agent],
-            settings=NO_TRIAGE,
-        ) as smith:
-            connections = RemoteConnections(smith)
-            card = connections.get_agent_card("a2a.desk")
-            assert card is not None
-            assert card.skills[0].name in agentcard_to_prompt(card)
-            plan = await ExecutionPlanner(connections).create_plan(asked(), nobody, "t1")
-            run = await smith.run(plan.plan_id)
-            assert run.status is RunStatus.DONE
-            assert intake.executor.deeds == ["begin echo hello"]
-
-
-async def test_an_agent_over_a2a_is_named_as_in_valuecell_unless_another_has_the_name(
+async def test_agents_over_a2a_are_known_by_their_cards_and_their_names_and_take_tasks(
     scripted: Script,
 ) -> None:
     async with Desk().serving() as intake:
-        remote = await connect("desk", intake.url, effect="read")
-        plan = await planned(smith_of(scripted(), cast("Any", remote)), asked(target="Desk"))
+        agent: Any = await connect("desk", intake.url, effect="read")
+        model = scripted(answer(task("a2a.desk", query="echo hello")))
+        async with smith_of(model, agent) as smith:
+            card = RemoteConnections(smith).get_agent_card("a2a.desk")
+            assert card is not None
+            assert card.skills[0].name in agentcard_to_prompt(card)
+            plan = await planned(smith, asked())
+            assert (await smith.run(plan.plan_id)).status is RunStatus.DONE
+        plan = await planned(smith_of(scripted(), agent), asked(target="Desk"))
         assert [each.agent_name for each in plan.tasks] == ["a2a.desk"]
-        own = Member("Desk", enabled=False)
-        plan = await planned(smith_of(scripted(), own, cast("Any", remote)), asked(target="Desk"))
-        assert plan.guidance_message is not None
-        assert "'Desk' is not available" in plan.guidance_message
-        assert intake.executor.deeds == []
+        taken = smith_of(scripted(), Member("Desk", enabled=False), agent)
+        plan = await planned(taken, asked(target="Desk"))
+        assert "'Desk' is not available" in (plan.guidance_message or "")
+        assert intake.executor.deeds == ["begin echo hello"]
 
 
 # Plans and tasks
@@ -360,54 +278,24 @@ async def test_a_task_handed_over_has_a_new_conversation_and_keeps_the_thread(
     assert again == plan
 
 
-async def test_a_named_target_gets_the_query_unchanged_as_a_one_off_task(scripted: Script) -> None:
-    query = "every day at 9: look at {{Apple}}"
-    plan = await planned(smith_of(scripted()), asked(query, "Research"))
-    [only] = plan.tasks
-    assert (only.query, only.pattern, only.agent_name) == (query, TaskPattern.ONCE, "Research")
-    assert only.conversation_id == "c1"
+LONG = "one two three four five six seven eight nine ten"
+CHINESE = "每天早上九点检查苹果公司的股票价格并且"
 
 
 @pytest.mark.parametrize(
     ("title", "short"),
     [
-        ("one two three four five six seven eight nine ten", None),
-        (
-            "one two three four five six seven eight nine ten eleven",
-            "one two three four five six seven eight nine ten…",
-        ),
-        ("每天早上九点检查苹果公司的股票价格", None),
-        (
-            "每天早上九点检查苹果公司的股票价格并且发送通知",
-            "每天早上九点检查苹果公司的股票价格并且…",
-        ),
+        (LONG, LONG),
+        (f"{LONG} eleven", f"{LONG}…"),
+        (CHINESE, CHINESE),
+        (f"{CHINESE}发送通知", f"{CHINESE}…"),
     ],
 )
 async def test_titles_have_at_most_ten_words_or_twenty_characters(
-    scripted: Script, title: str, short: str | None
+    scripted: Script, title: str, short: str
 ) -> None:
     plan = await planned(smith_of(scripted(answer(task(title=title)))), asked())
-    assert plan.tasks[0].title == (short or title)
-
-
-def pending() -> Task:
-    return Task(query="q", conversation_id="c", thread_id="t", user_id="u", agent_name="A")
-
-
-@pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
-def test_a_finished_task_stays_as_it_ended(end: str) -> None:
-    made = pending()
-    assert made.start() is True
-    assert made.is_running()
-    assert made.started_at is not None
-    assert made.start() is False
-    assert made.fail("broken") if end == "fail" else getattr(made, end)()
-    status, error = made.status, made.error_message
-    assert made.is_finished()
-    assert made.complete() is False
-    assert made.fail("later") is False
-    assert made.cancel() is False
-    assert (made.status, made.error_message) == (status, error)
+    assert plan.tasks[0].title == short
 
 
 # Schedules
@@ -418,54 +306,33 @@ def test_a_finished_task_stays_as_it_ended(end: str) -> None:
     [
         ({"interval_minutes": 5}, "08:00", 300),
         ({"daily_time": "09:30"}, "08:00", 5400),
+        ({"daily_time": "9:5"}, "08:00", 3900),
         ({"daily_time": "07:15"}, "20:00", 40_500),
+        ({"daily_time": "09:30", "timezone": "Asia/Shanghai"}, "08:00", 63_000),
+        ({"daily_time": "24:00"}, "08:00", None),
+        ({"daily_time": "soon"}, "08:00", None),
+        ({"interval_minutes": 0}, "08:00", None),
+        ({"daily_time": "09:30", "timezone": "Mars/Base"}, "08:00", None),
+        ({}, "08:00", None),
     ],
 )
-def test_the_arithmetic_of_schedules(config: dict[str, Any], at: str, seconds: int) -> None:
-    now = datetime.fromisoformat(f"2026-03-02T{at}:00+00:00")
-    assert calculate_next_execution_delay(ScheduleConfig(**config), now=now) == seconds
+def test_a_schedule_comes_at_its_time_and_a_bad_one_never(
+    config: dict[str, Any], at: str, seconds: int | None
+) -> None:
+    now, made = datetime.fromisoformat(f"2026-03-02T{at}:00+00:00"), ScheduleConfig(**config)
+    assert calculate_next_execution_delay(made, now=now) == seconds
+    assert made.is_valid() is (seconds is not None)
+    given = {"query": "q", "conversation_id": "c", "user_id": "u", "agent_name": "A"}
+    recurs = Task.model_validate(given | {"pattern": "recurring", "schedule_config": made})
+    assert recurs.is_scheduled() is made.is_valid()
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"daily_time": "24:00"},
-        {"daily_time": "soon"},
-        {"interval_minutes": 0},
-        {"interval_minutes": 5, "daily_time": "09:30"},
-        {},
-    ],
-)
-def test_a_bad_time_is_refused(config: dict[str, Any]) -> None:
-    made = ScheduleConfig(**config)
-    assert made.is_valid() is False
-    with pytest.raises(Misconfigured):
-        made.timing()
-    assert recurring_task(made).is_scheduled() is False
-
-
-def test_a_good_time_is_valid_and_a_bad_one_never_comes() -> None:
-    for good in ({"interval_minutes": 5}, {"daily_time": "09:30"}, {"daily_time": "9:5"}):
-        made = ScheduleConfig.model_validate(good)
-        assert made.is_valid() is True
-        assert recurring_task(made).is_scheduled() is True
-    assert calculate_next_execution_delay(ScheduleConfig(daily_time="soon")) is None
-    assert calculate_next_execution_delay(ScheduleConfig()) is None
+def test_a_schedule_has_exactly_one_time() -> None:
     assert calculate_next_execution_delay(None) is None
-    assert ScheduleConfig(daily_time="9:5").timing().daily_at == "09:05"
-
-
-def recurring_task(config: ScheduleConfig) -> Task:
-    given = pending().model_dump() | {"pattern": "recurring", "schedule_config": config}
-    return Task.model_validate(given)
-
-
-def test_a_daily_time_is_of_a_time_zone_and_not_of_the_server() -> None:
-    now = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
-    there = ScheduleConfig(daily_time="09:30", timezone="Asia/Shanghai")
-    assert calculate_next_execution_delay(there, now=now) == 17.5 * 3600
-    with pytest.raises(Exception, match="no time zone"):
-        ScheduleConfig(daily_time="09:30", timezone="Mars/Base").timing()
+    both = ScheduleConfig(interval_minutes=5, daily_time="09:30")
+    assert both.is_valid() is False
+    with pytest.raises(Misconfigured):
+        both.timing()
 
 
 YES = ["yes, confirmed", "Confirmed.", "check it every hour, I confirm", "go ahead", "确认"]
@@ -632,18 +499,6 @@ async def test_a_run_goes_on_after_the_client_disconnects(scripted: Script, at: 
     assert [run.status for run in await smith.runs()] == [RunStatus.DONE]
 
 
-async def test_a_plan_that_changes_something_waits_for_its_approval(scripted: Script) -> None:
-    worker = Member("Research", effect=Effect.WRITE)
-    smith = smith_of(scripted(answer(task())), worker)
-    told = await events(AgentOrchestrator(PlanService(RemoteConnections(smith))), asked())
-    [run] = await smith.runs()
-    assert run.plan is not None
-    assert told[-2] == ("plan_require_user_input", f"approve the plan {run.plan.hash}")
-    assert worker.tasks == []
-    await smith.decide(run.id, approve=run.plan.hash, by="ada")
-    assert (await smith.run(run.id)).status is RunStatus.DONE
-
-
 async def test_tasks_show_where_their_steps_stand(scripted: Script) -> None:
     broken = Member("Broken", ToolFailed("no data"))
     model = scripted(answer(task(), task("Broken")))
@@ -665,6 +520,7 @@ SLOPPY: list[Any] = [
     task(),
     {"tasks": [task()], "adequate": "yes", "reason": "it fits"},
     {"tasks": [{"agentName": "Research", "query": "look at Apple", "title": "Look at Apple"}]},
+    {"tasks": [{"agent_name": "Research", "title": "only a title"}], "adequate": True},
     answer(task(pattern="recurring", schedule_config={"interval_minutes": "5"})),
     answer(task(pattern="recurring", schedule_config={"daily_time": "9:05"})),
 ]
@@ -679,36 +535,27 @@ def test_the_dialect_reads_sloppy_plans_and_notes_what_it_guessed(value: Any) ->
     assert not [each for each in found.problems if each.severity == "error"]
     timing = found.plan.schedule
     known = (timing.every_minutes, timing.daily_at) if timing else None
-    assert known == {4: (5, None), 5: (None, "09:05")}.get(SLOPPY.index(value))
+    assert known == {5: (5, None), 6: (None, "09:05")}.get(SLOPPY.index(value))
 
 
 @pytest.mark.parametrize(
-    ("value", "code"),
+    ("value", "code", "told"),
     [
-        ("words", "PS001"),
-        ({"tasks": "words"}, "PS001"),
-        (answer(task(pattern="recurring")), "PS004"),
-        (answer(task(), "words"), "PS014"),  # type: ignore[arg-type]
-        (answer({"title": "t", "query": "q"}), "PS014"),
+        ("words", "PS001", ""),
+        ({"tasks": "words"}, "PS001", ""),
+        (answer(task(pattern="recurring")), "PS004", "has no schedule"),
+        (answer(task(), "words"), "PS014", "not a task"),  # type: ignore[arg-type]
+        (answer({"title": "t", "query": "q"}), "PS014", "has no 'agent_name'"),
+        (answer(task(pattern="sometimes")), "PS005", "'sometimes' is neither 'once'"),
+        (answer(task(schedule_config={"interval_minutes": 5})), "PS005", "neither 'once'"),
     ],
 )
-def test_what_the_dialect_cannot_read_is_an_error(value: Any, code: str) -> None:
+def test_what_the_dialect_cannot_read_is_an_error(value: Any, code: str, told: str) -> None:
     found = dialect("valuecell").read(value)
-    assert code in {each.code for each in found.problems if each.severity == "error"}
-
-
-def test_a_task_with_an_odd_pattern_is_not_run_once_instead() -> None:
-    odd = answer(
-        task(pattern="sometimes"),
-        task(schedule_config={"interval_minutes": 5}),
-        {"agent_name": "Research", "title": "only a title"},
-    )
-    found = dialect("valuecell").read(odd)
-    assert found.plan is not None
-    assert found.plan.schedule is None
-    told = " ".join(each.message for each in found.problems)
-    assert all(word in told for word in ("'sometimes'", "neither 'once'", "its title is taken"))
-    assert [each.path for each in found.problems if each.code == "PS005"] == [("pattern",)] * 2
+    flaws = [each for each in found.problems if each.severity == "error"]
+    assert [each.code for each in flaws] == [code]
+    assert told in flaws[0].message
+    assert found.plan is None or found.plan.schedule is None
 
 
 @pytest.mark.parametrize(
@@ -744,28 +591,6 @@ def test_what_belongs_to_a_run_is_told_when_a_plan_is_read() -> None:
     assert [step.id for step in found.plan.steps] == ["task-1"]
     told = " ".join(each.message for each in found.problems)
     assert all(name in told for name in ("conversation_id", "user_id", "status", "thread_id"))
-
-
-def test_what_the_shape_cannot_hold_is_told_and_the_rest_comes_back() -> None:
-    plan = Plan.model_validate(
-        {
-            "goal": "look at Apple",
-            "assumptions": ["it trades"],
-            "steps": [
-                {"id": "a", "title": "Look", "agent": "Research", "task": 'look at {{"{{"}}it'},
-                {"id": "b", "tool": "search", "inputs": {"q": "x"}},
-                {"id": "c", "agent": "Research", "task": "use {{a}}", "why": "because"},
-            ],
-        }
-    )
-    written = dialect("valuecell").write(plan, None)
-    lost = {(each.step, *each.path) for each in written.lost}
-    assert {(None, "assumptions"), ("b",), ("c", "why"), ("c",)} <= lost
-    again = dialect("valuecell").read(written.value).plan
-    assert again is not None
-    assert again.goal == plan.goal
-    assert again.steps[0] == plan.steps[0]
-    assert [step.id for step in again.steps] == ["a", "c"]
 
 
 async def test_a_run_is_written_with_its_statuses(scripted: Script) -> None:

@@ -21,7 +21,7 @@ from tests.valuecell.test_planner import (
     watcher,
 )
 
-from plansmith import Effect, Plan, Plansmith, RunStatus
+from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import PlansmithError, Refused, StaleDecision
 from plansmith.formats.dialect import dialect
 from plansmith.plan.events import Actor
@@ -221,20 +221,6 @@ async def test_one_schedule_is_refused_for_tasks_with_different_schedules() -> N
         await smith.schedules.create(run=plan.plan_id, approve=digest, by="ada")
 
 
-async def test_steps_that_need_each_other_have_the_same_schedule() -> None:
-    steps = [
-        {"id": "a", "agent": "Research", "task": "read"},
-        {"id": "b", "agent": "Research", "task": "use {{a}}"},
-    ]
-    times = {"b": {"every_minutes": 5}, "c": {"every_minutes": 5}}
-    plan = Plan.model_validate({"goal": "g", "steps": steps, "schedules": times})
-    async with smith_of(None) as smith:
-        found = [each for each in await smith.check(plan) if each.code == "PS314"]
-    told = " ".join(each.message for each in found)
-    assert "'b' needs 'a'" in told
-    assert "no step 'c'" in told
-
-
 def test_different_schedules_come_back_in_the_shape_of_valuecell() -> None:
     plan = dialect("valuecell").read(MIXED).plan
     assert plan is not None
@@ -245,37 +231,27 @@ def test_different_schedules_come_back_in_the_shape_of_valuecell() -> None:
     assert other.hash != plan.hash
 
 
-UNREADABLE = (
-    "look at Apple every day at 25:00",
-    "look at Apple every 0 minutes, confirmed",
-    "每天25点看苹果，确认",
+@pytest.mark.parametrize(
+    ("query", "config"),
+    [
+        ("look at Apple every day at 25:00", None),
+        ("look at Apple every 0 minutes, confirmed", None),
+        ("每天25点看苹果，确认", None),
+        ("hourly", {"daily_time": "noon"}),
+        ("hourly", {"interval_minutes": "soon"}),
+        ("hourly", {}),
+        ("hourly", {"daily_time": "25:00"}),
+    ],
 )
-
-
-@pytest.mark.parametrize("query", UNREADABLE)
 async def test_a_schedule_whose_time_cannot_be_read_is_asked_and_runs_nothing(
-    scripted: Script, query: str
+    query: str, config: dict[str, Any] | None
 ) -> None:
-    worker = watcher()
-    smith = smith_of(scripted(answer(task("Watcher", query="look at Apple"))), worker)
+    worker, when = watcher(), {} if config is None else HOURLY | {"schedule_config": config}
+    said = answer(task("Watcher", query="look at Apple", **when))
+    smith = smith_of(ScriptedModel(said, said, said), worker)
     told = [each async for each in orchestrator(smith).process_user_input(asked(query))]
     assert [each.event for each in told][-2:] == ["plan_failed", "done"]
     assert any(word in told[-2].content for word in ("When should it run", "何时运行"))
-    assert worker.tasks == []
-
-
-@pytest.mark.parametrize(
-    "config", [{"daily_time": "noon"}, {"interval_minutes": "soon"}, {}, {"daily_time": "25:00"}]
-)
-async def test_a_schedule_of_the_model_that_cannot_be_read_is_asked_and_runs_nothing(
-    config: dict[str, Any],
-) -> None:
-    worker = watcher()
-    said = answer(task("Watcher", pattern="recurring", schedule_config=config))
-    smith = smith_of(ScriptedModel(said, said, said), worker)
-    told = [each async for each in orchestrator(smith).process_user_input(asked("hourly"))]
-    assert [each.event for each in told][-2:] == ["plan_failed", "done"]
-    assert told[-2].content
     assert worker.tasks == []
 
 

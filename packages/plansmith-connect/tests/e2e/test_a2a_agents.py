@@ -62,51 +62,32 @@ async def test_work_is_done_once_and_comes_back_in_a_fixed_shape(way: dict[str, 
             "notes": [],
         }
         assert intake.executor.deeds == ["begin echo hello"]
+        at_once: Any = await agent.work("reply at once", {}, Call(key="l"))  # without a task
+        assert at_once["text"] == "at once"
 
 
-@pytest.mark.parametrize("way", TWO)
-async def test_an_agent_may_answer_at_once_without_a_task(way: dict[str, Any]) -> None:
+@pytest.mark.parametrize("way", WAYS)
+async def test_progress_is_heard_while_the_work_goes_on(way: dict[str, Any]) -> None:
+    streams = way["streaming"]
+    task, word = ("stream a b", "word 0") if streams else ("hold x", "holding x")
     async with Desk(**way).serving() as intake:
-        result = await (await agent_of(intake)).work("reply at once", {}, Call(key="k"))
-        assert isinstance(result, dict)
-        assert result["text"] == "at once"
-
-
-@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
-async def test_progress_is_heard_while_the_work_goes_on(binding: str) -> None:
-    async with Desk(binding=binding).serving() as intake:
         agent, heard, first = await agent_of(intake), list[str](), asyncio.Event()
 
         def progress(text: str) -> None:
             heard.append(text)
-            if text == "word 0":
+            if text == word:
                 first.set()
 
-        call = Call(key="k", progress=progress)
-        working = asyncio.create_task(agent.work("stream a b", {}, call))
+        working = asyncio.create_task(agent.work(task, {}, Call(key="k", progress=progress)))
         intake.executor.gates["a"].set()
         await first.wait()
         assert not working.done()
-        intake.executor.gates["b"].set()
-        result = await working
-        assert isinstance(result, dict)
-        assert result["text"] == "ab"
-        assert heard == ["submitted", "word 0", "a", "word 1", "b", "completed"]
-
-
-async def test_progress_of_an_agent_that_does_not_stream_is_asked_for() -> None:
-    async with Desk(streaming=False).serving() as intake:
-        agent, heard, first = await agent_of(intake), list[str](), asyncio.Event()
-
-        def progress(text: str) -> None:
-            heard.append(text)
-            if text == "holding x":
-                first.set()
-
-        working = asyncio.create_task(agent.work("hold x", {}, Call(key="k", progress=progress)))
-        await first.wait()
-        intake.executor.gates["x"].set()
-        assert (await working)["text"] == "held x"  # type: ignore[call-overload,index]
+        for gate in ("b", "x"):
+            intake.executor.gates[gate].set()
+        result: Any = await working
+        assert result["text"] == ("ab" if streams else "held x")
+        if streams:
+            assert heard == ["submitted", "word 0", "a", "word 1", "b", "completed"]
 
 
 @pytest.mark.parametrize("way", [*WAYS, OLD])
@@ -119,29 +100,57 @@ async def test_a_question_is_asked_and_its_answer_goes_on_with_the_same_task(
         assert need.message == "Which day for lunch?"
         need = await question(agent, "ask lunch", reply(need, "nothing"))
         assert need.message == "Really, which day?"
-        result = await agent.work("ask lunch", {}, reply(need, "monday"))
-        assert isinstance(result, dict)
+        result: Any = await agent.work("ask lunch", {}, reply(need, "monday"))
         assert result["text"] == "booked monday"
+        # An answer that was given is not given again.
+        assert await agent.work("ask lunch", {}, reply(need, "monday")) == result
         assert intake.executor.deeds == ["begin ask lunch", "answer nothing", "answer monday"]
 
 
-async def test_an_answer_that_was_given_is_not_given_again() -> None:
+async def test_an_old_answer_reaches_no_new_question_and_nobody_is_asked_for_ever() -> None:
     async with Desk().serving() as intake:
-        agent = await agent_of(intake)
-        need = await question(agent, "ask lunch")
-        first = await agent.work("ask lunch", {}, reply(need, "monday"))
-        assert await agent.work("ask lunch", {}, reply(need, "monday")) == first
-        assert intake.executor.deeds == ["begin ask lunch", "answer monday"]
-
-
-async def test_an_old_answer_does_not_reach_a_new_question() -> None:
-    async with Desk().serving() as intake:
-        agent = await agent_of(intake)
+        agent = await agent_of(intake, limits={"questions": 2})
         need = await question(agent, "ask lunch")
         again = await question(agent, "ask lunch", reply(need, "nothing"))
         late = await question(agent, "ask lunch", reply(need, "nothing"))
         assert late.message == again.message == "Really, which day?"
         assert intake.executor.deeds == ["begin ask lunch", "answer nothing"]
+        with pytest.raises(ToolFailed, match="asked more than 2 times"):
+            await agent.work("ask lunch", {}, reply(again, "nothing"))
+
+
+@pytest.mark.parametrize("answer", ["done", "cannot"])
+async def test_a_sign_in_is_a_question_with_a_link_that_takes_no_credential(answer: str) -> None:
+    async with Desk().serving() as intake:
+        agent = await agent_of(intake)
+        need = await question(agent, "auth")
+        assert need.link == "https://login.example/start?for=desk"
+        assert need.options == ("done", "cannot")
+        assert set(need.state) == {"task", "context", "why", "question", "times", "known"}
+        if answer == "done":
+            result: Any = await agent.work("auth", {}, reply(need, answer))
+            assert result["text"] == "booked done"
+        else:
+            with pytest.raises(ToolFailed, match="could not sign in"):
+                await agent.work("auth", {}, reply(need, answer))
+            assert intake.executor.deeds == ["begin auth", "cancel"]
+
+
+@pytest.mark.parametrize("way", TWO)
+async def test_a_bad_end_is_a_failure_with_the_agents_reason(way: dict[str, Any]) -> None:
+    ends = {
+        "fail no rooms": "a2a.desk failed: no rooms",
+        "reject not my job": "a2a.desk refused the work: not my job",
+        "cancelled": "a2a.desk cancelled the work: it does not say why",
+        "crash boom": ".",
+    }
+    async with Desk(**way).serving() as intake:
+        agent = await agent_of(intake)
+        for task, told in ends.items():
+            with pytest.raises(ToolFailed, match=told) as caught:
+                await agent.work(task, {}, Call(key=task))
+            assert task == "crash boom" or not isinstance(caught.value, ToolBusy)
+        assert intake.executor.deeds == [f"begin {task}" for task in ends]
 
 
 async def test_options_and_forms_are_passed_on_and_answers_come_back_as_data() -> None:
@@ -158,62 +167,6 @@ async def test_options_and_forms_are_passed_on_and_answers_come_back_as_data() -
         await agent.work("form", {}, reply(need, {"n": 3}, "f"))
         [part] = intake.executor.said[-1]["parts"]
         assert part["data"] == {"n": 3}
-
-
-async def test_a_sign_in_is_a_question_with_a_link_that_takes_no_credential() -> None:
-    async with Desk().serving() as intake:
-        agent = await agent_of(intake)
-        need = await question(agent, "auth")
-        assert need.link == "https://login.example/start?for=desk"
-        assert need.options == ("done", "cannot")
-        assert set(need.state) == {"task", "context", "why", "question", "times", "known"}
-        result = await agent.work("auth", {}, reply(need, "done"))
-        assert isinstance(result, dict)
-        assert result["text"] == "booked done"
-
-
-async def test_a_sign_in_that_a_person_cannot_give_cancels_the_task() -> None:
-    async with Desk().serving() as intake:
-        agent = await agent_of(intake)
-        need = await question(agent, "auth")
-        with pytest.raises(ToolFailed, match="could not sign in"):
-            await agent.work("auth", {}, reply(need, "cannot"))
-        assert intake.executor.deeds == ["begin auth", "cancel"]
-
-
-async def test_an_agent_that_asks_for_ever_is_not_answered_for_ever() -> None:
-    async with Desk().serving() as intake:
-        agent = await agent_of(intake, limits={"questions": 2})
-        need = await question(agent, "ask x")
-        need = await question(agent, "ask x", reply(need, "nothing"))
-        with pytest.raises(ToolFailed, match="asked more than 2 times"):
-            await agent.work("ask x", {}, reply(need, "nothing"))
-
-
-@pytest.mark.parametrize("way", TWO)
-@pytest.mark.parametrize(
-    ("task", "told"),
-    [
-        ("fail no rooms", "a2a.desk failed: no rooms"),
-        ("reject not my job", "a2a.desk refused the work: not my job"),
-        ("cancelled", "a2a.desk cancelled the work: it does not say why"),
-    ],
-)
-async def test_a_bad_end_is_a_failure_with_the_agents_reason(
-    way: dict[str, Any], task: str, told: str
-) -> None:
-    async with Desk(**way).serving() as intake:
-        with pytest.raises(ToolFailed, match=told) as caught:
-            await (await agent_of(intake)).work(task, {}, Call(key="k"))
-        assert not isinstance(caught.value, ToolBusy)
-
-
-@pytest.mark.parametrize("way", TWO)
-async def test_an_agent_that_breaks_down_is_a_failure(way: dict[str, Any]) -> None:
-    async with Desk(**way).serving() as intake:
-        with pytest.raises(ToolFailed):
-            await (await agent_of(intake)).work("crash boom", {}, Call(key="k"))
-        assert intake.executor.deeds == ["begin crash boom"]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -287,12 +240,8 @@ async def test_headers_hold_secrets_that_go_to_the_agent_alone_and_come_back_hid
         sent = [each.get("authorization") for each in intake.headers]
         assert sent.count("Bearer s3cret-canary") >= 3
         assert [each for each in intake.headers if "authorization" not in each], "cards are public"
-
-
-async def test_a_missing_secret_is_said_before_anything_is_sent() -> None:
-    async with Desk().serving() as intake:
         agent = await agent_of(intake, headers={"Authorization": "Bearer ${NO_SUCH_TOKEN_HERE}"})
         before = len(intake.headers)
         with pytest.raises(Misconfigured, match="NO_SUCH_TOKEN_HERE"):
-            await agent.work("echo x", {}, Call(key="k"))
+            await agent.work("echo x", {}, Call(key="n"))
         assert len(intake.headers) == before

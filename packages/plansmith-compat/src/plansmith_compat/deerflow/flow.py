@@ -225,7 +225,6 @@ class DeerFlow:
         return self.state(await self.smith.runs.run(run.id))
 
     async def _execute(self, run: Run) -> ResearchState:
-        """Executes the run if it waits for nobody."""
         run = await self._with_search(run)
         runs = isinstance(next_move(run), Execute) and not (run.plan and run.plan.degraded)
         return self.state(await self.smith.runs.run(run.id) if runs else run)
@@ -248,6 +247,11 @@ class DeerFlow:
         texts = [
             result_text(run, step.id) for step in (usable.steps if usable else ()) if is_work(step)
         ]
+        errors = [run.plan.degraded] if run.plan is not None and run.plan.degraded else []
+        if run.plan is None and run.status is RunStatus.FAILED:
+            errors = [run.reason]
+        errors += [f"{name}: {state.error}" for name, state in run.steps.items() if state.error]
+        errors += [] if usable or run.report else self._found
         return ResearchState(
             run_id=run.id,
             goto=_goto(run),
@@ -257,7 +261,7 @@ class DeerFlow:
             observations=tuple(text for text in texts if text is not None),
             final_report=run.report,
             question="\n".join(each.text for each in run.questions.values()),
-            errors=(*_errors(run), *(() if usable or run.report else self._found)),
+            errors=tuple(errors),
             thread_id=run.options.thread,
         )
 
@@ -309,12 +313,3 @@ def _goto(run: Run) -> Goto:
             return Goto.REPORTER
         case _:
             return Goto.RESEARCH_TEAM
-
-
-def _errors(run: Run) -> tuple[str, ...]:
-    """Returns why planning failed, and the errors of failed steps."""
-    planning = [run.plan.degraded] if run.plan is not None and run.plan.degraded else []
-    if run.plan is None and run.status is RunStatus.FAILED:
-        planning = [run.reason]
-    steps = [f"{name}: {state.error}" for name, state in run.steps.items() if state.error]
-    return (*planning, *steps)

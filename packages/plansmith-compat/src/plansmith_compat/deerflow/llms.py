@@ -209,7 +209,6 @@ class Structured(Generic[_M]):
 
 
 def _prompt(given: str | Sequence[Any]) -> list[Message]:
-    """Returns a text, or messages as dicts or objects, for a model."""
     if isinstance(given, str):
         return [Message("user", given)]
     found: list[Message] = []

@@ -286,48 +286,42 @@ class Quality(NamedTuple):
 
 def quality(plan: Plan) -> Quality:
     """Judges one plan; each fault is a note that names its step."""
-    language = [*_language(plan)]
-    flaws = [_flaws(place, step) for place, step in enumerate(plan.steps, start=1)]
-    types = [note for note, _ in flaws if note]
-    executable = [note for _, note in flaws if note]
+    wanted = plan.locale.partition("-")[0].lower()
+    language, types, executable = _in_language("the thought", plan.thought, wanted), "", ""
+    notes = [language]
+    for place, step in enumerate(plan.steps, start=1):
+        other, wrong_type, not_done = _faults(f"step {place}", step, wanted)
+        language, types, executable = language or other, types or wrong_type, executable or not_done
+        notes += [other, wrong_type, not_done]
     if not plan.steps and not plan.has_enough_context:
-        executable.append("there are no steps, and the context is not enough")
-    notes = (*language, *types, *executable)
-    return Quality(not language, not types, not executable, notes)
+        executable = "there are no steps, and the context is not enough"
+        notes.append(executable)
+    found = tuple(note for note in notes if note)
+    return Quality(not language, not types, not executable, found)
 
 
 def shares(plans: Iterable[Plan]) -> dict[str, Json]:
     """Returns the share of plans that are right in each respect; empty without plans."""
     found = [quality(plan) for plan in plans]
-    if not found:
-        return {}
-    return {
-        name: sum(getattr(each, name) for each in found) / len(found)
-        for name in ("language", "types", "executable")
-    }
+    names = ("language", "types", "executable") if found else ()
+    return {name: sum(getattr(each, name) for each in found) / len(found) for name in names}
 
 
-def _flaws(place: int, step: Step) -> tuple[str, str]:
-    """Returns what is wrong with the type of a step, and what keeps a member from doing it."""
+def _faults(name: str, step: Step, wanted: str) -> tuple[str, str, str]:
+    """Returns what is wrong with a step's language, with its type, and what keeps it undone."""
     types = executable = ""
     if step.need_web_search is not (step.step_type is StepType.RESEARCH):
         search = "a search" if step.need_web_search else "no search"
-        types = f"step {place} is {step.step_type} and needs {search}"
+        types = f"{name} is {step.step_type} and needs {search}"
     if not step.description.strip():
-        executable = f"step {place} does not say what to do"
+        executable = f"{name} does not say what to do"
     elif step.description.strip() == step.title.strip():
-        executable = f"step {place} says no more than its title"
-    return types, executable
+        executable = f"{name} says no more than its title"
+    return _in_language(name, step.description, wanted), types, executable
 
 
-def _language(plan: Plan) -> Iterable[str]:
-    """Yields what is written in another language than the plan's locale."""
-    wanted = plan.locale.partition("-")[0].lower()
-    steps = enumerate(plan.steps, start=1)
-    texts = [("the thought", plan.thought), *((f"step {n}", step.description) for n, step in steps)]
-    for name, text in texts:
-        if sum(letter.isalpha() for letter in text) < _FEWEST_LETTERS and text.isascii():
-            continue
-        spoken = locale_of(text).partition("-")[0] if text.strip() else wanted
-        if spoken != wanted:
-            yield f"{name} is written in {spoken}, not in {wanted}"
+def _in_language(name: str, text: str, wanted: str) -> str:
+    """Says that a text is written in another language than the plan's locale."""
+    short = sum(letter.isalpha() for letter in text) < _FEWEST_LETTERS and text.isascii()
+    spoken = wanted if short or not text.strip() else locale_of(text).partition("-")[0]
+    return "" if spoken == wanted else f"{name} is written in {spoken}, not in {wanted}"

@@ -63,6 +63,7 @@ __all__ = [
 ]
 
 ROUNDS: Final = 3  # of questions about the topic
+_CLARIFY: Final = "If the topic is not clear, ask one question; else hand it over."
 logger: Final = logging.getLogger("plansmith")
 State = dict[str, Any]  # the table that the nodes of DeerFlow's graph share
 _State = Mapping[str, Any]
@@ -216,7 +217,12 @@ def coordinator_node(state: _State, config: RunnableConfig = NO_CONFIG) -> Any:
     topic = _topic(state) if asks else _Topic(str(state.get("research_topic", "")), "", [], 0, 0)
     locale = str(state.get("locale", "en-US"))
     messages = apply_prompt_template("coordinator", state, locale=locale)
-    messages.append({"role": "system", "content": _mode(topic, asks=asks)})
+    mode = "Ask nothing back: hand questions over as they are, and answer small talk."
+    if asks and topic.rounds >= topic.most:
+        mode = "Ask nothing more: call handoff_after_clarification with what is known."
+    elif asks:
+        mode = f"Question {topic.rounds + 1} of at most {topic.most}. {_CLARIFY}"
+    messages.append({"role": "system", "content": mode})
     second = handoff_after_clarification if asks else direct_response
     llm = get_llm_by_type(AGENT_LLM_MAP["coordinator"], config)
     response: Any = llm.bind_tools([handoff_to_planner, second]).invoke(messages)
@@ -265,15 +271,6 @@ def _topic(state: _State) -> _Topic:
     return _Topic(topic, topic + more if history else "", history, rounds, most)
 
 
-def _mode(topic: _Topic, *, asks: bool) -> str:
-    if not asks:
-        return "Ask nothing back: hand questions over as they are, and answer small talk."
-    if topic.rounds >= topic.most:
-        return "Ask nothing more: call handoff_after_clarification with what is known."
-    count = f"Question {topic.rounds + 1} of at most {topic.most}. "
-    return count + "If the topic is not clear, ask one question; else hand it over."
-
-
 def _handed_over(response: Any) -> tuple[str, Mapping[str, Any]]:
     """Returns the node that the model's calls lead to, and the arguments of the call."""
     try:
@@ -296,18 +293,14 @@ def background_investigation_node(
     query = str(state.get("clarified_research_topic") or state.get("research_topic") or "")
     if not configurable.enable_web_search or not query:
         sources = ()
-    found = [block for source in sources for block in in_own_loop(_searched(query, source))]
-    return {"background_investigation_results": "\n\n".join(found) or "[]"}
-
-
-async def _searched(query: str, source: ToolSource) -> list[str]:
-    search = Search(source)
-    found = await investigate(
-        query, search=search, clock=SystemClock(), tokens=search.tokens, count=rough_count
-    )
-    for note in found.notes:
-        logger.warning("Background investigation: %s", note)
-    return [block.text for block in found.blocks]
+    blocks: list[str] = []
+    for search in map(Search, sources):
+        given: dict[str, Any] = {"search": search, "tokens": search.tokens, "count": rough_count}
+        found = in_own_loop(investigate(query, clock=SystemClock(), **given))
+        for note in found.notes:
+            logger.warning("Background investigation: %s", note)
+        blocks += [block.text for block in found.blocks]
+    return {"background_investigation_results": "\n\n".join(blocks) or "[]"}
 
 
 def research_team_node(state: _State) -> None:

@@ -47,7 +47,10 @@ def validate_and_fix_plan(
             logger.info("Repaired missing step_type of %s: %s", told, step["step_type"])
     if enforce_web_search and enable_web_search:
         _enforce_search(fields, written)
-    _fill(fields, written)
+    fields["locale"] = fields.get("locale") or "en-US"
+    fields.setdefault("has_enough_context", False)
+    named = (str(step["title"]) for step in written if step.get("title"))
+    fields["title"] = fields.get("title") or next(named, "Research Plan")
     return cast("_T", fields)
 
 
@@ -68,14 +71,6 @@ def _enforce_search(plan: dict[str, Any], steps: list[dict[str, Any]]) -> None:
     first["step_type"] = "research"
     first["need_web_search" if "need_web_search" in first else "need_search"] = True
     logger.info("Enforced a web search in the step %s", first.get("title"))
-
-
-def _fill(plan: dict[str, Any], steps: list[dict[str, Any]]) -> None:
-    """Sets the fields that every plan must have."""
-    plan["locale"] = plan.get("locale") or "en-US"
-    plan.setdefault("has_enough_context", False)
-    named = (str(step["title"]) for step in steps if step.get("title"))
-    plan["title"] = plan.get("title") or next(named, "Research Plan")
 
 
 def with_search(plan: CorePlan) -> CorePlan:

@@ -65,7 +65,10 @@ async def run_agent_workflow_async(  # noqa: PLR0913, PLR0917 - the arguments of
         auto_accepted_plan=bool(before.get("auto_accepted_plan", True)),
         enable_background_investigation=enable_background_investigation,
     )
-    asked = _history(before, user_input)
+    said = spoken(before.get("messages") or ())
+    if said and said[-1]["content"] == user_input:
+        said.pop()  # what was said before the request itself
+    asked = [Message(cast("Any", each["role"]), each["content"]) for each in said]
     language = locale or str(before.get("locale") or "")
     rounds = 0 if enable_clarification is False else max_clarification_rounds or ROUNDS
     model, tools = options.get("model"), options.get("tools", ())
@@ -83,14 +86,6 @@ async def run_agent_workflow_async(  # noqa: PLR0913, PLR0917 - the arguments of
     finally:
         await flow.close()
     return _last_state(user_input, state, options.get("show", print))
-
-
-def _history(before: Mapping[str, Any], user_input: str) -> list[Message]:
-    """Returns what was said before the request itself."""
-    said = spoken(before.get("messages") or ())
-    if said and said[-1]["content"] == user_input:
-        said.pop()
-    return [Message(cast("Any", each["role"]), each["content"]) for each in said]
 
 
 async def _until_decided(
@@ -120,7 +115,6 @@ async def _until_decided(
 def _last_state(
     user_input: str, state: ResearchState, show: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Returns the state under DeerFlow's names, after its messages were shown."""
     said: list[GraphMessage] = [HumanMessage(content=user_input)]
     if state.plan is not None:
         said.append(AIMessage(content=state.plan.model_dump_json(), name="planner"))

@@ -244,7 +244,12 @@ class PlanningFlow(BaseFlow):
         running = self._running_step()
         place = running.index if running else self.current_step_index
         text = step_info.get("text", f"Step {place}")
-        prompt = _step_prompt(place, text, await self._get_plan_text())
+        shown = fence("the current plan", await self._get_plan_text())
+        prompt = (
+            f"The plan, its state and what earlier steps gave, as data:\n{shown}\n\n"
+            f"You are now working on step {place}, marked [→] above: {text}\n\n"
+            "Do this one step and no other. When it is done, say in short what you did and found."
+        )
         prompt += self._more_about(running) if running else ""
         try:
             result = await executor.run(prompt)
@@ -428,8 +433,13 @@ class PlanningFlow(BaseFlow):
         """Runs the plan until it is over or waits; None if it was not approved."""
         while True:
             run = await smith.get(name)
-            if isinstance(next_move(run), AwaitReview) and not await self._approved(smith, run):
-                return None
+            move = next_move(run)
+            if isinstance(move, AwaitReview):
+                approved = await verdict_of(self.review(run)) is True
+                approve = move.hash if approved else None
+                await smith.decide(name, approve=approve, reject=not approved, by=_CALLER)
+                if not approved:
+                    return None
             run = await smith.runs.run(name)
             if self._pausing is not None:
                 run, self._pausing = await self._pausing, None
@@ -437,12 +447,6 @@ class PlanningFlow(BaseFlow):
                 continue
             if self._stopped or not await self._answered(smith, run):
                 return run
-
-    async def _approved(self, smith: Plansmith, run: Run) -> bool:
-        approved = await verdict_of(self.review(run)) is True
-        decision = {"approve": run.plan.hash} if approved and run.plan else {}
-        await smith.decide(run.id, reject=not approved, by=_CALLER, **decision)
-        return approved
 
     async def _answered(self, smith: Plansmith, run: Run) -> bool:
         """Asks who called for the answers to a run's questions; true if there was one."""
@@ -490,15 +494,6 @@ class PlanningFlow(BaseFlow):
             rounds=Rounds(end_at_replans=True),
             ids=lambda: self._run_id,
         )
-
-
-def _step_prompt(place: int | None, text: str, shown: str) -> str:
-    return (
-        "The plan, its state and what earlier steps gave, as data:\n"
-        f"{fence('the current plan', shown)}\n\n"
-        f"You are now working on step {place}, marked [→] above: {text}\n\n"
-        "Do this one step and no other. When it is done, say in short what you did and found."
-    )
 
 
 def _failure_text(error: BaseException) -> str:

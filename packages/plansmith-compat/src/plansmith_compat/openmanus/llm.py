@@ -57,8 +57,11 @@ class LLM:
     ) -> None:
         config = _config(llm_config, config_name)
         most = max_input_tokens if max_input_tokens is not None else config.get("max_input_tokens")
-        named = model is None and config.get("model")
-        self._model = _configured(config) if named else model_of(model)
+        name = str(config.get("model") or "") if model is None else ""
+        if name and ":" not in name:
+            name = f"{_PROVIDERS.get(str(config.get('api_type') or '').lower(), 'openai')}:{name}"
+        url, key = config.get("base_url") or None, config.get("api_key") or None
+        self._model = make_model(name, base_url=url, api_key=key) if name else model_of(model)
         self.max_input_tokens: int | None = most
         self.total_input_tokens = 0
         self.total_completion_tokens = 0
@@ -196,16 +199,6 @@ def _config(given: Any, name: str) -> dict[str, Any]:
     if found is not None and not isinstance(found, str):
         return _config(found, name)
     return dict(table)
-
-
-def _configured(config: Mapping[str, Any]) -> ChatModel:
-    name = str(config["model"])
-    provider = _PROVIDERS.get(str(config.get("api_type") or "").lower(), "openai")
-    return make_model(
-        name if ":" in name else f"{provider}:{name}",
-        base_url=config.get("base_url") or None,
-        api_key=config.get("api_key") or None,
-    )
 
 
 def _as_dict(given: Any) -> dict[str, Any]:

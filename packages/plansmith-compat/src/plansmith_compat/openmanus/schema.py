@@ -106,14 +106,13 @@ class Message(BaseModel):
         base64_image: str | None = None,
         **more: Any,
     ) -> Self:
-        calls = [ToolCall(id=each.id, function=_function(each.function)) for each in tool_calls]
+        calls = [
+            ToolCall(id=each.id, function=Function(**each.function.model_dump()))
+            for each in tool_calls
+        ]
         text = content if isinstance(content, str) else "\n".join(content)
         given: dict[str, Any] = {"content": text, "tool_calls": calls, **more}
         return cls(role=Role.ASSISTANT, base64_image=base64_image, **given)
-
-
-def _function(given: Any) -> Function:
-    return given if isinstance(given, Function) else Function.model_validate(given.model_dump())
 
 
 class Memory(BaseModel):

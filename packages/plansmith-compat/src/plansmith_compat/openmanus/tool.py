@@ -138,7 +138,8 @@ class PlanningTool(BaseTool):
 
         As of now if the store is in memory, else as of the last command.
         """
-        if not self._is_changed:
+        same = self._plans.keys() == self._known.keys()
+        if same and not any(map(self._differs, self._plans)):
             self._look()
         return self._plans
 
@@ -188,10 +189,6 @@ class PlanningTool(BaseTool):
     def _forget(self, plan_id: str) -> None:
         self._known.pop(plan_id, None)
         self._plans.pop(plan_id, None)
-
-    @property
-    def _is_changed(self) -> bool:
-        return self._plans.keys() != self._known.keys() or any(map(self._differs, self._plans))
 
     def _differs(self, plan_id: str) -> bool:
         plan, known = self._plans[plan_id], self._known.get(plan_id)
@@ -279,15 +276,16 @@ class PlanningTool(BaseTool):
     async def _with_retry(self, command: str, given: Mapping[str, Any]) -> PlanningResult:
         """Does a command; again if another process changed the same plan first."""
         method, *names = _COMMANDS[command]
-        for tries in range(1, _TRIES + 1):
+        tries = 0
+        while True:
             try:
                 # An override may be a plain function, as all of them are in OpenManus.
                 made = getattr(self, method)(*(given.get(name) for name in names))
                 return cast("PlanningResult", await awaited(made))
             except StaleWriter:
+                tries += 1
                 if tries == _TRIES:
                     raise
-        raise AssertionError  # the last try returns or raises
 
     # OpenManus' own steps, which a subclass may override; here they are to be awaited.
 
@@ -380,7 +378,6 @@ class PlanningTool(BaseTool):
         return plan_text(whole(str(plan["plan_id"]), plan))
 
     async def _said(self, what: str, plan_id: str) -> PlanningResult:
-        """Returns what was done, and the plan as it is now."""
         shown = self._format_plan((await self._plan(plan_id)).plan)
         return PlanningResult(output=f"{what}\n\n{shown}")
 
@@ -410,10 +407,9 @@ def _check(command: str, given: Mapping[str, Any]) -> None:
     if command not in _COMMANDS:
         allowed = f"Allowed commands are: {', '.join(_COMMANDS)}"
         raise ToolError(f"Unrecognized command: {command}. {allowed}")
-    unknown = sorted(given.keys() - _PROPERTIES.keys())
-    if unknown:
-        allowed = f"Allowed parameters are: {', '.join(sorted(_PROPERTIES.keys() - {'command'}))}"
-        raise ToolError(f"Unrecognized parameter: {unknown[0]}. {allowed}")
+    for name in sorted(given.keys() - _PROPERTIES.keys()):
+        known = ", ".join(sorted(_PROPERTIES.keys() - {"command"}))
+        raise ToolError(f"Unrecognized parameter: {name}. Allowed parameters are: {known}")
 
 
 def _need_own(kept: Kept) -> None:

@@ -86,9 +86,15 @@ def read(value: Json) -> Reading:
             left_out(name, each, notes)
     made: list[dict[str, Json]] = []
     for place, raw in enumerate(steps, start=1):
-        step = _step(raw, place, notes, [str(each["id"]) for each in made])
-        if step is not None:
-            made.append(_behind(step, made))
+        before = [str(each["id"]) for each in made]
+        step = _step(raw, place, notes, before)
+        if step is None:
+            continue
+        # It waits for the one before it: SAGE has no other order.
+        used = _names(step.get("inputs") or step.get("instruction"))
+        if {*before[-1:]} - used:
+            step["after"] = [*before[-1:]]
+        made.append(step)
     return notes.reading({"steps": [*made]})
 
 
@@ -108,7 +114,10 @@ def _step(raw: Json, place: int, notes: Notes, before: Sequence[str]) -> dict[st
     for field in (each for each in raw if each not in held and raw[each] is not None):
         left_out(field, raw[field], notes, place_id(place))
     if kind == "reply" and text_of(raw.get("text")):
-        return {**head, "kind": "reply", "instruction": _instruction(text_of(raw["text"]), before)}
+        words = data_of(text_of(raw["text"]), before)
+        if before and not _names(words):
+            words = f"{words}\n\n" + "\n".join(str(Ref(each)) for each in before)
+        return {**head, "kind": "reply", "instruction": words}
     name, arguments = text_of(raw.get("name")), _arguments(raw.get("arguments"))
     if kind == "tool" and name and arguments is not None:
         inputs = {key: data_of(each, before) for key, each in arguments.items()}
@@ -130,21 +139,6 @@ def _arguments(value: Json) -> dict[str, Json] | None:
     return {} if value is None else value if isinstance(value, dict) else None
 
 
-def _instruction(text: str, before: Sequence[str]) -> Json:
-    """Returns how to word a reply: from the results of the steps before it."""
-    words = data_of(text, before)
-    if not before or _names(words):
-        return words
-    return f"{words}\n\n" + "\n".join(str(Ref(each)) for each in before)
-
-
-def _behind(step: dict[str, Json], made: Sequence[dict[str, Json]]) -> dict[str, Json]:
-    """Lets the step wait for the one before it: SAGE has no other order."""
-    last = str(made[-1]["id"]) if made else ""
-    given = step.get("inputs") or step.get("instruction")
-    return step if not last or last in _names(given) else {**step, "after": [last]}
-
-
 def write(plan: Plan, run: Run | None = None) -> Writing:
     """Returns SAGE's list of steps; with a run, also the observations and the answer."""
     steps = in_order(plan)
@@ -162,7 +156,6 @@ def write(plan: Plan, run: Run | None = None) -> Writing:
 
 
 def _kept(steps: Sequence[AnyStep]) -> tuple[list[AnyStep], list[Problem]]:
-    """Returns the steps that SAGE can express, and problems for everything that is lost."""
     kept: list[AnyStep] = []
     lost: list[Problem] = []
     gone: set[str] = set()

@@ -411,7 +411,14 @@ class LLMPlanner(MapFunction):
         planned = await make_plan(request, deps=deps, tell=tell)
         self.planned, self.problems, self.failure = planned, planned.problems, ""
         first = str(transcript.exchanges[0]["text"]) if transcript.exchanges else ""
-        return self._steps(planned, first, lambda plan: _keeps_rules(plan, request, deps))
+        rules, known = rules_of(request, deps), Catalogue(deps.tools)
+
+        def keeps(part: Plan) -> bool:
+            """Whether a part of a plan keeps the hard rules of the profile and of the request."""
+            found = constraint_problems(part, known, rules, deps.agents)
+            return all(each.severity is not Severity.ERROR for each in found)
+
+        return self._steps(planned, first, keeps)
 
     async def _remembered(self) -> list[ContextBlock]:
         """Returns what the memory tells, anything with `as_context()`, as data."""
@@ -454,7 +461,6 @@ class LLMPlanner(MapFunction):
 
 
 def _told(flaw: Problem, locale: str) -> str:
-    """Returns what is wrong and what to do about it."""
     hint = f" ({in_language(flaw.hint, locale)})" if flaw.hint else ""
     return in_language(flaw.message, locale) + hint
 
@@ -467,12 +473,6 @@ def _ranker(given: Any) -> Ranker | None:
     if callable(given):
         return cast("Ranker", SimpleNamespace(scores=given))
     raise TypeError("'ranker' is 'minilm', a function of (query, texts), or has scores(…)")
-
-
-def _keeps_rules(plan: Plan, request: PlanRequest, deps: PlannerDeps) -> bool:
-    """Whether a part of a plan keeps the hard rules of the profile and of the request."""
-    found = constraint_problems(plan, Catalogue(deps.tools), rules_of(request, deps), deps.agents)
-    return all(each.severity is not Severity.ERROR for each in found)
 
 
 # SAGE's module has these as functions; programs import and test them.

@@ -111,7 +111,11 @@ def runnable(
         return Runnable(None, unusable)
     said = [_said(step, words=words) for step in usable.steps]
     if sums and not any(isinstance(step, ReplyStep) for step in said):
-        said.append(_summary(said, locale))
+        results = "\n".join(str(Ref(step.id)) for step in said if isinstance(step, ToolStep))
+        taken = {step.id for step in said}
+        name = next(each for each in ("summary", "summary_of_all") if each not in taken)
+        instruction = f"{_SUM_UP[locale.startswith('zh')]}\n\n{results}"
+        said.append(ReplyStep(id=name, instruction=instruction))
     return Runnable(usable.replace(steps=tuple(said)), unusable)
 
 
@@ -132,7 +136,6 @@ def _cut(steps: Sequence[PlanStep], most: int) -> list[PlanStep]:
 
 
 def _unusable(steps: Sequence[PlanStep], errors: Sequence[Problem]) -> list[dict[str, Any]]:
-    """Returns an observation for each tool step that has an error."""
     why = {each.step: str(each.message) for each in reversed(errors) if each.step is not None}
     return [
         {
@@ -153,13 +156,6 @@ def _said(step: AnyStep, *, words: bool) -> AnyStep:
         return step
     text = escape_text(reply_text(step.instruction))
     return step.replace(instruction=text, style="exact", after=tuple(sorted(step.needs())))
-
-
-def _summary(steps: Sequence[AnyStep], locale: str) -> ReplyStep:
-    results = "\n".join(str(Ref(step.id)) for step in steps if isinstance(step, ToolStep))
-    taken = {step.id for step in steps}
-    name = next(each for each in ("summary", "summary_of_all") if each not in taken)
-    return ReplyStep(id=name, instruction=f"{_SUM_UP[locale.startswith('zh')]}\n\n{results}")
 
 
 class StepResult(dict[str, Any]):
@@ -227,7 +223,12 @@ def result_of(
             asked.append(_DECIDE[run.locale.startswith("zh")])
         # A step that waits for an argument is told by its question.
         ended = [each for each in seen if not asked or "latency_ms" in each]
-        reply = "\n".join([*map(_line, ended), *asked]) or _NOTHING
+        lines = [
+            f"#{each['step'] + 1} 工具 {each['tool']} "
+            + (f"成功：{each['result']}" if each["ok"] else f"失败：{each['error']}")
+            for each in ended
+        ]
+        reply = "\n".join([*lines, *asked]) or _NOTHING
     return StepResult(reply, seen, steps, run=run)
 
 
@@ -235,12 +236,6 @@ def _questions(run: Run | None) -> dict[str, str]:
     if run is None:
         return {}
     return {name: in_language(each.text, run.locale) for name, each in run.questions.items()}
-
-
-def _line(seen: Mapping[str, Any]) -> str:
-    """Returns an observation as a line of text, as SAGE lists them."""
-    came = f"成功：{seen['result']}" if seen["ok"] else f"失败：{seen['error']}"
-    return f"#{seen['step'] + 1} 工具 {seen['tool']} {came}"
 
 
 async def failed_before(smith: Plansmith, run: Run) -> list[dict[str, Any]]:
@@ -546,7 +541,6 @@ class AgentRuntime(MapFunction):
 
 
 async def _tell_step(smith: Plansmith, run_id: str, event: Event, tell: Tell) -> None:
-    """Tells that a tool step has started or ended."""
     body = event.body
     if not isinstance(body, (StepStarted, StepDone, StepFailed, StepUnknown)):
         return

@@ -107,18 +107,15 @@ class InformationNode:
         if reading.plan is None or has_errors(list(reading.problems)):
             why = text_of(state.get(keys.PLANNER_ERROR) or error_text(reading.problems))
             told: Updates = {keys.PLANNER_ERROR: why}
-            ends = _at_limit(state)
-            return _informed(keys.END if ends else keys.PLANNER, told if ends else told | again)
+            if _at_limit(state):
+                return told | {keys.INFORMATION_NEXT_NODE: keys.END}
+            return told | again | {keys.INFORMATION_NEXT_NODE: keys.PLANNER}
         plan: Updates = {keys.CURRENT_PLAN: ResearchPlan.from_json(_written(reading.plan))}
         if reading.plan.enough_context:
-            return _informed(keys.REPORTER, plan)
+            return plan | {keys.INFORMATION_NEXT_NODE: keys.REPORTER}
         if state.get(keys.AUTO_ACCEPTED_PLAN) is not True:
-            return _informed(keys.HUMAN_FEEDBACK, plan)
-        return _informed(keys.RESEARCH_TEAM, plan | again)
-
-
-def _informed(node: str, more: Updates) -> Updates:
-    return {keys.INFORMATION_NEXT_NODE: node, **more}
+            return plan | {keys.INFORMATION_NEXT_NODE: keys.HUMAN_FEEDBACK}
+        return plan | again | {keys.INFORMATION_NEXT_NODE: keys.RESEARCH_TEAM}
 
 
 def _iterations(state: State) -> int:

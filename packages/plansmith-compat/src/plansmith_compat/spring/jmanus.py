@@ -276,7 +276,13 @@ class PublishedTemplates:
             raise
         except RunBusy as busy:
             raise ToolBusy(str(busy)) from None
-        return _results(tool, run)
+        if not run.status.over:
+            text = f"the template {tool!r} waits for a person in run {run.id}: it is {run.status}"
+            raise InputNeeded(f"{text}. Go on once it is decided there?", options=[GO_ON])
+        if run.status is not RunStatus.DONE:
+            hint = f"look at run {run.id}"
+            raise ToolFailed(f"the template {tool!r} is {run.status}: {run.reason}", hint=hint)
+        return {name: state.result for name, state in run.steps.items() if "/" not in name}
 
     async def _begin(self, run_id: str, template: Template, arguments: Mapping[str, Json]) -> None:
         if await self._smith.store.events(run_id):
@@ -299,16 +305,6 @@ class PublishedTemplates:
             self._stopping.add(stopping)
             stopping.add_done_callback(self._stopping.discard)
             await asyncio.shield(stopping)
-
-
-def _results(tool: str, run: Run) -> Json:
-    hint = f"look at run {run.id}"
-    if not run.status.over:
-        text = f"the template {tool!r} waits for a person in run {run.id}: it is {run.status}"
-        raise InputNeeded(f"{text}. Go on once it is decided there?", options=[GO_ON])
-    if run.status is not RunStatus.DONE:
-        raise ToolFailed(f"the template {tool!r} is {run.status}: {run.reason}", hint=hint)
-    return {name: state.result for name, state in run.steps.items() if "/" not in name}
 
 
 def sub_run_id(key: str) -> str:
@@ -423,7 +419,6 @@ class JManus:
 
 
 def _held(plan: Plan, run_id: str) -> ManusPlan:
-    """Returns a plan as the planning tool holds it."""
     value = cast("dict[str, Any]", write_as("jmanus", plan).value)
     steps = [
         ManusStep.from_json({**each, "stepIndex": place})

@@ -243,11 +243,15 @@ class PlanExecutorNode:
         output = state.get(keys.PLANNER_NODE_OUTPUT)
         reading = self.validate(output)
         if reading.plan is None or has_errors(list(reading.problems)):
+            why = "\n".join(filter(None, (_headline(output), error_text(reading.problems))))
+            if not output and state.get(keys.PLAN_VALIDATION_STATUS) is False:
+                # The planner has no plan, and says why.
+                why = text_of(state.get(keys.PLAN_VALIDATION_ERROR) or why)
             repairs = _count(state, keys.PLAN_REPAIR_COUNT) + 1
             rejections = _count(state, keys.HUMAN_REJECTION_COUNT)
             return {
                 keys.PLAN_VALIDATION_STATUS: False,
-                keys.PLAN_VALIDATION_ERROR: _why(state, output, reading),
+                keys.PLAN_VALIDATION_ERROR: why,
                 keys.PLAN_REPAIR_COUNT: repairs,
                 keys.HUMAN_REJECTION_COUNT: rejections,
                 keys.PLAN_NEXT_NODE: _after_repairs(repairs, rejections),
@@ -277,14 +281,6 @@ def _unsupported(step: ToolStep) -> Problem:
     message = Sentence("unknown.tool", name=step.tool)
     hint = Sentence("use one of {tools}", tools=[*TOOLS])
     return problem("PS101", message, hint=hint, step=step.id, path=("tool_to_use",))
-
-
-def _why(state: State, output: object, reading: Reading) -> str:
-    """Says what is wrong with a plan: in a sentence, and then problem by problem."""
-    told = state.get(keys.PLAN_VALIDATION_ERROR)
-    if not output and told and state.get(keys.PLAN_VALIDATION_STATUS) is False:
-        return text_of(told)  # the planner has no plan, and says why
-    return "\n".join(each for each in (_headline(output), error_text(reading.problems)) if each)
 
 
 def _headline(output: object) -> str:
@@ -364,8 +360,20 @@ class HumanFeedbackNode:
             case "approve":
                 more = {keys.HUMAN_FEEDBACK_CONTENT: "", keys.HUMAN_REJECTED_PLAN: ""}
                 return _to(keys.PLAN_EXECUTOR_NODE, {keys.HUMAN_REVIEW_ENABLED: False, **more})
-            case "go_on":
-                return _again(state, str(data.get(keys.FEEDBACK_CONTENT) or REJECTED), rejections)
+            case "go_on":  # back to the planner with the person's words and the rejected plan
+                words = str(data.get(keys.FEEDBACK_CONTENT) or REJECTED)
+                sent_back: Updates = {
+                    keys.HUMAN_REJECTION_COUNT: rejections + 1,
+                    keys.PLAN_REPAIR_COUNT: _count(state, keys.PLAN_REPAIR_COUNT) + 1,
+                    keys.PLAN_VALIDATION_ERROR: words,
+                    keys.HUMAN_FEEDBACK_CONTENT: words,
+                    keys.HUMAN_FEEDBACK_QUESTION: "",
+                    keys.HUMAN_REJECTED_PLAN: state.get(keys.PLANNER_NODE_OUTPUT) or "",
+                    keys.PLANNER_NODE_OUTPUT: "",
+                    keys.PLAN_CURRENT_STEP: 1,
+                    keys.HUMAN_REVIEW_ENABLED: True,
+                }
+                return _to(keys.PLANNER_NODE, sent_back)
             case "stop":
                 return _to(keys.END, {keys.HUMAN_FEEDBACK_QUESTION: ""})
             case "ask":
@@ -374,24 +382,6 @@ class HumanFeedbackNode:
                 return _to(keys.WAIT_FOR_FEEDBACK, asked)
             case "wait":
                 return _to(keys.WAIT_FOR_FEEDBACK, {})
-
-
-def _again(state: State, words: str, rejections: int) -> Updates:
-    """Goes back to the planner with the person's words and the rejected plan."""
-    return _to(
-        keys.PLANNER_NODE,
-        {
-            keys.HUMAN_REJECTION_COUNT: rejections + 1,
-            keys.PLAN_REPAIR_COUNT: _count(state, keys.PLAN_REPAIR_COUNT) + 1,
-            keys.PLAN_VALIDATION_ERROR: words,
-            keys.HUMAN_FEEDBACK_CONTENT: words,
-            keys.HUMAN_FEEDBACK_QUESTION: "",
-            keys.HUMAN_REJECTED_PLAN: state.get(keys.PLANNER_NODE_OUTPUT) or "",
-            keys.PLANNER_NODE_OUTPUT: "",
-            keys.PLAN_CURRENT_STEP: 1,
-            keys.HUMAN_REVIEW_ENABLED: True,
-        },
-    )
 
 
 def _to(node: str, more: Updates) -> Updates:

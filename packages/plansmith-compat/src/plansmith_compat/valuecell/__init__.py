@@ -3,6 +3,7 @@
 from plansmith_compat.valuecell.connections import RemoteConnections, agentcard_to_prompt
 from plansmith_compat.valuecell.models import (
     ExecutionPlan,
+    InMemoryTaskStore,
     PlannerInput,
     PlannerResponse,
     Response,
@@ -11,7 +12,9 @@ from plansmith_compat.valuecell.models import (
     SuperAgentOutcome,
     Task,
     TaskBrief,
+    TaskManager,
     TaskPattern,
+    TaskService,
     TaskStatus,
     UserInput,
     UserInputMetadata,
@@ -22,7 +25,6 @@ from plansmith_compat.valuecell.models import (
 from plansmith_compat.valuecell.orchestrator import AgentOrchestrator
 from plansmith_compat.valuecell.planner import ExecutionPlanner, PlanningAgent, PlanService
 from plansmith_compat.valuecell.super_agent import SuperAgent, SuperAgentService
-from plansmith_compat.valuecell.tasks import InMemoryTaskStore, TaskManager, TaskService
 
 __all__ = [
     "AgentOrchestrator",

@@ -104,8 +104,10 @@ def read(value: Json) -> Reading:
     """Reads an answer of ValueCell's planner, an execution plan, or a list of tasks."""
     notes = Notes()
     head = _head(value, notes)
-    tasks = objects(head.get("tasks")) if head is not None else None
-    if head is None or (tasks is None and not _refuses(head)):
+    tasks = objects(head.get("tasks"))
+    # An answer without tasks says what is missing.
+    refuses = head.get("guidance_message") or decides("adequate", head.get("adequate"))
+    if tasks is None and not refuses:
         return Reading(None, not_a_plan(TITLE, _HINT))
     if tasks is None and head.get("tasks"):
         message = Sentence("the tasks are not a list of objects")
@@ -162,11 +164,6 @@ def _asked_first(
     return asked
 
 
-def _refuses(head: Mapping[str, Json]) -> bool:
-    """Whether an answer without tasks says what is missing."""
-    return bool(head.get("guidance_message")) or decides("adequate", head.get("adequate"))
-
-
 def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
     """Reads a document as a plan; an unreadable schedule is dropped alone."""
     made = read_native(document)
@@ -176,9 +173,9 @@ def _read_as(document: dict[str, Json], notes: Notes) -> Reading:
     return Reading(made if isinstance(made, Plan) else None, (*notes.problems, *flaws))
 
 
-def _head(value: Json, notes: Notes) -> dict[str, Json] | None:
+def _head(value: Json, notes: Notes) -> dict[str, Json]:
     if not isinstance(value, dict):
-        return {"tasks": value} if recognises(value) else None
+        return {"tasks": value} if recognises(value) else {}
     if _is_task(value):
         return {"tasks": [value]}
     return notes.fields(_without_run(value, notes), _PLAN_FIELDS, aliases=_ALIASES)

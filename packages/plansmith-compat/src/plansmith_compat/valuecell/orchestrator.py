@@ -11,7 +11,6 @@ from uuid import uuid4
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.next_move import AwaitReview, next_move
-from plansmith.plan.run import Run
 from plansmith.plan.schedules import Schedule
 from plansmith.plan.thread import Reading
 from plansmith_compat.calling import events_during
@@ -235,8 +234,11 @@ class AgentOrchestrator:
         run = await running
         if run.status.over:
             talk.send("message", content=run.report)
-        else:
-            talk.send(_ASKS, task_id=run.id, content=_waiting_for(run))
+            return
+        waits, move = "\n".join(each.text for each in run.questions.values()), next_move(run)
+        if not waits and isinstance(move, AwaitReview):
+            waits = f"approve the plan {move.hash}"
+        talk.send(_ASKS, task_id=run.id, content=waits or run.status.value)
 
     async def set_up(self, plan: ExecutionPlan | str, *, approve: str) -> Schedule:
         """Creates the schedule of a recurring plan with exactly this hash; the first of several."""
@@ -254,13 +256,3 @@ class AgentOrchestrator:
         if run.plan is not None and run.plan.schedules:
             return await schedules.create_each(run.id, approve=approve, by=by)
         return [await schedules.create(run=run.id, approve=approve, by=by)]
-
-
-def _waiting_for(run: Run) -> str:
-    """Describes what a run waits for."""
-    if run.questions:
-        return "\n".join(question.text for question in run.questions.values())
-    move = next_move(run)
-    if isinstance(move, AwaitReview):
-        return f"approve the plan {move.hash}"
-    return run.status.value

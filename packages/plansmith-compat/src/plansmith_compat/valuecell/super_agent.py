@@ -40,10 +40,10 @@ class Outcomes(Generic[_S]):
             yield await self._said
 
     def __await__(self) -> Generator[Any, None, _S]:
-        return self._last().__await__()
+        async def last() -> _S:
+            return [each async for each in self][-1]
 
-    async def _last(self) -> _S:
-        return [each async for each in self][-1]
+        return last().__await__()
 
 
 class AnySuperAgent(Protocol):

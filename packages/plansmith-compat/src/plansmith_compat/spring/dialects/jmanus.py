@@ -195,13 +195,10 @@ def _agent_step(
     inputs = result_inputs(before)
     if ends:
         inputs[COLUMNS] = ends
-    step: dict[str, Json] = {"agent": agent or DEFAULT_AGENT, "task": _with_parameters(task)}
+    # `<<name>>` is a reference to a parameter; everything else is escaped.
+    words = PLACE.sub(lambda place: str(Ref(PARAMS, (place[1],))), escape_text(task))
+    step: dict[str, Json] = {"agent": agent or DEFAULT_AGENT, "task": words}
     return {**step, "inputs": inputs} if inputs else step
-
-
-def _with_parameters(text: str) -> str:
-    """Turns `<<name>>` into references to parameters; escapes everything else."""
-    return PLACE.sub(lambda place: str(Ref(PARAMS, (place[1],))), escape_text(text))
 
 
 def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
@@ -236,7 +233,16 @@ def write(plan: Plan, run: Run | None, notes: Notes) -> dict[str, Json]:
 
 
 def _written(step: AnyStep, before: Sequence[str], run: Run | None, notes: Notes) -> Json:
-    value = _for_agent(step, before, notes) if isinstance(step, AgentStep) else _call(step, notes)
+    value: dict[str, Json]
+    if isinstance(step, AgentStep):
+        value = _for_agent(step, before, notes)
+    else:  # a call or a question is a task: an agent with tools has to make it
+        told = Sentence(
+            "a {kind} step becomes a task in words for {agent}", kind=step.kind, agent=DEFAULT_AGENT
+        )
+        notes.lose(told, step=step.id)
+        text = _template_text(in_words(step), step.id, notes)
+        value = {"stepRequirement": f"[{DEFAULT_AGENT}] {text}"}
     if run is None:
         return value
     state = run.steps.get(step.id, StepState())
@@ -255,16 +261,6 @@ def _for_agent(step: AgentStep, before: Sequence[str], notes: Notes) -> dict[str
     text = f"[{step.agent}] {_template_text(step.task, step.id, notes)}"
     ends: dict[str, Json] = {"terminateColumns": columns} if isinstance(columns, str) else {}
     return {"stepRequirement": text, **ends}
-
-
-def _call(step: AnyStep, notes: Notes) -> dict[str, Json]:
-    """Writes a call or question as a task: an agent with tools has to make it."""
-    told = Sentence(
-        "a {kind} step becomes a task in words for {agent}", kind=step.kind, agent=DEFAULT_AGENT
-    )
-    notes.lose(told, step=step.id)
-    text = _template_text(in_words(step), step.id, notes)
-    return {"stepRequirement": f"[{DEFAULT_AGENT}] {text}"}
 
 
 def _template_text(text: str, step: str, notes: Notes) -> str:

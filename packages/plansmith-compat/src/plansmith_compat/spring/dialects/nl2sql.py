@@ -147,7 +147,6 @@ def _step(value: Json, place: int, before: Sequence[str], notes: Notes) -> dict[
 
 
 def _given(value: Json, step: str, notes: Notes) -> dict[str, Json]:
-    """Returns the parameters of a step."""
     if value and not isinstance(value, dict):
         message = Sentence(
             "the tool_parameters are not an object: {text}", text=repr(str(value)[:80])
@@ -198,17 +197,12 @@ def _tool_of(step: AnyStep) -> str | None:
     return step.tool if isinstance(step, ToolStep) else node_of(step)
 
 
-def _tool_parameters(step: ToolStep, notes: Notes) -> dict[str, Json]:
-    step_losses(step, ("tool", "inputs"), title=TITLE, notes=notes)
-    refs = [str(each.ref) for each in find(step.inputs) if each.ref]
-    if refs:
-        notes.lose(Sentence("references become plain text: {refs}", refs=[*refs]), step=step.id)
-    return {name: bare(each) for name, each in step.inputs.items()}
-
-
 def _parameters(step: AnyStep, before: Sequence[str], notes: Notes) -> dict[str, Json]:
     if isinstance(step, ToolStep):
-        return _tool_parameters(step, notes)
+        step_losses(step, ("tool", "inputs"), title=TITLE, notes=notes)
+        if refs := [str(each.ref) for each in find(step.inputs) if each.ref]:
+            notes.lose(Sentence("references become plain text: {refs}", refs=[*refs]), step=step.id)
+        return {name: bare(each) for name, each in step.inputs.items()}
     if isinstance(step, ReplyStep):
         step_losses(step, ("instruction",), title=TITLE, notes=notes)
         results = _REST + "\n".join("{{" + each + "}}" for each in before)

@@ -39,18 +39,15 @@ def test_an_approval_is_kept_replaced_and_removed(kept: Approvals) -> None:
     assert kept.get("b") == approval({"x": 1})
 
 
-def test_a_file_is_for_its_owner_alone_and_survives_the_process(tmp_path: Path) -> None:
-    path = tmp_path / "pins.json"
-    ApprovalFile(path).put("a", approval())
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert ApprovalFile(path).get("a") == approval()
-    assert json.loads(path.read_text(encoding="utf-8"))["approved"]["a"]["by"] == "ada"
-
-
-def test_what_another_process_approves_is_seen_at_once(tmp_path: Path) -> None:
-    one, other = (ApprovalFile(tmp_path / "p.json") for _ in range(2))
+def test_a_file_is_for_its_owner_alone_and_what_another_process_approves_is_seen_at_once(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "p.json"
+    one, other = ApprovalFile(path), ApprovalFile(path)
     assert one.get("a") is None
     other.put("a", approval())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text(encoding="utf-8"))["approved"]["a"]["by"] == "ada"
     assert one.get("a") == approval()
     other.remove("a")
     assert one.get("a") is None
@@ -71,20 +68,24 @@ def test_many_who_write_at_once_lose_nothing(tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == {"p.json", "p.json.lock"}
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"version": 1, "approved": {"a": {}}}', "{}"])
-def test_a_damaged_file_is_an_error_and_never_an_approval(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        *((each, "cannot be read") for each in ("{", "[]", "{}")),
+        ('{"version": 1, "approved": {"a": {}}}', "cannot be read"),
+        ('{"version": 2}', "newer"),
+    ],
+)
+def test_a_file_that_is_damaged_or_newer_is_an_error_and_left_alone(
+    tmp_path: Path, content: str, why: str
+) -> None:
     path = tmp_path / "p.json"
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(Misconfigured, match="cannot be read"):
+    with pytest.raises(Misconfigured, match=why):
         ApprovalFile(path).get("a")
-
-
-def test_a_file_of_a_newer_plansmith_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "p.json"
-    path.write_text('{"version": 2}', encoding="utf-8")
-    with pytest.raises(Misconfigured, match="newer"):
+    with pytest.raises(Misconfigured, match=why):
         ApprovalFile(path).put("a", approval())
-    assert path.read_text(encoding="utf-8") == '{"version": 2}'
+    assert path.read_text(encoding="utf-8") == content
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:

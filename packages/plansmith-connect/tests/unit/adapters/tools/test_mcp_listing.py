@@ -42,26 +42,28 @@ def spec(*, trusted: bool, said: dict[str, Any] | None = None, **hints: Any) -> 
     return made
 
 
+SAID = {"effect": "final", "idempotent": False, "open_world": True, "timeout_s": 5.0}
+
+
 @pytest.mark.parametrize(
-    ("hints", "effect"),
+    ("hints", "said", "effect", "again", "outside"),
     [
-        ({"readOnlyHint": True}, Effect.READ),
-        ({"readOnlyHint": True, "destructiveHint": True}, Effect.READ),
-        ({"destructiveHint": True}, Effect.FINAL),
-        ({"destructiveHint": False}, Effect.WRITE),
-        ({}, Effect.WRITE),
+        ({"readOnlyHint": True}, None, Effect.READ, False, True),
+        ({"readOnlyHint": True, "destructiveHint": True}, None, Effect.READ, False, True),
+        ({"destructiveHint": True}, None, Effect.FINAL, False, True),
+        ({"destructiveHint": False}, None, Effect.WRITE, False, True),
+        ({"idempotentHint": True, "openWorldHint": False}, None, Effect.WRITE, True, False),
+        ({"readOnlyHint": True, "idempotentHint": True}, SAID, Effect.FINAL, False, True),
+        ({}, None, Effect.WRITE, False, True),
     ],
 )
-def test_the_hints_of_a_trusted_server_become_effects(
-    hints: dict[str, Any], effect: Effect
+def test_the_hints_of_a_trusted_server_become_effects_below_the_word_of_the_person(
+    hints: dict[str, Any], said: dict[str, Any] | None, effect: Effect, again: bool, outside: bool
 ) -> None:
-    assert spec(trusted=True, **hints).effect is effect
-
-
-def test_a_trusted_server_may_say_that_a_call_can_be_repeated_and_reaches_nowhere() -> None:
-    made = spec(trusted=True, idempotentHint=True, openWorldHint=False)
-    assert made.idempotent
-    assert not made.open_world
+    made = spec(trusted=True, said=said, **hints)
+    assert (made.effect, made.idempotent, made.open_world) == (effect, again, outside)
+    assert said is None or made.timeout_s == 5
+    assert spec(trusted=False, said={"effect": "read", "search": True}).search
 
 
 @given(st.dictionaries(st.text(), JSON) | JSON)
@@ -73,22 +75,11 @@ def test_whatever_an_untrusted_server_says_its_tools_write_anywhere_and_once(hin
         assert not each.spec.idempotent
 
 
-def test_the_word_of_the_person_stands_above_all_hints() -> None:
-    said = {"effect": "final", "idempotent": False, "open_world": True, "timeout_s": 5.0}
-    made = spec(trusted=True, said=said, readOnlyHint=True, idempotentHint=True)
-    assert (made.effect, made.idempotent, made.open_world) == (Effect.FINAL, False, True)
-    assert made.timeout_s == 5
-    assert spec(trusted=False, said={"effect": "read", "search": True}).search
-
-
-def test_the_definition_is_kept_as_it_came_with_fields_nobody_knows() -> None:
-    raw = {**tool(description="d"), "x-vendor": {"deep": [1, True]}, "_meta": {"a": 1}}
-    assert read(raw).tools["s.t"].definition == raw
-
-
 def test_two_tools_of_one_name_are_both_left_out_and_told() -> None:
-    listing = read(tool(), tool(description="another"), tool("u"))
+    unknown = {**tool("u", description="d"), "x-vendor": {"deep": [1, True]}, "_meta": {"a": 1}}
+    listing = read(tool(), tool(description="another"), unknown)
     assert set(listing.tools) == {"s.u"}
+    assert listing.tools["s.u"].definition == unknown  # kept as it came
     assert listing.notes == ("s has 2 tools called 't': none of them is used",)
 
 
@@ -165,14 +156,10 @@ def test_a_name_is_legal_and_leads_back_to_server_and_tool(server: str, tool: st
     assert wire_names(name) == (server, tool)
 
 
-def test_plain_names_stay_as_they_are() -> None:
+def test_plain_names_stay_as_they_are_and_a_dot_makes_no_server_look_like_another() -> None:
     assert full_name("time", "get_current_time") == "time.get_current_time"
     assert full_name("a.b", "c.d") == "a_x2e_b.c.d"
     assert full_name("every", "get-tiny-image") == "every.get-tiny-image"
-
-
-def test_a_dot_in_a_server_cannot_make_it_look_like_another_one() -> None:
-    assert full_name("a.b", "c") != full_name("a", "b.c")
     assert "." not in server_name("a.b")
 
 

@@ -29,8 +29,9 @@ async def asked(call: Any) -> InputNeeded:
 
 
 async def test_a_question_goes_to_the_person_and_the_answer_back_to_the_same_call() -> None:
-    async with await approved(servers(raw=raw())) as source:
+    async with await approved(servers(raw=raw(), other=raw())) as source:
         first = await asked(use(source, "raw.ask", times=2))
+        assert await use(source, "other.echo", text="hi") == "hi"  # other calls go on
         assert first.message == "raw asks: Day 0?"
         assert first.schema is not None
         assert first.schema["anyOf"][0]["required"] == ["day"]
@@ -41,13 +42,6 @@ async def test_a_question_goes_to_the_person_and_the_answer_back_to_the_same_cal
         {"action": "accept", "content": {"day": "mon"}},
         {"action": "decline"},
     ]
-
-
-async def test_other_calls_go_on_while_a_question_is_open() -> None:
-    async with await approved(servers(a=raw(), b=raw())) as source:
-        question = await asked(use(source, "a.ask"))
-        assert await use(source, "b.echo", text="hi") == "hi"
-        assert "mon" in await reply(source, "a.ask", question.state, {"day": "mon"})
 
 
 async def test_a_question_without_fields_is_a_yes_or_no() -> None:
@@ -69,13 +63,18 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_ope
         assert "mon" in await reply(source, "raw.ask", question.state, {"day": "mon"})
 
 
-async def test_endless_questions_end_the_call() -> None:
+async def test_endless_questions_and_pages_end_the_call(tmp_path: Path) -> None:
+    given = {"signed_in": str(tmp_path / "never")}
     async with await approved(servers(raw=raw(bounds=limits(questions=2)))) as source:
         question = await asked(use(source, "raw.ask", times=99))
         question = await asked(reply(source, "raw.ask", question.state, {"day": "1"}, times=99))
         with pytest.raises(ToolFailed, match="asked more than 2 questions in one call"):
             await reply(source, "raw.ask", question.state, {"day": "2"}, times=99)
         assert await use(source, "raw.echo", text="again") == "again"
+        question = await asked(use(source, "raw.page", **given))
+        question = await asked(reply(source, "raw.page", question.state, "done", **given))
+        with pytest.raises(ToolFailed, match="more than 2 times"):
+            await reply(source, "raw.page", question.state, "done", **given)
 
 
 async def test_a_question_nobody_answers_lapses_and_chooses_nothing() -> None:
@@ -134,10 +133,6 @@ async def test_a_server_that_only_wants_to_be_asked_later_is_asked_later_but_not
         assert await use(source, "raw.later", times=2) == "at last"
         with pytest.raises(ToolFailed, match="asked more than 2 times"):
             await use(source, "raw.later", times=9)
-
-
-async def test_a_server_that_wants_a_model_is_refused() -> None:
-    async with await approved(servers(raw=raw("modern", protocol="auto"))) as source:
         with pytest.raises(ToolFailed, match="it asks for sampling/createMessage"):
             await use(source, "raw.model")
 
@@ -158,15 +153,6 @@ async def test_a_page_to_open_is_a_link_and_the_call_is_made_after_it(tmp_path: 
             await reply(source, "raw.page", question.state, "decline", **given)
         mark.touch()
         assert await reply(source, "raw.page", question.state, "done", **given) == "signed in"
-
-
-async def test_pages_asked_for_again_and_again_end_the_call(tmp_path: Path) -> None:
-    given = {"signed_in": str(tmp_path / "never")}
-    async with await approved(servers(raw=raw(bounds=limits(questions=2)))) as source:
-        question = await asked(use(source, "raw.page", **given))
-        question = await asked(reply(source, "raw.page", question.state, "done", **given))
-        with pytest.raises(ToolFailed, match="more than 2 times"):
-            await reply(source, "raw.page", question.state, "done", **given)
 
 
 # Both eras, on the library's own server

@@ -35,9 +35,6 @@ def text(environment: dict[str, str] | None = None, **fields: Any) -> str:
 def test_settings_that_make_no_sense_are_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         ServerSettings.model_validate(fields)
-
-
-def test_a_server_has_a_name_one_can_see() -> None:
     with pytest.raises(ValidationError, match="is not a valid name for a server"):
         McpSettings.model_validate({"servers": {"a\x1b[2J": {"command": "a"}}})
 
@@ -69,10 +66,8 @@ def test_the_command_is_shown_whole_with_all_that_belongs_to_it() -> None:
     assert "ignored" in shown
     assert "You say of a: {'effect': 'read'}" in shown
     assert "hunter2" not in shown
-
-
-def test_a_value_cannot_pose_as_a_hidden_one() -> None:
-    assert "--require" in text(command="a", env={"NODE_OPTIONS": "sha256:--require x"})
+    posing = text(command="a", env={"NODE_OPTIONS": "sha256:--require x"})
+    assert "--require" in posing  # a value cannot pose as a hidden one
 
 
 def test_a_url_is_shown_with_its_headers_and_a_word_on_an_open_way() -> None:
@@ -104,15 +99,9 @@ BASE: dict[str, Any] = {"command": "a", "args": ["b"], "env": {"K": "v"}, "cwd":
 )
 def test_any_change_of_how_a_server_is_started_changes_its_hash(change: dict[str, Any]) -> None:
     assert content_hash(definition(**BASE)) != content_hash(definition(**{**BASE, **change}))
-
-
-def test_a_command_that_comes_from_the_environment_is_pinned_as_it_is_there() -> None:
+    assert definition(**BASE) == definition(**BASE, limits={"call_s": 5.0})
     one, two = ({"X": each} for each in ("a", "b"))
     assert definition(one, command="${X}") != definition(two, command="${X}")
-
-
-def test_limits_are_no_part_of_what_is_approved() -> None:
-    assert definition(**BASE) == definition(**BASE, limits={"call_s": 5.0})
 
 
 # Files of the widespread shape
@@ -173,6 +162,8 @@ def test_what_is_not_taken_from_a_file_is_noted_and_nothing_there_approves(tmp_p
 def test_a_file_that_is_not_right_says_where(tmp_path: Path, content: Any, said: str) -> None:
     with pytest.raises(Misconfigured, match=said):
         read_servers(write(tmp_path / "mcp.json", content))
+    with pytest.raises(Misconfigured, match="cannot be read"):
+        read_servers(tmp_path / "none.json")
 
 
 def test_two_servers_of_one_name_are_refused_and_none_shadows_the_other(tmp_path: Path) -> None:
@@ -182,8 +173,3 @@ def test_two_servers_of_one_name_are_refused_and_none_shadows_the_other(tmp_path
         all_servers(McpSettings(servers={"a": own}, files=(path,)))
     both = all_servers(McpSettings(servers={"c": own}, files=(path,)))
     assert set(both.servers) == {"a", "c"}
-
-
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match="cannot be read"):
-        all_servers(McpSettings(files=(tmp_path / "none.json",)))

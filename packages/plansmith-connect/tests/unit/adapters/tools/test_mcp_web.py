@@ -104,7 +104,7 @@ async def _is_cancelled(source: McpServers, record: Path) -> None:
 JSON = "application/json"
 
 
-async def failure(respond: Respond, bounds: ServerLimits | None = None) -> ToolFailed:
+async def failure(respond: Respond) -> ToolFailed:
     """How a call fails that is replied to like this; the next call must work."""
     fine = {"content": [{"type": "text", "text": "fine"}]}
 
@@ -115,6 +115,7 @@ async def failure(respond: Respond, bounds: ServerLimits | None = None) -> ToolF
             writer.write(http(200, answer(number, result=fine), JSON))
 
     peer = McpPeer(once, {"t": {"readOnlyHint": True}})
+    bounds = limits(stop_s=0.1)  # it never replies to a farewell
     async with peer.open() as (url, _), web(url, bounds, protocol="legacy") as source:
         await approved(source)
         with pytest.raises(ToolFailed) as caught:

@@ -51,7 +51,7 @@ def test_a_card_becomes_a_spec_with_the_persons_own_settings() -> None:
 
 
 def test_a_huge_card_is_cut_to_size() -> None:
-    skills = [{"name": "n" * 5000, "examples": ["e" * 5000] * 100} for _ in range(100)]
+    skills = [{"name": "n" * 2001, "examples": ["e" * 2001] * 2} for _ in range(51)]
     spec = agent_spec("desk", a_card("https://x", description="d" * 9000, skills=skills), HOME)
     assert (len(spec.description), len(spec.skills), len(spec.examples)) == (2000, 50, 50)
 

@@ -50,52 +50,72 @@ async def failed(answer: Any, told: str, *, streaming: bool = False, **settings:
         return caught.value, liar.methods
 
 
-async def test_a_flood_in_one_answer_ends_after_the_limit() -> None:
+class Flood:
+    """Answers once with far too much, and counts what was taken."""
+
     sent = 0
 
-    async def flood(talk: Talk) -> None:
-        nonlocal sent
+    async def __call__(self, talk: Talk) -> None:
         await talk.start("application/json", more="Content-Length: 100000000\r\n")
         await talk.raw(b'{"jsonrpc":"2.0","id":"1","result":{"task":"')
         for _ in range(1000):
             await talk.raw(b"x" * 100_000)
-            sent += 100_000
-
-    await failed(flood, "more than 1,000,000 bytes")
-    assert sent < 50_000_000
+            self.sent += 100_000
 
 
-async def test_a_flood_in_a_stream_ends_after_the_limit_and_the_task_is_cancelled() -> None:
-    async def flood(talk: Talk) -> None:
-        if talk.method != "SendStreamingMessage":
-            await talk.result(task("TASK_STATE_CANCELED"))
-            return
-        await talk.start("text/event-stream")
-        await talk.event({"task": TASK})
-        for _ in range(1000):
-            parts = [{"text": "x" * 100_000}]
-            made = {"artifactId": "a", "parts": parts}
-            update = {"taskId": "t1", "contextId": "c1", "artifact": made, "append": True}
-            await talk.event({"artifactUpdate": update})
-
-    _, methods = await failed(flood, "more than 1,000,000 bytes", streaming=True)
-    assert methods == ["SendStreamingMessage", "CancelTask"]
+async def large_updates(talk: Talk) -> None:
+    for _ in range(1000):
+        made = {"artifactId": "a", "parts": [{"text": "x" * 100_000}]}
+        update = {"taskId": "t1", "contextId": "c1", "artifact": made, "append": True}
+        await talk.event({"artifactUpdate": update})
 
 
-async def test_an_endless_stream_of_updates_ends_and_the_task_is_cancelled() -> None:
-    async def chatter(talk: Talk) -> None:
+async def chatter(talk: Talk) -> None:
+    update = {"taskId": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_WORKING"}}
+    while True:
+        await talk.event({"statusUpdate": update})
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("behave", "told"),
+    [(large_updates, "more than 1,000,000 bytes"), (chatter, "more than 200 updates")],
+)
+async def test_a_flood_in_a_stream_ends_after_the_limit_and_the_task_is_cancelled(
+    behave: Callable[[Talk], Any], told: str
+) -> None:
+    async def answer(talk: Talk) -> None:
         if talk.method == "CancelTask":
             await talk.result(task("TASK_STATE_CANCELED"))
             return
         await talk.start("text/event-stream")
         await talk.event({"task": TASK})
-        update = {"taskId": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_WORKING"}}
-        while True:
-            await talk.event({"statusUpdate": update})
-            await asyncio.sleep(0)
+        await behave(talk)
 
-    _, methods = await failed(chatter, "more than 200 updates", streaming=True)
+    _, methods = await failed(answer, told, streaming=True)
     assert methods == ["SendStreamingMessage", "CancelTask"]
+
+
+async def packed(talk: Talk) -> None:
+    bomb = gzip.compress(b"0" * 10_000_000)
+    more = f"Content-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n"
+    await talk.start("application/json", more=more)
+    await talk.raw(bomb)
+
+
+async def away(talk: Talk) -> None:
+    place = "Location: http://evil.example/agent-card.json\r\n"
+    await talk.start("text/plain", "307 Temporary Redirect", place)
+
+
+async def test_a_flood_a_packed_answer_and_a_redirect_are_not_taken() -> None:
+    flood = Flood()
+    await failed(flood, "more than 1,000,000 bytes")
+    assert flood.sent < 50_000_000
+    await failed(packed, "compressed answer")
+    await failed(away, r"redirect to http://evil\.example/")
+    with pytest.raises(ToolFailed, match="which is not followed"):
+        await served(away)
 
 
 async def silence(talk: Talk) -> None:
@@ -258,26 +278,6 @@ async def test_a_list_of_other_peoples_tasks_is_not_taken_for_ours() -> None:
     await failed(lend, "It is unknown")
 
 
-async def test_a_packed_answer_is_not_unpacked() -> None:
-    bomb = gzip.compress(b"0" * 10_000_000)
-
-    async def packed(talk: Talk) -> None:
-        more = f"Content-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n"
-        await talk.start("application/json", more=more)
-        await talk.raw(bomb)
-
-    await failed(packed, "compressed answer")
-
-
-async def test_work_is_not_redirected() -> None:
-    async def away(talk: Talk) -> None:
-        await talk.start(
-            "text/plain", "307 Temporary Redirect", "Location: http://evil.example/\r\n"
-        )
-
-    await failed(away, r"redirect to http://evil\.example/")
-
-
 async def test_an_agent_that_cannot_be_asked_after_its_task_leaves_it_to_the_person() -> None:
     async def shut(talk: Talk) -> None:
         if talk.method == "SendMessage":
@@ -355,14 +355,6 @@ async def test_a_card_that_is_none_or_lies_is_refused_with_a_reason(card: Any, t
 async def test_a_card_that_does_not_come_is_not_waited_for_for_ever(behave: Any) -> None:
     with pytest.raises(ToolBusy, match=r"did not arrive within 0\.2 s"):
         await served(behave, request_s=0.2)
-
-
-async def test_a_redirect_of_the_card_is_not_followed() -> None:
-    async def away(talk: Talk) -> None:
-        await talk.start("text/plain", "302 Found", "Location: /other/agent-card.json\r\n")
-
-    with pytest.raises(ToolFailed, match="which is not followed"):
-        await served(away)
 
 
 async def test_further_hosts_are_reached_only_when_a_person_names_them() -> None:
