@@ -18,7 +18,7 @@ import jsonschema_rs
 
 from plansmith.check.arguments import certain_errors
 from plansmith.check.placeholders import Placeholders
-from plansmith.check.schemas import Unusable
+from plansmith.check.schemas import compiled
 
 RESULT = Path(__file__).parent / "results" / "validation.md"
 DRAFTS = {
@@ -41,8 +41,8 @@ class Test(NamedTuple):
 
 def ours(schema: Any, data: Any) -> bool | None:
     """Our argument validation; None when the schema cannot be used."""
-    found = certain_errors(schema, Placeholders({"$literal": data}))
-    return None if isinstance(found, Unusable) else not found
+    found = certain_errors(compiled(schema), Placeholders({"$literal": data}))
+    return None if found is None else not found
 
 
 def required_only(schema: Any, data: Any) -> bool | None:

@@ -82,7 +82,9 @@ class Hider:
 
 def _forms(value: str) -> Iterator[str]:
     """Yields a secret as it is, and in the escaped forms of URLs, JSON, HTML and Python."""
-    for each in (value, *_long_lines(value)):
+    lines = [line.strip() for line in value.splitlines()]
+    long = [line for line in lines if len(line) >= _LINE and not line.startswith("-----")]
+    for each in (value, *long):
         yield each
         yield from _in_addresses(each)
         yield from _in_json(each)
@@ -93,21 +95,12 @@ def _forms(value: str) -> Iterator[str]:
         yield each.encode().hex().upper()
 
 
-def _long_lines(value: str) -> list[str]:
-    lines = [line.strip() for line in value.splitlines()]
-    return [each for each in lines if len(each) >= _LINE and not each.startswith("-----")]
-
-
 def _in_addresses(value: str) -> Iterator[str]:
     for safe in _SAFE:
         for quoted in (quote(value, safe=safe), quote(value, safe=f"{safe} ").replace(" ", "+")):
             yield quoted
-            yield _lowercase_escapes(quoted)
-
-
-def _lowercase_escapes(quoted: str) -> str:
-    first, *others = quoted.split("%")
-    return "%".join([first, *(each[:2].lower() + each[2:] for each in others)])
+            first, *others = quoted.split("%")
+            yield "%".join([first, *(each[:2].lower() + each[2:] for each in others)])
 
 
 def _in_json(value: str) -> Iterator[str]:

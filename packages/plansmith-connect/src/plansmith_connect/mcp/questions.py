@@ -73,7 +73,7 @@ def elicited(asked: Asked, answer: Json) -> types.ElicitResult:
                 Sentence("the answer has to be '{first}' or '{second}'", first=word, second=DECLINE)
             )
         return types.ElicitResult(action="accept", content=None if is_page else {})
-    validator, _ = compiled(schema)
+    validator = compiled(schema).validator
     try:
         if isinstance(answer, dict) and (validator is None or validator.is_valid(answer)):
             return types.ElicitResult.model_validate({"action": "accept", "content": answer})

@@ -90,7 +90,7 @@ def result_json(
 def _check(value: Json, schema: dict[str, Json], *, given: bool) -> None:
     if not given:
         raise ToolFailed(Sentence("it declares a structured result and returned none"))
-    validator, _ = compiled(schema)
+    validator = compiled(schema).validator
     error = next(validator.iter_errors(value), None) if validator is not None else None
     if error is not None:
         why = clip(safe(error.message))

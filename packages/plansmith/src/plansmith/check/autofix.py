@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from plansmith.check.arguments import CertainError, certain_errors, short_json, under
+from plansmith.check.arguments import CertainError, certain_errors, short_json
 from plansmith.check.check_plan import agent_names
-from plansmith.check.names import Catalogue, Names
+from plansmith.check.names import Catalogue, KnownTool, Names
 from plansmith.check.placeholders import Placeholders, at, put
-from plansmith.check.schemas import Schema, Unusable, inside, shape
-from plansmith.plan.capability import AgentSpec, Tools, ToolSpec
+from plansmith.check.schemas import Compiled, Schema
+from plansmith.plan.capability import AgentSpec, Tools
 from plansmith.plan.data import Json, Path, flaws, same
 from plansmith.plan.plan import MAX_STEPS, Plan
 from plansmith.plan.problem import Problem, problem
@@ -80,8 +80,8 @@ class _Fixer:
                 return step if inner is step.each else step.replace(each=inner)
             case ToolStep():
                 named = self._named(step, "tool", step.tool, self.tools.names)
-                spec = self.tools.get(named.tool)
-                return named if spec is None or step.disabled else self._filled(named, spec)
+                tool = self.tools.tool(named.tool)
+                return named if tool is None or step.disabled else self._filled(named, tool)
             case AgentStep() if self.agents.known:
                 return self._named(step, "agent", step.agent, self.agents)
             case _:
@@ -95,25 +95,25 @@ class _Fixer:
         self._note("PS206", message, step, (field,))
         return step.replace(**{field: right})
 
-    def _filled(self, step: ToolStep, spec: ToolSpec) -> ToolStep:
+    def _filled(self, step: ToolStep, tool: KnownTool) -> ToolStep:
         inputs: Json = step.inputs
         for _ in range(_MOST_ROUNDS):
             before = inputs
-            inputs = self._renamed(step, inputs, spec.input_schema)
-            inputs = self._coerced(step, inputs, spec.input_schema)
+            inputs = self._renamed(step, inputs, tool)
+            inputs = self._coerced(step, inputs, tool)
             if self.ask_for_missing:
-                inputs = self._asked(step, inputs, spec.input_schema)
+                inputs = self._asked(step, inputs, tool)
             if inputs is before:
                 break
         return step if inputs is step.inputs else step.replace(inputs=inputs)
 
-    def _renamed(self, step: ToolStep, inputs: Json, schema: Schema) -> Json:
+    def _renamed(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
         """Renames arguments with a mistyped name, if the right name is still free."""
-        place = shape(schema, schema)
-        if len(place.forms) != 1 or not isinstance(inputs, dict):
+        forms = tool.takes.forms
+        if len(forms) != 1 or not isinstance(inputs, dict):
             return inputs
-        properties = place.forms[0].get("properties")
-        if not isinstance(properties, dict) or place.forms[0].get("additionalProperties"):
+        properties = forms[0].get("properties")
+        if not isinstance(properties, dict) or forms[0].get("additionalProperties"):
             return inputs
         free = Names([name for name in properties if name not in inputs])
         meant = {name: free.obvious(name) for name in inputs if name not in properties}
@@ -127,8 +127,8 @@ class _Fixer:
                 self._note("PS206", message, step, ("inputs", right))
         return {table.get(name, name): value for name, value in inputs.items()} if table else inputs
 
-    def _coerced(self, step: ToolStep, inputs: Json, schema: Schema) -> Json:
-        done = coerce(inputs, schema)
+    def _coerced(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
+        done = coerce(inputs, tool.inputs)
         for change in done.changes:
             name = ".".join(map(str, change.path))
             before, after = short_json(change.before), short_json(change.after)
@@ -138,17 +138,16 @@ class _Fixer:
             self._note("PS205", message, step, ("inputs", *change.path))
         return done.inputs if done.changes else inputs
 
-    def _asked(self, step: ToolStep, inputs: Json, schema: Schema) -> Json:
+    def _asked(self, step: ToolStep, inputs: Json, tool: KnownTool) -> Json:
         arguments = Placeholders(inputs)
-        found = certain_errors(schema, arguments)
-        for fault in [] if isinstance(found, Unusable) else found:
+        for fault in certain_errors(tool.inputs, arguments) or ():
             if fault.keyword != "required" or self.free_steps <= 0:
                 continue
             name = str(fault.detail["property"])
             path = (*arguments.real(fault.path), name)
             if "$literal" in path[:-1]:
                 continue
-            about = _about(schema, (*fault.path, name))
+            about = _about(tool, (*fault.path, name))
             question = self._question(step, name, about)
             inputs = put(inputs, path, cast("Json", Ref(question.id).to_json()))
             message = Sentence(
@@ -189,10 +188,10 @@ class _Fixer:
         self.notes.append(problem(code, message, hint=hint, step=step.id, path=path))
 
 
-def _about(schema: Schema, path: Path) -> Schema:
+def _about(tool: KnownTool, path: Path) -> Schema:
     """Returns the schema of a place, complete with the definitions it needs."""
-    forms = inside(shape(schema, schema), path[:-1]).forms
-    for form in forms:
+    schema = tool.spec.input_schema
+    for form in tool.takes.inside(path[:-1]).forms:
         properties = form.get("properties")
         found = properties.get(str(path[-1])) if isinstance(properties, dict) else None
         if isinstance(found, dict):
@@ -217,13 +216,13 @@ class Coerced(NamedTuple):
     changes: list[Change]
 
 
-def coerce(inputs: Json, schema: Schema, *, nested: int = 0) -> Coerced:
+def coerce(inputs: Json, schema: Compiled, *, nested: int = 0) -> Coerced:
     """Converts wrong values to right ones where that is harmless."""
     changes: list[Change] = []
     for _ in range(_MOST_ROUNDS):
         arguments = Placeholders(inputs)
         found = certain_errors(schema, arguments)
-        if isinstance(found, Unusable) or not found:
+        if not found:
             break
         tries = (
             _tried(inputs, schema, arguments, fault.path, candidate, nested)
@@ -239,7 +238,12 @@ def coerce(inputs: Json, schema: Schema, *, nested: int = 0) -> Coerced:
 
 
 def _tried(
-    inputs: Json, schema: Schema, arguments: Placeholders, path: Path, candidate: Json, nested: int
+    inputs: Json,
+    schema: Compiled,
+    arguments: Placeholders,
+    path: Path,
+    candidate: Json,
+    nested: int,
 ) -> Coerced | None:
     """Returns the inputs with one value converted, if that makes the value valid."""
     real, before = arguments.real(path), at(arguments.value, path)
@@ -251,7 +255,7 @@ def _tried(
         deeper = coerce(made.inputs, schema, nested=nested + 1)
         made = Coerced(deeper.inputs, made.changes + deeper.changes)
     left = certain_errors(schema, Placeholders(made.inputs))
-    wrong = isinstance(left, Unusable) or under(left, path)
+    wrong = left is None or any(fault.path[: len(path)] == path for fault in left)
     return None if wrong else made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -14,7 +14,7 @@ from plansmith.plan.data import Flag, Json, Path, Record, Whole
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import AgentStep, AskStep, MapStep, PlanStep, StepFields, ToolStep
+from plansmith.plan.steps import AnyStep
 
 
 class Constraint(Record):
@@ -61,116 +61,94 @@ def constraint_problems(
     templates: Iterable[str] = (),
 ) -> Iterator[Problem]:
     """Returns violations of constraints, and the constraints that only a person can judge."""
-    steps = [inner for step in plan.steps if not step.disabled for inner in _with_inner(step)]
+    steps = [*_active(plan)]
     kept = set(templates)
-    runs_template = any(isinstance(step, PlanStep) and step.template in kept for step in steps)
+    runs_template = any(step.kind == "plan" and step.template in kept for step in steps)
     cards = {each.name: each for each in agents if isinstance(each, AgentSpec)}
+    known = {*(name.lower() for name in tools.names.known), *map(_callee, steps)}
     for rule in constraints:
-        if rule.is_prose or (rule.only_tools and not _names_a_tool(rule, steps, tools)):
+        # "Only use …" that names no tool or agent is about something else.
+        names_none = not any(_is_among(name, rule.only_tools) for name in known)
+        if rule.is_prose or (rule.only_tools and names_none):
             yield _to_judge(rule)
             continue
         for step in steps:
-            yield from _of_step(rule, step, _spec(step, tools, cards))
+            if step.kind == "tool":
+                yield from _of_call(rule, step.id, step.tool, ("tool",), tools.get(step.tool))
+            if step.kind == "agent":
+                yield from _of_call(rule, step.id, step.agent, ("agent",), cards.get(step.agent))
+            yield from _of_words(rule, step)
         yield from _of_plan(rule, steps)
         if rule.is_about_calls and runs_template:
             yield _to_judge(rule)  # what a template calls is not known here
 
 
-def _names_a_tool(rule: Constraint, steps: list[StepFields], tools: Catalogue) -> bool:
-    """Whether "only use …" names a tool or agent; else it is about something else."""
-    names = {*(name.lower() for name in tools.names.known), *map(_callee, steps)}
-    return any(_is_among(name, rule.only_tools) for name in names)
+def _active(plan: Plan) -> Iterator[AnyStep]:
+    for step in plan.steps:
+        if not step.disabled:
+            yield step
+            if step.kind == "map":
+                yield step.each
 
 
-def _callee(step: StepFields) -> str:
+def _callee(step: AnyStep) -> str:
     """Returns the tool or agent that a step calls, in lower case; empty if it calls none."""
-    match step:
-        case ToolStep(tool=name) | AgentStep(agent=name):
-            return name.lower()
-        case _:
-            return ""
-
-
-def _with_inner(step: StepFields) -> list[StepFields]:
-    return [step, step.each] if isinstance(step, MapStep) else [step]
-
-
-def _to_judge(rule: Constraint) -> Problem:
-    text = rule.text or Sentence("no text")
-    message = Sentence(
-        "a constraint that only a person can judge must be kept: {rule}"
-        if rule.hard
-        else "a constraint that only a person can judge should be kept: {rule}",
-        rule=text,
-    )
-    return problem("PS503", message, hint=Sentence("check that the plan keeps it"))
-
-
-def _spec(
-    step: StepFields, tools: Catalogue, agents: Mapping[str, AgentSpec]
-) -> ToolSpec | AgentSpec | None:
-    match step:
-        case ToolStep(tool=name):
-            return tools.get(name)
-        case AgentStep(agent=name):
-            return agents.get(name)
-        case _:
-            return None
-
-
-def _of_step(
-    rule: Constraint, step: StepFields, spec: ToolSpec | AgentSpec | None
-) -> Iterator[Problem]:
-    name = _callee(step)
-    if name:
-        yield from _of_call(rule, step, name, spec)
-    if rule.forbid_words and not isinstance(step, MapStep):
-        banned = [word for word in rule.forbid_words if word]
-        for path, text in _texts(step):
-            for word in banned:
-                if word.lower() in text.lower():
-                    message = Sentence("the step must not contain '{word}'", word=word)
-                    yield _broken(rule, message, Sentence("take it out"), step.id, path)
+    if step.kind == "tool":
+        return step.tool.lower()
+    return step.agent.lower() if step.kind == "agent" else ""
 
 
 def _is_among(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern.lower()) for pattern in patterns)
 
 
+def _to_judge(rule: Constraint) -> Problem:
+    message = Sentence(
+        "a constraint that only a person can judge must be kept: {rule}"
+        if rule.hard
+        else "a constraint that only a person can judge should be kept: {rule}",
+        rule=rule.text or Sentence("no text"),
+    )
+    return problem("PS503", message, hint=Sentence("check that the plan keeps it"))
+
+
 def _of_call(
-    rule: Constraint, step: StepFields, name: str, spec: ToolSpec | AgentSpec | None
+    rule: Constraint, step: str, callee: str, place: Path, spec: ToolSpec | AgentSpec | None
 ) -> Iterator[Problem]:
-    place: Path = ("tool",) if isinstance(step, ToolStep) else ("agent",)
+    name = callee.lower()
     shown = name if spec is None else spec.name
     if rule.only_tools and not _is_among(name, rule.only_tools):
-        message = Sentence(
-            "'{tool}' is not among what may be used: {only}", tool=name, only=[*rule.only_tools]
-        )
-        hint = Sentence("use one of {tools}", tools=[*rule.only_tools])
-        yield _broken(rule, message, hint, step.id, place)
+        only = [*rule.only_tools]
+        message = Sentence("'{tool}' is not among what may be used: {only}", tool=name, only=only)
+        yield _broken(rule, message, Sentence("use one of {tools}", tools=only), step, place)
     if _is_among(name, rule.forbid_tools):
         message = Sentence("'{tool}' is not allowed", tool=shown)
-        yield _broken(rule, message, Sentence("use another tool"), step.id, place)
+        yield _broken(rule, message, Sentence("use another tool"), step, place)
     if spec is not None and spec.effect in rule.forbid_effects:
         message = Sentence(
             "'{tool}' has the effect '{effect}', not allowed", tool=shown, effect=spec.effect.value
         )
-        yield _broken(rule, message, Sentence("use a tool with less effect"), step.id, place)
+        yield _broken(rule, message, Sentence("use a tool with less effect"), step, place)
 
 
-def _texts(step: StepFields) -> Iterator[tuple[Path, str]]:
-    stack: list[tuple[Path, Json]] = list(step.templates())
+def _of_words(rule: Constraint, step: AnyStep) -> Iterator[Problem]:
+    banned = [word for word in rule.forbid_words if word]
+    stack: list[tuple[Path, Json]] = []
+    if banned and step.kind != "map":  # whose inner step is looked at by itself
+        stack += step.templates()
     while stack:
         path, value = stack.pop()
-        if isinstance(value, str):
-            yield path, value
-        elif isinstance(value, dict):
+        if isinstance(value, dict):
             stack.extend(((*path, key), each) for key, each in value.items())
         elif isinstance(value, list):
             stack.extend(((*path, place), each) for place, each in enumerate(value))
+        for word in banned if isinstance(value, str) else ():
+            if word.lower() in str(value).lower():
+                message = Sentence("the step must not contain '{word}'", word=word)
+                yield _broken(rule, message, Sentence("take it out"), step.id, path)
 
 
-def _of_plan(rule: Constraint, steps: list[StepFields]) -> Iterator[Problem]:
+def _of_plan(rule: Constraint, steps: list[AnyStep]) -> Iterator[Problem]:
     used = [name for name in map(_callee, steps) if name]
     for pattern in rule.require_tools:
         if not any(_is_among(name, [pattern]) for name in used):
@@ -178,24 +156,21 @@ def _of_plan(rule: Constraint, steps: list[StepFields]) -> Iterator[Problem]:
             hint = Sentence("add a step with '{tool}'", tool=pattern)
             yield _broken(rule, message, hint, None, ("steps",))
     # Questions to the person do not count: they are added where a value is missing.
-    count = sum(not isinstance(step, AskStep) for step in steps)
+    count = sum(step.kind != "ask" for step in steps)
     if rule.max_steps is not None and count > rule.max_steps:
         message = Sentence("ps.many_steps", count=count, most=rule.max_steps)
         yield _broken(rule, message, Sentence("use fewer steps"), None, ("steps",))
-    if rule.max_calls is not None and (calls := _calls(steps)) > rule.max_calls:
+    # Each item of a list is a call; of a list that is not known yet, two are counted.
+    lists = {step.each.id: step.over for step in steps if step.kind == "map"}
+    sizes = {name: len(over) if isinstance(over, list) else 2 for name, over in lists.items()}
+    calls = sum(sizes.get(step.id, 1) for step in steps if _callee(step))
+    if rule.max_calls is not None and calls > rule.max_calls:
         message = Sentence(
             "the plan makes {count} calls or more, and {most} are allowed",
             count=calls,
             most=rule.max_calls,
         )
         yield _broken(rule, message, Sentence("use fewer tools and agents"), None, ("steps",))
-
-
-def _calls(steps: list[StepFields]) -> int:
-    """Counts the calls of a plan, as far as they are known: each item of a list is one."""
-    inner = {step.each.id: step.over for step in steps if isinstance(step, MapStep)}
-    sizes = {name: len(over) if isinstance(over, list) else 2 for name, over in inner.items()}
-    return sum(sizes.get(step.id, 1) for step in steps if _callee(step))
 
 
 def _broken(rule: Constraint, message: str, hint: str, step: str | None, path: Path) -> Problem:

@@ -64,7 +64,11 @@ class Workload:
         ids = self._calls.keys()
         self._graph = {name: plan.needs[name] & ids for name in plan.needs if name in ids}
         inner = [step.each if step.kind == "map" else step for step in active]
-        self._effects = _effects(inner, tools, agents)
+        self._effects = {"read": 0, "write": 0, "final": 0, "ask": 0, "reply": 0}
+        for step in inner:
+            called = agents.get(_name(step)) or tools.get(_name(step))
+            effect = called.effect if called else Effect.WRITE
+            self._effects[step.kind if step.kind in ("ask", "reply") else effect] += 1
         lists = [step.over for step in active if step.kind == "map"]
         self._guesses_items = bool([over for over in lists if not isinstance(over, list)])
         self._asks = bool([step for step in active if step.kind == "ask"])
@@ -165,16 +169,3 @@ def _name(step: AnyStep) -> str:
     if step.kind == "tool":
         return step.tool
     return step.agent if step.kind == "agent" else step.kind
-
-
-def _effects(
-    steps: Sequence[AnyStep], tools: Mapping[str, ToolSpec], agents: Mapping[str, AgentSpec]
-) -> dict[str, int]:
-    counts = {"read": 0, "write": 0, "final": 0, "ask": 0, "reply": 0}
-    for step in steps:
-        if step.kind in ("ask", "reply"):
-            counts[step.kind] += 1
-        else:
-            spec = agents.get(_name(step)) or tools.get(_name(step))
-            counts[spec.effect if spec else Effect.WRITE] += 1
-    return counts

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
 from plansmith.check.flow import Flow
 from plansmith.check.names import Catalogue, reads, states_effect
-from plansmith.check.schemas import Shape
 from plansmith.errors import PlanInvalid, ReferenceFailed
 from plansmith.plan.capability import Effect, Tools, ToolSpec
 from plansmith.plan.conditions import LISTS, condition_flaws, condition_text, holds
@@ -18,48 +17,297 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import RESERVED, find
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import (
-    AgentStep,
-    AnyStep,
-    AskStep,
-    PlanStep,
-    ReplyStep,
-    StepFields,
-    ToolStep,
-    has_rules,
-)
+from plansmith.plan.steps import AgentStep, AnyStep, PlanStep, ToolStep, has_rules
 
 _OUT: Final = Sentence("leave it out")
-IsRead = Callable[[str], bool]
-Needs = Mapping[str, frozenset[str]]
+_REFER: Final = Sentence("refer to its output, or leave the step out")
+_WIDE: Final = 32
+_BOUNDED: Final = 100
+# The kinds of steps that may use all earlier results without referring to them.
+_SEE_ALL: Final = frozenset({"reply", "agent", "plan", "ask"})
 
 
-def needless_rules(
-    steps: Mapping[str, AnyStep], graph: Needs, *, is_read: IsRead
-) -> Iterator[Problem]:
-    """Yields the rules of a plan that say nothing; `is_read` tells whether a step only reads."""
-    leaving = {name for name, step in steps.items() if step.when or step.on_error == "skip"}
-    for step in steps.values():
-        if has_rules(step):
-            may_miss = bool(leaving & (upstream(graph, [step.id]) - {step.id}))
-            yield from _of_step(step, step.id, (), may_miss=may_miss)
-        if step.kind == "map" and has_rules(step.each):
-            yield from _of_step(step.each, step.id, ("each",), may_miss=False)
-        inner = step.each if step.kind == "map" else step
-        if inner.undo_with is not None and is_read(step.id):
-            place = ("each", "undo_with") if step.kind == "map" else ("undo_with",)
-            message = Sentence("'{step}' only reads: there is nothing to undo", step=step.id)
-            yield problem("PS409", message, hint=_OUT, step=step.id, path=place)
+def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
+    """Returns warnings and notes; none for a plan with a cycle, whose order is undefined."""
+    try:
+        sequence = order(plan.needs)
+    except PlanInvalid:
+        return []
+    linter = _Linter(plan, Catalogue.of(tools), sequence)
+    found = [
+        *linter.dead_steps(),
+        *linter.hidden_serialisation(),
+        *linter.unused_outputs(),
+        *linter.duplicate_work(),
+        *linter.unbounded_fan_out(),
+        *linter.writes_without_review(),
+        *linter.missing_reply(),
+        *linter.rival_writers(),
+    ]
+    if "rules" in plan.features:
+        found += [*linter.passed_over_changes(), *linter.needless_rules()]
+    return found
 
 
-def _of_step(step: AnyStep, name: str, place: Path, *, may_miss: bool) -> Iterator[Problem]:
+class _Linter:
+    """A plan, the order of its steps, and which of them only read."""
+
+    def __init__(self, plan: Plan, tools: Catalogue, sequence: list[str]) -> None:
+        self.plan = plan
+        self.tools = tools
+        self.graph = plan.needs
+        self.sequence = sequence
+        self.steps = [step for step in plan.by_id.values() if not step.disabled]
+        self.by_id = {step.id: step for step in self.steps}
+        self.followers = dependents(self.graph)
+        self.uses = {
+            step.id: {found.ref.step for found in step.references if found.ref} - RESERVED
+            for step in self.steps
+        }
+        self.replies = any(step.kind == "reply" for step in self.steps)
+        self.ruled: set[str] = set()
+        if "rules" in plan.features:
+            self.ruled = {step.id for step in self.steps if has_rules(step)}
+        self.specs: dict[str, ToolSpec | None] = {}
+        for step in self.steps:
+            call = step.each if step.kind == "map" else step
+            self.specs[step.id] = tools.get(call.tool) if call.kind == "tool" else None
+        self.reading = {name for name, spec in self.specs.items() if spec and reads(spec)}
+        # The steps that reply or change something.
+        self.ends = [
+            step for step in self.steps if step.id not in self.reading and step.kind != "ask"
+        ]
+
+    def dead_steps(self) -> Iterator[Problem]:
+        """Yields reading steps that no reply and no change depends on."""
+        if not self.replies:
+            return
+        ends = [step.id for step in self.ends]
+        alive = upstream(self.graph, ends) | set(ends)
+        for step in self.steps:
+            if step.id not in alive:
+                message = Sentence("nothing that replies or acts uses '{step}'", step=step.id)
+                yield problem("PS401", message, hint=_REFER, step=step.id)
+
+    def hidden_serialisation(self) -> Iterator[Problem]:
+        """Yields an `after` between two reading steps that share no data."""
+        for step in self.steps:
+            if step.id not in self.reading:
+                continue
+            for position, before in enumerate(step.after):
+                if before not in self.reading or before in self.uses[step.id]:
+                    continue
+                if any(self._is_before(before, each) for each in self.graph[step.id] - {before}):
+                    continue
+                message = Sentence(
+                    "'{step}' waits for '{earlier}' and uses nothing of it",
+                    step=step.id,
+                    earlier=before,
+                )
+                hint = Sentence("take '{step}' out of `after`: both only read", step=before)
+                place = ("after", position)
+                yield problem("PS402", message, hint=hint, step=step.id, path=place)
+
+    def unused_outputs(self) -> Iterator[Problem]:
+        """Yields reading steps that others wait for without using the output."""
+        used = {source for sources in self.uses.values() for source in sources}
+        for step in self.steps:
+            if step.id in used or step.id not in self.reading:
+                continue
+            waiting = [self.by_id[each] for each in self.followers[step.id] if each in self.by_id]
+            if waiting and not any(each.kind in _SEE_ALL for each in waiting):
+                message = Sentence(
+                    "steps wait for '{step}', and none uses its output", step=step.id
+                )
+                yield problem("PS403", message, hint=_REFER, step=step.id)
+
+    def duplicate_work(self) -> Iterator[Problem]:
+        """Yields the same call made twice, with no change in between."""
+        seen: dict[tuple[str, str, bytes], str] = {}
+        for name in self.sequence:
+            # Under a condition the same call may be meant for another case.
+            step = self.by_id.get(name)
+            key = None if step is None or name in self.ruled else _work(step)
+            if key is None:
+                continue
+            first = seen.get(key)
+            if first and not self._below[first] & self._above[name] & self._acting:
+                message = Sentence("'{step}' does the same as '{first}'", step=name, first=first)
+                hint = Sentence("leave it out and use the output of '{step}'", step=first)
+                found = problem("PS404", message, hint=hint, step=name)
+                # If the second call is ordered after the first, it may be meant to look again.
+                yield _noted(found) if self._is_before(first, name) else found
+            seen[key] = name
+
+    def rival_writers(self) -> Iterator[Problem]:
+        """Yields steps that write the same file as another step, in no order."""
+        writers: dict[str, list[str]] = {}
+        for step in self.steps:
+            if step.kind != "tool" or step.id in self.reading or step.id in self.ruled:
+                continue
+            path = step.inputs.get("path")
+            if not isinstance(path, str):
+                continue
+            before = writers.setdefault(path, [])
+            for first in before:
+                if not self._is_before(first, step.id) and not self._is_before(step.id, first):
+                    message = Sentence(
+                        "'{step}' and '{first}' both write {path}, in no order",
+                        step=step.id,
+                        first=first,
+                        path=path,
+                    )
+                    hint = Sentence(
+                        "put '{step}' into its `after`, or write another file", step=first
+                    )
+                    place = ("inputs", "path")
+                    yield problem("PS410", message, hint=hint, step=step.id, path=place)
+                    break
+            before.append(step.id)
+
+    def unbounded_fan_out(self) -> Iterator[Problem]:
+        """Yields map steps over lists of unknown length that change things or run very wide."""
+        flow = Flow(self.plan, self.tools)
+        for step in self.steps:
+            if step.kind != "map" or isinstance(step.over, list):
+                continue
+            acts, source = step.id not in self.reading, flow.over(step)
+            bounds = [form.get("maxItems") for form in source.forms] if source else []
+            bounded = bounds and all(isinstance(most, int) and most <= _BOUNDED for most in bounds)
+            if not bounded and (acts or step.width > _WIDE):
+                message = Sentence(
+                    "'{step}' makes a change for every item of a list of unknown length"
+                    if acts
+                    else "'{step}' runs {width} at a time of a list of unknown length",
+                    step=step.id,
+                    width=step.width,
+                )
+                hint = Sentence("take a limited part of the list, or ask first")
+                yield problem("PS405", message, hint=hint, step=step.id, path=("over",))
+
+    def writes_without_review(self) -> Iterator[Problem]:
+        """Yields changes with values known only at run time, without a question before."""
+        asking = self._marks(step.id for step in self.steps if step.kind == "ask")
+        for step in self.steps:
+            spec = self.specs[step.id]
+            if spec is None or spec.effect is Effect.READ or not states_effect(spec):
+                continue
+            sources = [self.by_id.get(ref.step) for ref in step.refs() if ref.step not in RESERVED]
+            found_out = any(each is None or each.kind != "ask" for each in sources)
+            if not found_out or self._above[step.id] & asking:
+                continue
+            final = spec.effect is Effect.FINAL
+            message = Sentence(
+                "'{step}' cannot be undone, and its values are known only while the plan runs"
+                if final
+                else "'{step}' changes something, and its values are known only "
+                "while the plan runs",
+                step=step.id,
+            )
+            hint = Sentence(
+                "unless `run.data` is `show`, you see them and are asked before the call is made"
+            )
+            found = problem("PS406", message, hint=hint, step=step.id)
+            yield found if final else _noted(found)
+
+    def missing_reply(self) -> Iterator[Problem]:
+        for step in () if self.replies else self.steps:
+            if step.id in self.reading and not self.followers[step.id]:
+                message = Sentence("nothing uses or shows what '{step}' finds", step=step.id)
+                hint = Sentence("add a reply step that refers to it")
+                yield problem("PS407", message, hint=hint, step=step.id)
+                return
+
+    def passed_over_changes(self) -> Iterator[Problem]:
+        for step in self.steps:
+            inner = step.each if step.kind == "map" else step
+            if step.on_error == inner.on_error == "fail" or step.id in self.reading:
+                continue
+            if inner.kind in ("tool", "agent", "plan"):
+                message = Sentence(
+                    "if '{step}' fails, the plan goes on without what it should change",
+                    step=step.id,
+                )
+                hint = Sentence("make sure that a later step or the reply tells it")
+                yield problem("PS408", message, hint=hint, step=step.id, path=("on_error",))
+
+    def needless_rules(self) -> Iterator[Problem]:
+        """Yields the rules of a plan that say nothing."""
+        leaving = {step.id for step in self.steps if step.when or step.on_error == "skip"}
+        for step in self.steps:
+            if step.id in self.ruled:
+                may_miss = bool(leaving & (upstream(self.graph, [step.id]) - {step.id}))
+                yield from _needless(step, step.id, (), may_miss=may_miss)
+            inner: AnyStep = step.each if step.kind == "map" else step
+            place: Path = ("each",) if step.kind == "map" else ()
+            if place and has_rules(inner):
+                yield from _needless(inner, step.id, place, may_miss=False)
+            if inner.undo_with is not None and step.id in self.reading:
+                message = Sentence("'{step}' only reads: there is nothing to undo", step=step.id)
+                where = (*place, "undo_with")
+                yield problem("PS409", message, hint=_OUT, step=step.id, path=where)
+
+    # Sets of steps are bits of one number: 10,000 steps take only a few megabytes.
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.sequence)}
+
+    @cached_property
+    def _above(self) -> dict[str, int]:
+        return self._reach(self.sequence, self.graph)
+
+    @cached_property
+    def _below(self) -> dict[str, int]:
+        return self._reach(self.sequence[::-1], self.followers)
+
+    @cached_property
+    def _acting(self) -> int:
+        return self._marks(step.id for step in self.ends if step.kind != "reply")
+
+    def _reach(self, sequence: list[str], edges: Mapping[str, Collection[str]]) -> dict[str, int]:
+        reached: dict[str, int] = {}
+        for name in sequence:
+            bits = 0
+            for other in edges[name]:
+                bits |= reached[other] | 1 << self._place[other]
+            reached[name] = bits
+        return reached
+
+    def _marks(self, names: Iterable[str]) -> int:
+        return sum(1 << self._place[name] for name in names)
+
+    def _is_before(self, first: str, then: str) -> bool:
+        return bool(self._above[then] >> self._place[first] & 1)
+
+
+def _noted(found: Problem) -> Problem:
+    return found.model_copy(update={"severity": Severity.NOTE})
+
+
+def _work(step: AnyStep) -> tuple[str, str, bytes] | None:
+    """Returns what a step does as a key; None if no other step can do the same."""
+    match step:
+        case ToolStep():
+            return "tool", step.tool, canonical_json(step.inputs)
+        case AgentStep():
+            return "agent", step.agent, canonical_json({"task": step.task, "inputs": step.inputs})
+        case PlanStep():
+            return "plan", step.template, canonical_json(step.inputs)
+        case _:
+            return None
+
+
+def _needless(step: AnyStep, name: str, place: Path, *, may_miss: bool) -> Iterator[Problem]:
     def found(message: str, hint: str, *path: str) -> Problem:
         return problem("PS409", message, hint=hint, step=name, path=(*place, *path))
 
-    if step.when is not None and (always := _constant(step.when)) is not None:
-        code = "ps.cond_always" if always else "ps.cond_false"
-        message = Sentence(code, step=name, condition=condition_text(step.when))
-        yield found(message, Sentence("look at the literals in it"), "when")
+    # A condition without any reference is reported as such where conditions are checked.
+    if step.when is not None and not condition_flaws(step.when) and any(find(step.when)):
+        always = _fixed(step.when)
+        if always is not None:
+            code = "ps.cond_always" if always else "ps.cond_false"
+            message = Sentence(code, step=name, condition=condition_text(step.when))
+            yield found(message, Sentence("look at the literals in it"), "when")
     if step.otherwise is not None and step.when is None and not may_miss:
         message = Sentence("nothing can skip '{step}': its 'otherwise' is never used", step=name)
         yield found(message, _OUT, "otherwise")
@@ -78,17 +326,8 @@ def _of_step(step: AnyStep, name: str, place: Path, *, may_miss: bool) -> Iterat
         yield found(message, hint, "on_error")
 
 
-def _constant(condition: Json) -> bool | None:
-    """Returns what a condition is in every run, where its literals alone tell it.
-
-    One without any reference is reported as such where conditions are checked.
-    """
-    if condition_flaws(condition) or not any(find(condition)):
-        return None
-    return _fixed(condition)
-
-
 def _fixed(condition: Json) -> bool | None:
+    """Returns what a condition is in every run, where its literals alone tell it."""
     assert isinstance(condition, dict)  # noqa: S101 - its form was checked
     name, given = next(iter(condition.items()))
     if name in LISTS and isinstance(given, list):
@@ -104,286 +343,3 @@ def _fixed(condition: Json) -> bool | None:
         return None if any(find(condition)) else holds(condition, {})
     except ReferenceFailed:
         return None
-
-
-_WIDE: Final = 32
-_BOUNDED: Final = 100
-
-
-def lint_plan(plan: Plan, tools: Tools | Catalogue) -> list[Problem]:
-    """Returns warnings and notes; none for a plan with a cycle, whose order is undefined."""
-    graph = plan.needs
-    try:
-        sequence = order(graph)
-    except PlanInvalid:
-        return []
-    linter = _Linter(plan, Catalogue.of(tools), graph, sequence)
-    return [
-        *linter.dead_steps(),
-        *linter.hidden_serialisation(),
-        *linter.unused_outputs(),
-        *linter.duplicate_work(),
-        *linter.unbounded_fan_out(),
-        *linter.writes_without_review(),
-        *linter.missing_reply(),
-        *linter.rival_writers(),
-        *linter.rules(),
-    ]
-
-
-class _Linter:
-    """A plan, the order of its steps, and which of them only read."""
-
-    def __init__(
-        self, plan: Plan, tools: Catalogue, graph: dict[str, frozenset[str]], sequence: list[str]
-    ) -> None:
-        self.plan = plan
-        self.tools = tools
-        self.graph = graph
-        self.sequence = sequence
-        self.steps = [step for step in plan.by_id.values() if not step.disabled]
-        self.by_id = {step.id: step for step in self.steps}
-        self.followers = dependents(graph)
-        self.uses = {
-            step.id: {found.ref.step for found in step.references if found.ref} - RESERVED
-            for step in self.steps
-        }
-        self.used = {source for sources in self.uses.values() for source in sources}
-        self.replies = bool([step for step in self.steps if step.kind == "reply"])
-        self.specs: dict[str, ToolSpec | None] = {}
-        for step in self.steps:
-            call = step.each if step.kind == "map" else step
-            self.specs[step.id] = tools.get(call.tool) if call.kind == "tool" else None
-        self.reading = {name for name, spec in self.specs.items() if spec and reads(spec)}
-
-    def dead_steps(self) -> Iterator[Problem]:
-        """Yields reading steps that no reply and no change depends on."""
-        if not self.replies:
-            return
-        ends = [step.id for step in self.steps if self._is_end(step)]
-        alive = upstream(self.graph, ends) | set(ends)
-        for step in self.steps:
-            if step.id not in alive:
-                message = Sentence("nothing that replies or acts uses '{step}'", step=step.id)
-                hint = Sentence("refer to its output, or leave the step out")
-                yield problem("PS401", message, hint=hint, step=step.id)
-
-    def hidden_serialisation(self) -> Iterator[Problem]:
-        """Yields an `after` between two reading steps that share no data."""
-        for step in self.steps:
-            if step.id not in self.reading:
-                continue
-            for position, before in enumerate(step.after):
-                if before in self.reading and self._is_needless(step, before):
-                    message = Sentence(
-                        "'{step}' waits for '{earlier}' and uses nothing of it",
-                        step=step.id,
-                        earlier=before,
-                    )
-                    hint = Sentence("take '{step}' out of `after`: both only read", step=before)
-                    place = ("after", position)
-                    yield problem("PS402", message, hint=hint, step=step.id, path=place)
-
-    def unused_outputs(self) -> Iterator[Problem]:
-        """Yields reading steps that others wait for without using the output."""
-        for step in self.steps:
-            if step.id in self.used or step.id not in self.reading:
-                continue
-            followers = self.followers[step.id]
-            waiting = [self.by_id[each] for each in followers if each in self.by_id]
-            if waiting and not any(_sees_all(each) for each in waiting):
-                message = Sentence(
-                    "steps wait for '{step}', and none uses its output", step=step.id
-                )
-                hint = Sentence("refer to its output, or leave the step out")
-                yield problem("PS403", message, hint=hint, step=step.id)
-
-    def duplicate_work(self) -> Iterator[Problem]:
-        """Yields the same call made twice, with no change in between."""
-        seen: dict[tuple[str, str, bytes], str] = {}
-        for name in self.sequence:
-            # Under a condition the same call may be meant for another case.
-            step = self.by_id.get(name)
-            key = None if step is None or has_rules(step) else _work(step)
-            if key is None:
-                continue
-            first = seen.get(key)
-            if first and not self._below[first] & self._above[name] & self._acting:
-                message = Sentence("'{step}' does the same as '{first}'", step=name, first=first)
-                hint = Sentence("leave it out and use the output of '{step}'", step=first)
-                found = problem("PS404", message, hint=hint, step=name)
-                # If the second call is ordered after the first, it may be meant to look again.
-                later = self._above[name] >> self._place[first] & 1
-                yield found.model_copy(update={"severity": Severity.NOTE}) if later else found
-            seen[key] = name
-
-    def rival_writers(self) -> Iterator[Problem]:
-        """Yields steps that write the same file as another step, in no order."""
-        writers: dict[str, list[str]] = {}
-        for step in self.steps:
-            if type(step) is not ToolStep or step.id in self.reading or "path" not in step.inputs:
-                continue
-            path = step.inputs["path"]
-            if not isinstance(path, str) or has_rules(step):
-                continue
-            before = writers.setdefault(path, [])
-            for first in before:
-                above = self._above[step.id] >> self._place[first] & 1
-                if not above and not self._above[first] >> self._place[step.id] & 1:
-                    message = Sentence(
-                        "'{step}' and '{first}' both write {path}, in no order",
-                        step=step.id,
-                        first=first,
-                        path=path,
-                    )
-                    hint = Sentence(
-                        "put '{step}' into its `after`, or write another file", step=first
-                    )
-                    yield problem(
-                        "PS410", message, hint=hint, step=step.id, path=("inputs", "path")
-                    )
-                    break
-            before.append(step.id)
-
-    def unbounded_fan_out(self) -> Iterator[Problem]:
-        """Yields map steps over lists of unknown length that change things or run very wide."""
-        flow = Flow(self.plan, self.tools)
-        for step in self.steps:
-            if step.kind != "map" or isinstance(step.over, list):
-                continue
-            acts, bounded = step.id not in self.reading, _is_bounded(flow.over(step))
-            if not bounded and (acts or step.width > _WIDE):
-                message = Sentence(
-                    "'{step}' makes a change for every item of a list of unknown length"
-                    if acts
-                    else "'{step}' runs {width} at a time of a list of unknown length",
-                    step=step.id,
-                    width=step.width,
-                )
-                hint = Sentence("take a limited part of the list, or ask first")
-                yield problem("PS405", message, hint=hint, step=step.id, path=("over",))
-
-    def writes_without_review(self) -> Iterator[Problem]:
-        """Yields changes with values known only at run time, without a question before."""
-        for step in self.steps:
-            spec = self.specs[step.id]
-            if spec is None or spec.effect is Effect.READ or not states_effect(spec):
-                continue
-            if not self._found_out(step) or self._above[step.id] & self._asking:
-                continue
-            final = spec.effect is Effect.FINAL
-            message = Sentence(
-                "'{step}' cannot be undone, and its values are known only while the plan runs"
-                if final
-                else "'{step}' changes something, and its values are known only "
-                "while the plan runs",
-                step=step.id,
-            )
-            hint = Sentence(
-                "unless `run.data` is `show`, you see them and are asked before the call is made"
-            )
-            found = problem("PS406", message, hint=hint, step=step.id)
-            yield found if final else found.model_copy(update={"severity": Severity.NOTE})
-
-    def missing_reply(self) -> Iterator[Problem]:
-        if self.replies:
-            return
-        for step in self.steps:
-            if step.id in self.reading and not self.followers[step.id]:
-                message = Sentence("nothing uses or shows what '{step}' finds", step=step.id)
-                hint = Sentence("add a reply step that refers to it")
-                yield problem("PS407", message, hint=hint, step=step.id)
-                return
-
-    def rules(self) -> Iterator[Problem]:
-        if "rules" in self.plan.features:
-            yield from self.passed_over_changes()
-            yield from needless_rules(self.by_id, self.graph, is_read=self.reading.__contains__)
-
-    def passed_over_changes(self) -> Iterator[Problem]:
-        for step in self.steps:
-            inner = step.each if step.kind == "map" else step
-            if step.on_error == inner.on_error == "fail" or step.id in self.reading:
-                continue
-            if inner.kind in ("tool", "agent", "plan"):
-                message = Sentence(
-                    "if '{step}' fails, the plan goes on without what it should change",
-                    step=step.id,
-                )
-                hint = Sentence("make sure that a later step or the reply tells it")
-                yield problem("PS408", message, hint=hint, step=step.id, path=("on_error",))
-
-    def _is_end(self, step: StepFields) -> bool:
-        return step.id not in self.reading and not isinstance(step, AskStep)
-
-    def _is_needless(self, step: AnyStep, before: str) -> bool:
-        if before in self.uses[step.id] or before not in self._place:
-            return False
-        mark = 1 << self._place[before]
-        others = self.graph[step.id] - {before}
-        return not any(self._above[each] & mark for each in others)
-
-    def _found_out(self, step: AnyStep) -> bool:
-        used = {ref.step for ref in step.refs()} - RESERVED
-        return any(not isinstance(self.by_id.get(each), AskStep) for each in used)
-
-    @cached_property
-    def _place(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.sequence)}
-
-    # Sets of steps are bits of one number: 10,000 steps take only a few megabytes.
-    @cached_property
-    def _above(self) -> dict[str, int]:
-        above: dict[str, int] = {}
-        for name in self.sequence:
-            bits = 0
-            for need in self.graph[name]:
-                bits |= above[need] | 1 << self._place[need]
-            above[name] = bits
-        return above
-
-    @cached_property
-    def _below(self) -> dict[str, int]:
-        below: dict[str, int] = {}
-        for name in reversed(self.sequence):
-            bits = 0
-            for follower in self.followers[name]:
-                bits |= below[follower] | 1 << self._place[follower]
-            below[name] = bits
-        return below
-
-    @cached_property
-    def _acting(self) -> int:
-        ends = (step for step in self.steps if self._is_end(step))
-        return sum(1 << self._place[step.id] for step in ends if not isinstance(step, ReplyStep))
-
-    @cached_property
-    def _asking(self) -> int:
-        asks = (step for step in self.steps if isinstance(step, AskStep))
-        return sum(1 << self._place[step.id] for step in asks)
-
-
-def _sees_all(step: StepFields) -> bool:
-    """Whether a step may use all earlier results without referring to them."""
-    return isinstance(step, (ReplyStep, AgentStep, PlanStep, AskStep))
-
-
-def _work(step: AnyStep) -> tuple[str, str, bytes] | None:
-    """Returns what a step does as a key; None if no other step can do the same."""
-    match step:
-        case ToolStep():
-            return "tool", step.tool, canonical_json(step.inputs)
-        case AgentStep():
-            given: Json = {"task": step.task, "inputs": step.inputs}
-            return "agent", step.agent, canonical_json(given)
-        case PlanStep():
-            return "plan", step.template, canonical_json(step.inputs)
-        case _:
-            return None
-
-
-def _is_bounded(source: Shape | None) -> bool:
-    if source is None or not source.known:
-        return False
-    bounds = [form.get("maxItems") for form in source.forms]
-    return all(isinstance(each, int) and each <= _BOUNDED for each in bounds)

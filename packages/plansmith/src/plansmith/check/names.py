@@ -1,4 +1,4 @@
-"""Finds the existing name that an unknown name probably means."""
+"""The tools by name, and the existing name that an unknown one probably means."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from plansmith import plugins
-from plansmith.check.schemas import Shape, shape
+from plansmith.check.schemas import Compiled, Shape, compiled
 from plansmith.plan.capability import Effect, Tools, ToolSpec, tool_spec
 from plansmith.plan.sentence import Sentence, joined
 
@@ -145,6 +145,30 @@ def edits(left: str, right: str, most: int) -> int:
     return min(row[-1], most + 1)
 
 
+class KnownTool:
+    """A tool and what follows from its schemas, each computed once."""
+
+    def __init__(self, spec: ToolSpec) -> None:
+        self.spec = spec
+
+    @cached_property
+    def inputs(self) -> Compiled:
+        return compiled(self.spec.input_schema)
+
+    @cached_property
+    def outputs(self) -> Compiled:
+        return compiled(self.spec.output_schema or {})
+
+    @cached_property
+    def takes(self) -> Shape:
+        return Shape.of(self.spec.input_schema)
+
+    @cached_property
+    def gives(self) -> Shape:
+        """The shape of the output, as far as it is declared."""
+        return Shape.of(self.spec.output_schema or {})
+
+
 class Catalogue:
     """Tools in any accepted form, by name; cheap to make for 10,000 tools."""
 
@@ -162,27 +186,19 @@ class Catalogue:
         else:
             self._entries = {spec.name: spec for spec in tools}
         self.names = Names(self._entries.keys())
-        self._takes: dict[str, Shape] = {}
-        self._gives: dict[str, Shape] = {}
+        self._known: dict[str, KnownTool] = {}
 
     def get(self, name: str) -> ToolSpec | None:
-        entry = self._entries.get(name)
-        if entry is None or isinstance(entry, ToolSpec):
-            return entry
-        spec = self._entries[name] = tool_spec({**entry, "name": name})
-        return spec
+        tool = self.tool(name)
+        return None if tool is None else tool.spec
 
-    def takes(self, spec: ToolSpec) -> Shape:
-        if spec.name not in self._takes:
-            self._takes[spec.name] = shape(spec.input_schema, spec.input_schema)
-        return self._takes[spec.name]
-
-    def gives(self, spec: ToolSpec) -> Shape:
-        """Returns the shape of a tool's output, as far as it is declared."""
-        if spec.name not in self._gives:
-            declared = spec.output_schema or {}
-            self._gives[spec.name] = shape(declared, declared)
-        return self._gives[spec.name]
+    def tool(self, name: str) -> KnownTool | None:
+        tool = self._known.get(name)
+        if tool is None and name in self._entries:
+            entry = self._entries[name]
+            spec = entry if isinstance(entry, ToolSpec) else tool_spec({**entry, "name": name})
+            tool = self._known[name] = KnownTool(spec)
+        return tool
 
 
 def reads(spec: ToolSpec) -> bool:

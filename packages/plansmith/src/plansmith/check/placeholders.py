@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import cast
 
 from plansmith.plan.data import Json, Path
-from plansmith.plan.refs import FIRST, FROM, LITERAL, Ref, pieces, whole_ref
+from plansmith.plan.refs import FIRST, FROM, LITERAL, PLAIN, Found, Ref, find, pieces
 
 
 class Placeholders:
     """Arguments with a placeholder instead of each reference.
 
     A reference alone may become any value; a text with references becomes some text. The content
-    of a `$literal` is used unchanged.
+    of a `$literal` is used unchanged. `found` are the references of the step, if they are known;
+    the template is at `place` in it.
     """
 
-    def __init__(self, template: Json) -> None:
+    def __init__(
+        self, template: Json, found: Iterable[Found] | None = None, place: Path = ()
+    ) -> None:
+        depth = len(place)
+        self._found: dict[Path, Ref] = {}
+        for each in find(template, place) if found is None else found:
+            if each.ref is not None and each.where[:depth] == place:
+                self._found[each.where[depth:]] = each.ref
         self.refs: dict[Path, Ref] = {}
         self.unknown: set[Path] = set()
         self.texts: set[Path] = set()
-        self._marks = 0
         self._literals: set[Path] = set()
         self.value = self._filled(template, ())
 
@@ -45,29 +52,30 @@ class Placeholders:
         return path
 
     def _filled(self, template: Json, path: Path) -> Json:
-        match template:
-            case str():
-                return self._text(template, path)
-            case dict() if FROM in template or FIRST in template:
-                return self._placeholder(path, whole_ref(template))
-            case dict() if template.keys() == {LITERAL}:
-                self._literals.add(path)
-                return template[LITERAL]
-            case dict():
-                return {key: self._filled(each, (*path, key)) for key, each in template.items()}
-            case list():
-                return [self._filled(each, (*path, at)) for at, each in enumerate(template)]
-            case _:
-                return template
+        if isinstance(template, str):
+            return self._text(template, path) if "{{" in template else template
+        if isinstance(template, list):
+            return [self._filled(each, (*path, at)) for at, each in enumerate(template)]
+        if not isinstance(template, dict):
+            return template
+        if FROM in template or FIRST in template:
+            return self._placeholder(path, self._found.get(path))
+        if LITERAL in template and len(template) == 1:
+            self._literals.add(path)
+            return template[LITERAL]
+        return {
+            key: each if type(each) in PLAIN else self._filled(each, (*path, key))
+            for key, each in template.items()
+        }
 
     def _text(self, text: str, path: Path) -> Json:
-        parts = pieces(text)
-        if len(parts) == 1 and isinstance(parts[0], Ref):
-            return self._placeholder(path, parts[0])
-        if any(isinstance(part, Ref) for part in parts):
-            self.texts.add(path)
-            return self._mark()
-        return "".join(map(str, parts))
+        ref = self._found.get(path)
+        if ref is None:
+            return "".join(map(str, pieces(text)))  # braces that are no reference
+        if text.startswith("{{") and text.endswith("}}") and len(pieces(text)) == 1:
+            return self._placeholder(path, ref)
+        self.texts.add(path)
+        return self._mark()
 
     def _placeholder(self, path: Path, ref: Ref | None) -> str:
         self.unknown.add(path)
@@ -77,8 +85,7 @@ class Placeholders:
 
     def _mark(self) -> str:
         """Returns a text that is never equal to another one or, by chance, to one in a plan."""
-        self._marks += 1
-        return f"\ue000blank {self._marks}"
+        return f"\ue000blank {len(self.unknown) + len(self.texts)}"
 
 
 def at(value: Json, path: Path) -> Json:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from plansmith.check.flow import Flow
+from plansmith.check.placeholders import Placeholders
 from plansmith.plan.conditions import (
     LENGTH,
     LISTS,
@@ -20,7 +21,7 @@ from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.refs import LITERAL, find
 from plansmith.plan.sentence import Sentence, joined
-from plansmith.plan.steps import AnyStep, Instead, MapStep, ToolStep, Undo, has_rules
+from plansmith.plan.steps import AnyStep, Instead, MapStep, ToolStep, has_rules
 
 # The kinds of steps that may have a rule; the others may be on any step.
 _ALLOWED: Final = {
@@ -34,20 +35,19 @@ _SIZED: Final = frozenset({"string", "array", "object"})
 _CONDITION: Final = '{"below": [{"$from": "step"}, 10]}'
 _EXAMPLE: Final = '{"$from": "step"}'
 Types = frozenset[str] | None
-CheckCall = Callable[[ToolStep], Iterable[Problem]]
+CheckCall = Callable[[ToolStep, Placeholders], Iterable[Problem]]
 
 
 def rule_problems(plan: Plan, flow: Flow, check_call: CheckCall) -> list[Problem]:
     """Returns the problems of the steps' rules; `check_call` checks the call of a tool."""
     if plan.features.isdisjoint(("rules", "map")):
         return []
-    return [each for step in plan.steps for each in _of_step(step, flow, check_call)]
-
-
-def _of_step(step: AnyStep, flow: Flow, check_call: CheckCall) -> list[Problem]:
-    found = [*_Rules(step, step, flow, ()).problems(check_call)] if has_rules(step) else []
-    if isinstance(step, MapStep) and has_rules(step.each):
-        found += _Rules(step, step.each, flow, ("each",)).problems(check_call)
+    found: list[Problem] = []
+    for step in plan.steps:
+        if has_rules(step):
+            found += _Rules(step, step, flow, ()).problems(check_call)
+        if step.kind == "map" and has_rules(step.each):
+            found += _Rules(step, step.each, flow, ("each",)).problems(check_call)
     return found
 
 
@@ -79,7 +79,13 @@ class _Rules:
                 hint = Sentence("join results with {example}", example='{"$first": […]}')
                 yield self._wrong(message, hint, (rule, "value"))
         if step.undo_with is not None and step.kind in _ALLOWED["undo_with"]:
-            yield from self._undo(step.undo_with, check_call)
+            given = step.undo_with.inputs
+            call = ToolStep(id=step.id, tool=step.undo_with.tool, inputs=given)
+            yield from map(self._of_undo, check_call(call, Placeholders(given)))
+
+    def _of_undo(self, found: Problem) -> Problem:
+        path = (*self.place, "undo_with", *found.path)
+        return found.model_copy(update={"step": self.outer.id, "path": path})
 
     def _own(self, until: Json) -> Iterator[Problem]:
         """Yields a condition that no round can make true."""
@@ -95,12 +101,6 @@ class _Rules:
                 "refer to a result, such as {example}", example=f'{{"$from": "{self.step.id}"}}'
             )
             yield self._wrong(message, hint, ("repeat", "until"))
-
-    def _undo(self, undo: Undo, check_call: CheckCall) -> Iterator[Problem]:
-        call = ToolStep(id=self.step.id, tool=undo.tool, inputs=undo.inputs)
-        for each in check_call(call):
-            path = (*self.place, "undo_with", *each.path)
-            yield each.model_copy(update={"step": self.outer.id, "path": path})
 
     def _condition(self, condition: Json, place: Path) -> Iterator[Problem]:
         flaws = condition_flaws(condition)
@@ -186,17 +186,14 @@ def _can_compare(name: str, left: Types, right: Types) -> bool:
     if name == "in":
         return right is None or "array" in right
     if name == "contains":
-        return left is None or "array" in left or _is_part(left, right)
+        in_text = right is None or "string" in right
+        return left is None or "array" in left or bool(left & {"string", "object"} and in_text)
     if left is None or right is None:
         known = left or right
         return name not in ORDER or known is None or bool(known & {"number", "string"})
     if name in ORDER:
         return bool(left & right & {"number", "string"})
     return bool(left & right) or "null" in left | right
-
-
-def _is_part(left: frozenset[str], right: Types) -> bool:
-    return bool(left & {"string", "object"}) and (right is None or "string" in right)
 
 
 def _shown(types: Types) -> str:

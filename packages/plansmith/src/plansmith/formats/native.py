@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from plansmith.errors import PlanInvalid
 from plansmith.formats.text import read_text, write_yaml
-from plansmith.plan.data import Flaw, Json, Path, flaws
+from plansmith.plan.data import Json, Path, flaws
 from plansmith.plan.limits import broken_rule
 from plansmith.plan.plan import MAX_STEPS, SCHEMA_VERSION, Plan
 from plansmith.plan.problem import Problem, problem
@@ -88,7 +88,10 @@ def try_read_plan(source: object) -> Plan | list[Problem]:
 
 def read(value: object) -> Plan | list[Problem]:
     """Reads a plan from a plain value."""
-    found = [_flaw_problem(flaw) for flaw in flaws(value)]
+    found = [
+        problem(_FLAW_CODES[each.kind], each.message, hint=_FLAW_HINTS[each.kind], path=each.path)
+        for each in flaws(value)
+    ]
     if found:
         return _shortened(found)
     if not isinstance(value, dict):
@@ -119,18 +122,16 @@ def _read_object(value: dict[str, Json]) -> Plan | list[Problem]:
     given = {name: each for name, each in value.items() if name != "hash"} if stated else value
     try:
         plan = Plan.model_validate(given)
-        return plan if stated in (None, plan.hash) else [_other_hash()]
+        if stated in (None, plan.hash):
+            return plan
+        message = Sentence("hash is not the hash of this plan")
+        hint = Sentence("remove it: plansmith check --json prints the right one")
+        return [problem("PS003", message, hint=hint, path=("hash",))]
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         # Each form that `on_error` may have finds it wrong: one problem is enough.
         told = [each for each in details if Instead.__name__ not in each["loc"]]
         return _shortened([_problem_of(detail, value) for detail in told or details])
-
-
-def _other_hash() -> Problem:
-    message = Sentence("hash is not the hash of this plan")
-    hint = Sentence("remove it: plansmith check --json prints the right one")
-    return problem("PS003", message, hint=hint, path=("hash",))
 
 
 def to_json(plan: Plan) -> str:
@@ -150,11 +151,6 @@ def _shortened(problems: list[Problem]) -> list[Problem]:
     message = Sentence("and {count} more problems", count=rest)
     last = problem("PS001", message, hint=Sentence("correct these first"))
     return [*problems[:_MOST_PROBLEMS], last]
-
-
-def _flaw_problem(flaw: Flaw) -> Problem:
-    code, hint = _FLAW_CODES[flaw.kind], _FLAW_HINTS[flaw.kind]
-    return problem(code, flaw.message, hint=hint, path=flaw.path)
 
 
 def _problem_of(detail: Mapping[str, Any], value: dict[str, Json]) -> Problem:

@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import count, islice, takewhile
 from typing import Any, Final, Self, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -53,7 +53,10 @@ class Timing(Record):
     @property
     def sentence(self) -> Sentence:
         if self.every_minutes is not None:
-            return Sentence("every {length}", length=_length(self.every_minutes))
+            size, one, many = next(unit for unit in _UNITS if self.every_minutes % unit[0] == 0)
+            number = str(self.every_minutes // size)
+            length = Sentence(one) if number == "1" else Sentence(many, count=number)
+            return Sentence("every {length}", length=length)
         if self.daily_at is not None:
             return Sentence("daily at {time} {zone}", time=self.daily_at, zone=self.timezone)
         if self.cron is not None:
@@ -62,11 +65,6 @@ class Timing(Record):
 
     def __str__(self) -> str:
         return str(self.sentence)
-
-
-def _length(minutes: int) -> Sentence:
-    size, one, many = next(unit for unit in _UNITS if minutes % unit[0] == 0)
-    return Sentence(one) if minutes == size else Sentence(many, count=str(minutes // size))
 
 
 def make_timing(**fields: Any) -> Timing:
@@ -142,12 +140,16 @@ def fires(timing: Timing, *, after: datetime, anchor: datetime) -> Iterator[date
     after, anchor = after.astimezone(UTC), anchor.astimezone(UTC)
     try:
         if timing.every_minutes is not None:
-            yield from _every(timedelta(minutes=timing.every_minutes), after, anchor)
+            step = timedelta(minutes=timing.every_minutes)
+            first = max((after - anchor) // step + 1, 1)
+            yield from (anchor + step * number for number in count(first))
         elif timing.once_at is not None:
             at = _once(timing)
             yield from (each for each in (at,) if each > after)
         else:
-            yield from _by_clock(_expression(timing), zone_of(timing.timezone), after)
+            hour, _, minute = (timing.daily_at or "").partition(":")
+            cron = f"{int(minute)} {int(hour)} * * *" if timing.daily_at else timing.cron
+            yield from _by_clock(cast("str", cron), zone_of(timing.timezone), after)
     except OverflowError:
         return  # the calendar ends
 
@@ -181,13 +183,6 @@ def next_fires(
     return list(islice(fires(timing, after=after, anchor=anchor or after), count))
 
 
-def _every(step: timedelta, after: datetime, anchor: datetime) -> Iterator[datetime]:
-    at = anchor + step * max((after - anchor) // step + 1, 1)
-    while True:
-        yield at
-        at += step
-
-
 def _once(timing: Timing) -> datetime:
     try:
         at = datetime.fromisoformat(cast("str", timing.once_at))
@@ -197,13 +192,6 @@ def _once(timing: Timing) -> datetime:
         why = Sentence("'{text}' is not a time: {error}", text=timing.once_at, error=str(error))
         raise Misconfigured(why, hint=Sentence(_ISO)) from None
     return _first_instant(at, zone_of(timing.timezone))
-
-
-def _expression(timing: Timing) -> str:
-    if timing.daily_at is None:
-        return cast("str", timing.cron)
-    hour, minute = timing.daily_at.split(":")
-    return f"{int(minute)} {int(hour)} * * *"
 
 
 def _cron(expression: str, local: datetime) -> CronSim:

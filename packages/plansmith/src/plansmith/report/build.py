@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -47,7 +48,12 @@ def missing(run: Run, events: Sequence[e.Event]) -> Iterator[Missing]:
         if step.disabled or state is None or (state.settled and state.rule != "error"):
             continue
         parts = [each for name, each in run.steps.items() if name.startswith(f"{step.id}/")]
-        unsure = any(map(_is_unsure, [state, *parts]))
+        # A call that was cancelled may have taken effect, too.
+        unsure = any(
+            each.status is StepStatus.UNKNOWN
+            or (each.status is StepStatus.CANCELLED and bool(each.inputs))
+            for each in (state, *parts)
+        )
         if step.id in acts or state.status is StepStatus.UNKNOWN:
             status = StepStatus.UNKNOWN.value if unsure else outcome_of(run, step.id)
             done = sum(each.status is StepStatus.DONE for each in parts)
@@ -80,12 +86,6 @@ def _is_empty(value: Json) -> bool:
     return [] in said and not any(said)
 
 
-def _is_unsure(state: StepState) -> bool:
-    """Tells whether a call may have taken effect: its end is unknown, or it was cancelled."""
-    stopped = state.status is StepStatus.CANCELLED and bool(state.inputs)
-    return stopped or state.status is StepStatus.UNKNOWN
-
-
 def head(
     run: Run,
     status: RunStatus,
@@ -114,8 +114,12 @@ def head(
     ]
     missing_lines += [words["not_known"].format(step=_named(each)) for each in unsure]
     if sure:
-        each = ", ".join(f"{_named(one)} ({_state(one, words)})" for one in sure)
-        missing_lines.append(words["not_done"].format(steps=each))
+        states: list[str] = []
+        for each in sure:
+            done, total = each.parts
+            some = f"; {words['parts_done'].format(done=done, total=total)}" if done else ""
+            states.append(f"{_named(each)} ({words[f'is_{each.status}']}{some})")
+        missing_lines.append(words["not_done"].format(steps=", ".join(states)))
     if status is RunStatus.CANCELLED or not missing_lines:
         return (*lines, *missing_lines)
     # What is missing comes first; a status line that contradicts it is left out.
@@ -131,12 +135,6 @@ def _not_run(run: Run, words: Words) -> Iterator[str]:
         if names:
             more = ", …" if len(names) > _MOST_NAMED else ""
             yield words[key].format(steps=", ".join(names[:_MOST_NAMED]) + more)
-
-
-def _state(each: Missing, words: Words) -> str:
-    done, total = each.parts
-    state = words[f"is_{each.status}"]
-    return f"{state}; {words['parts_done'].format(done=done, total=total)}" if done else state
 
 
 def _named(each: Missing) -> str:
@@ -177,20 +175,13 @@ def _is_concluded(run: Run) -> bool:
 
 
 def _text_of(run: Run, events: Sequence[e.Event], results: Mapping[str, Json]) -> str:
-    kept = {
-        name: results[name]
-        for name, state in run.steps.items()
-        if name in results and _is_recorded(results[name], state)
-    }
+    kept: dict[str, Json] = {}
+    for name, state in run.steps.items():
+        # Whoever got the run may have changed a result: only the recorded one counts.
+        with suppress(TypeError, ValueError):
+            if name in results and content_of(results[name]).digest == state.result_hash:
+                kept[name] = results[name]
     return to_markdown(final_report(run, kept, events))
-
-
-def _is_recorded(result: Json, state: StepState) -> bool:
-    """Tells whether a result is still the recorded one: whoever got the run may have changed it."""
-    try:
-        return content_of(result).digest == state.result_hash
-    except (TypeError, ValueError):
-        return False
 
 
 async def load_report(store: PlanStore, run_id: str, *, locale: str = "") -> Report:
@@ -240,6 +231,9 @@ def make_report(
 ) -> Report:
     """Builds the report of a run that has ended, or is about to end, with this status."""
     plan = run.plan
+    # The goal is that of the approved plan: a revision cannot change it silently.
+    approved = run.covered.plan if run.covered else plan
+    proposed = [each.body for each in events if isinstance(each.body, e.PlanProposed)]
     locale = locale or (plan.locale if plan else run.locale)
     words = words_for(locale)
     answer, notes = _answer(run, status, results, words)
@@ -249,12 +243,12 @@ def make_report(
         notes = (words["degraded"].format(reason=why), *notes)
     return Report(
         run=run.id,
-        title=_goal(run) or run.request or words["report"],
+        title=(approved.goal if approved else "") or run.request or words["report"],
         request=run.request,
         locale=locale,
         status=status.value,
         head=head(run, status, missing_steps, words, is_empty=is_empty),
-        made_by=_made_by(events),
+        made_by=proposed[-1].origin if proposed else "",
         plan=run.running_hash or (plan.hash if plan else ""),
         answer=answer,
         notes=notes,
@@ -270,17 +264,6 @@ def make_report(
         took=_took(run, events),
         dropped=tuple(in_language(each, locale) for each in run.dropped),
     )
-
-
-def _goal(run: Run) -> str:
-    """Returns the goal of the approved plan; a revision cannot change it silently."""
-    plan = run.covered.plan if run.covered else run.plan
-    return plan.goal if plan else ""
-
-
-def _made_by(events: Sequence[e.Event]) -> str:
-    made = [each.body.origin for each in events if isinstance(each.body, e.PlanProposed)]
-    return made[-1] if made else ""
 
 
 def _answer(
@@ -303,43 +286,27 @@ def _answer(
     seen = (step.needs() - RESERVED).union(earlier)
     checked = check_claims(text[:LONGEST_ANSWER], run, seen)
     notes = [words[f"cites_{flaw}"].format(step=name) for name, flaw in checked.wrong]
-    if checked.uncited and not _is_used(step, run):
+    # The text of a reply that another step gets has no marks of sources.
+    is_used = any(ref.step == step.id for each in run.plan.steps for ref in each.refs())
+    if checked.uncited and not is_used:
         notes.append(words["uncited"].format(count=checked.uncited))
     if len(text) > LONGEST_ANSWER:
         notes.append(words["clipped"].format(size=f"{len(text):,}"))
-    notes += _earlier_notes(run, words["locale"])
+    used = [each.message for each in run.problems if each.code == FROM_EARLIER]
+    notes += dict.fromkeys(in_language(each, words["locale"]) for each in used)
     sources = (*(name for name in run.steps if name in seen), *earlier)
     return Answer(checked.text, checked.claims, sources), tuple(notes)
 
 
-def _is_used(reply: ReplyStep, run: Run) -> bool:
-    """Tells whether another step gets the text of a reply, which has no marks of sources then."""
-    steps = run.plan.steps if run.plan else ()
-    return any(ref.step == reply.id for step in steps for ref in step.refs())
-
-
-def _earlier_notes(run: Run, locale: str) -> list[str]:
-    used = [each.message for each in run.problems if each.code == FROM_EARLIER]
-    return [*dict.fromkeys(in_language(each, locale) for each in used)]
-
-
 def _evidence(run: Run, results: Mapping[str, Json], words: Words) -> tuple[Evidence, ...]:
-    done = [
-        (name, state)
-        for name, state in run.steps.items()
-        if state.status is StepStatus.DONE and not _is_part_of_done_step(name, run)
-    ]
-    width = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(done), 1)))
+    done = {name for name, state in run.steps.items() if state.status is StepStatus.DONE}
+    # The result of a finished step contains those of its parts.
+    told = [name for name in run.steps if name in done and name.rpartition("/")[0] not in done]
+    width = max(_SHORTEST, min(_LONGEST, _ALL_RESULTS // max(len(told), 1)))
     lost = words["lost"]
     return tuple(
-        _shown_result(run, name, state, results.get(name, lost), width) for name, state in done
+        _shown_result(run, name, run.steps[name], results.get(name, lost), width) for name in told
     )
-
-
-def _is_part_of_done_step(name: str, run: Run) -> bool:
-    """Tells whether a part belongs to a finished step, whose result contains it."""
-    step = run.steps.get(name.rpartition("/")[0])
-    return step is not None and step.status is StepStatus.DONE
 
 
 def _shown_result(run: Run, name: str, state: StepState, value: Json, width: int) -> Evidence:

@@ -130,15 +130,14 @@ def _revision(event: e.Event, after: Plan, before: Plan, words: Words) -> str:
         "changed": [each.id for each in diff.changed],
         "moved": [each.id for each in diff.moved],
     }
-    parts = [words[key].format(steps=_few(names)) for key, names in groups.items() if names]
+    parts: list[str] = []
+    for key, names in groups.items():
+        more = f" (+{len(names) - _MAX_NAMED})" if len(names) > _MAX_NAMED else ""
+        if names:
+            parts.append(words[key].format(steps=", ".join(names[:_MAX_NAMED]) + more))
     changes = "; ".join(parts) or words["reworded"]
     key = "edited" if event.by.kind == "person" else "revised"
     return words[key].format(who=_who(event, words), changes=changes)
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" (+{len(names) - _MAX_NAMED})" if len(names) > _MAX_NAMED else ""
-    return ", ".join(names[:_MAX_NAMED]) + more
 
 
 def _entry(event: e.Event, text: str, step: str = "") -> Entry:
@@ -199,8 +198,14 @@ def check_claims(text: str, run: Run, seen: Collection[str]) -> Checked:
 
     # No space is left before the end of a sentence.
     checked = _LEFT.sub("", CITATION.sub(kept, text.replace(_GONE, ""))).replace(_GONE, "")
-    claims = tuple(_claim(each) for each in _passages(checked) if _says_something(each))
-    return Checked(checked, claims, tuple(wrong.items()))
+    claims: list[Claim] = []
+    for passage in _passages(checked):
+        bare = CITATION.sub("", passage).strip()
+        # Not a title, not a ruler, not empty.
+        if any(letter.isalnum() for letter in bare) and not bare.startswith("#"):
+            cited = [name for found in CITATION.findall(passage) for name in _names(found)]
+            claims.append(Claim(" ".join(bare.split()), tuple(dict.fromkeys(cited))))
+    return Checked(checked, tuple(claims), tuple(wrong.items()))
 
 
 def _passages(text: str) -> list[str]:
@@ -231,14 +236,3 @@ def _flaw(name: str, run: Run, seen: Collection[str]) -> Flaw | None:
     if run.steps[name].status is not StepStatus.DONE:
         return "undone"
     return None if name.partition("/")[0] in seen else "unseen"
-
-
-def _claim(line: str) -> Claim:
-    steps = dict.fromkeys(name for found in CITATION.findall(line) for name in _names(found))
-    return Claim(" ".join(CITATION.sub("", line).split()), tuple(steps))
-
-
-def _says_something(line: str) -> bool:
-    """Tells whether a line is a statement: not a title, not a ruler, not empty."""
-    bare = CITATION.sub("", line).strip()
-    return any(letter.isalnum() for letter in bare) and not bare.startswith("#")

@@ -25,7 +25,6 @@ from plansmith.plan.steps import (
     MapStep,
     PlanStep,
     ReplyStep,
-    StepFields,
     ToolStep,
     has_rules,
 )
@@ -152,7 +151,8 @@ class PlanCalls:
 
     def _step(self, step: AnyStep, place: str, keys: Mapping[str, str], scope: _Scope) -> str:
         self.texts[place] = _call_text(step)
-        self._look_for_hosts(step)
+        text = json.dumps(step.to_json(), ensure_ascii=False).lower()
+        self.hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}
         if not has_rules(step):
             return self._bare_step(step, place, keys, scope)
         # What may make a call happen, or stand in for a result, is part of what was approved.
@@ -238,10 +238,6 @@ class PlanCalls:
             first = str(ref.path[0]) if ref.path else ""
             bound.append(scope.item if ref.step == ITEM else scope.params.get(first, whole))
         return content_hash([rename_refs(value, keys), bound])
-
-    def _look_for_hosts(self, step: StepFields) -> None:
-        text = json.dumps(step.to_json(), ensure_ascii=False).lower()
-        self.hosts |= {found[1] or found[2] for found in _HOST.finditer(text)}
 
 
 def _call_text(step: AnyStep) -> str:

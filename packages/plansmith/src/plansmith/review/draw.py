@@ -65,14 +65,13 @@ class Branch(NamedTuple):
 
 def tree(plan: Plan, locale: str = "en") -> str:
     """Returns the plan as a tree: each step once, under the need that comes latest."""
-    return "\n".join(_drawn(plan, branch, locale) for branch in branches(plan)) + "\n"
-
-
-def _drawn(plan: Plan, branch: Branch, locale: str) -> str:
-    joins = f"  ⇠ {', '.join(branch.also)}" if branch.also else ""
-    step = plan.by_id[branch.step]
-    does = f"{clip(action(step, locale), 60)}{_condition(step, locale)}"
-    return f"{branch.lead}{'↓' if branch.is_next else '●'} {safe(branch.step)}  {does}{joins}"
+    lines: list[str] = []
+    for branch in branches(plan):
+        joins = f"  ⇠ {', '.join(branch.also)}" if branch.also else ""
+        step, mark = plan.by_id[branch.step], "↓" if branch.is_next else "●"
+        does = f"{clip(action(step, locale), 60)}{_condition(step, locale)}"
+        lines.append(f"{branch.lead}{mark} {safe(branch.step)}  {does}{joins}")
+    return "\n".join(lines) + "\n"
 
 
 def _condition(step: StepFields, locale: str = "en") -> str:

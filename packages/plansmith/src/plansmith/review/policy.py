@@ -108,15 +108,11 @@ def _how_often(step: MapStep, plan: Plan, policy: ReviewPolicy) -> Sentence:
     if isinstance(step.over, list):
         return Sentence("review.each_of", count=len(step.over))
     over = value_line(step.over)
-    if not _is_list_from_tools(step, plan):
+    names = {found.ref.step for found in find(step.over) if found.ref is not None}
+    # A list that comes from the plan or a person is as long as they want it.
+    if all(isinstance(plan.by_id.get(name), AskStep) for name in names):
         return Sentence("review.each", list=over)
     return Sentence("review.each_bounded", list=over, most=step.most or policy.most_items)
-
-
-def _is_list_from_tools(step: MapStep, plan: Plan) -> bool:
-    """Tells whether a map step's list may come from tools, not only from the plan or a person."""
-    names = {found.ref.step for found in find(step.over) if found.ref is not None}
-    return any(not isinstance(plan.by_id.get(name), AskStep) for name in names)
 
 
 def active_steps(plan: Plan, templates: Mapping[str, Plan]) -> Iterator[AnyStep]:

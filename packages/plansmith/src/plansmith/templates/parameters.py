@@ -91,7 +91,10 @@ def parametrise(
         if not wheres:
             why = Sentence("the parameter '{name}' has no place in the plan", name=name)
             raise Refused(why, hint=Sentence("name a value"))
-        value = _value_at(plan, tree, wheres[0])
+        value = _member(*_holder(plan, tree, wheres[0]), wheres[0])
+        if any(find(value)):
+            why = Sentence("{place} is not a value: it comes from another step", place=wheres[0])
+            raise Refused(why)
         form = _schema_of(plan, wheres[0], value, tools)
         kept: dict[str, Json] = {"examples": [value]} if name in required else {"default": value}
         properties[name] = form | kept
@@ -108,14 +111,6 @@ def parametrise(
         "additionalProperties": False,
     }
     return Parametrised(Plan.model_validate(tree), schema)
-
-
-def _value_at(plan: Plan, tree: dict[str, Json], where: str) -> Json:
-    holder, key = _holder(plan, tree, where)
-    value = _member(holder, key, where)
-    if list(find(value)):
-        raise Refused(Sentence("{place} is not a value: it comes from another step", place=where))
-    return value
 
 
 def _replace(plan: Plan, tree: dict[str, Json], where: str, value: Json, name: str) -> None:
@@ -215,27 +210,18 @@ def parameter_names(plan: Plan) -> set[str]:
 def bind(plan: Plan, values: Mapping[str, Json]) -> Plan:
     """Returns the plan with the values of its parameters; nothing in them becomes a reference."""
     tree = plan.to_json()
-    if isinstance(tree.get("goal"), str):
-        tree["goal"] = _bound_prose(str(tree["goal"]), values)
-    for step in cast("list[dict[str, Json]]", tree["steps"]):
-        _bind_step(step, values)
+    steps = cast("list[dict[str, Json]]", tree["steps"])
+    inner = [cast("dict[str, Json]", step["each"]) for step in steps if "each" in step]
+    for owner in (tree, *steps, *inner):
+        for field in owner.keys() & {"goal", *_FIELDS}:
+            given = owner[field]
+            if field in _PROSE:
+                owner[field] = _bound_prose(str(given), values)
+            elif isinstance(given, str) and field != "over":
+                owner[field] = _bound_text(given, values)
+            else:
+                owner[field] = _bound(given, values)
     return Plan.model_validate(tree)
-
-
-def _bind_step(step: dict[str, Json], values: Mapping[str, Json]) -> None:
-    for field in _FIELDS:
-        if field not in step:
-            continue
-        given = step[field]
-        if field in _PROSE:
-            step[field] = _bound_prose(str(given), values)
-        elif isinstance(given, str) and field != "over":
-            step[field] = _bound_text(given, values)
-        else:
-            step[field] = _bound(given, values)
-    each = step.get("each")
-    if isinstance(each, dict):
-        _bind_step(each, values)
 
 
 def _bound(template: Json, values: Mapping[str, Json]) -> Json:

@@ -8,7 +8,8 @@ from typing import Annotated, Final, cast
 from pydantic import Field, ValidationError
 
 from plansmith.check.arguments import argument_problems
-from plansmith.check.names import Catalogue
+from plansmith.check.names import KnownTool
+from plansmith.check.placeholders import Placeholders
 from plansmith.errors import Refused
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Inputs, Instant, Json, Record, Text, Whole, canonical_json
@@ -16,7 +17,7 @@ from plansmith.plan.limits import broken_rule
 from plansmith.plan.plan import Plan
 from plansmith.plan.problem import Problem, problem
 from plansmith.plan.sentence import Sentence
-from plansmith.plan.steps import MAX_NESTING, MapStep, PlanStep, ToolStep
+from plansmith.plan.steps import MAX_NESTING, MapStep, PlanStep
 from plansmith.templates.parameters import parameter_names
 
 REQUEST: Final = "request"  # the text after @name; every template accepts it as a parameter
@@ -126,8 +127,7 @@ def input_problems(
         "properties": {REQUEST: {}} | schemas,
     }
     spec = ToolSpec(name=template.name, input_schema=cast("dict[str, Json]", schema))
-    given = ToolStep(id=step, tool=template.name, inputs=dict(inputs))
-    return argument_problems(given, spec, takes=Catalogue([spec]).takes(spec))
+    return [*argument_problems(step, KnownTool(spec), Placeholders(dict(inputs)))]
 
 
 def _nesting(step: PlanStep, templates: Mapping[str, Template], outer: int) -> Iterator[Problem]:

@@ -160,6 +160,45 @@ def test_a_schema_that_cannot_be_saved_leaves_the_arguments_unchecked(takes: Any
     assert [each.code for each in check({"x": 1}, takes)] == ["PS209"]
 
 
+def nested_choices(link: str, names: list[dict[str, Any]]) -> dict[str, Any]:
+    """Sixteen choices inside of one another, each between two links to the next one."""
+    parts: dict[str, Any] = {
+        f"c{level}": {"anyOf": [{"$ref": link.format(level + 1)}] * 2} | names[level]
+        for level in range(16)
+    }
+    parts["c16"] = WHOLE | names[16]
+    return schema({"n": {"$ref": link.format(0)}}) | {"$defs": parts}
+
+
+@pytest.mark.parametrize(
+    "takes",
+    [
+        nested_choices("#/$defs/c{}", [{}] * 17),
+        nested_choices("#a{}", [{"$anchor": f"a{level}"} for level in range(17)]),
+        nested_choices("x:a{}", [{"$id": f"x:a{level}"} for level in range(17)]),
+    ],
+)
+@pytest.mark.parametrize("value", ["text", "{{s}}", 5])
+def test_choices_that_would_take_a_minute_are_left_to_the_call(takes: Any, value: Any) -> None:
+    [found] = check({"n": value}, takes)
+    assert told([found]) == [("PS209", "warning", ("tool",))]
+    assert "at the call" in found.message
+
+
+def test_choices_of_a_recursive_schema_are_checked_as_deep_as_that_is_quick() -> None:
+    link = {"$ref": "#/$defs/f"}
+    takes = schema({"f": link}) | {
+        "$defs": {"f": {"anyOf": [WHOLE, schema({"a": link}), schema({"a": link, "b": link})]}}
+    }
+    value: Any = "x"
+    codes: list[set[str]] = []
+    for _ in range(20):
+        codes.append({each.code for each in check({"f": value}, takes)})
+        value = {"a": value}
+    assert "PS209" not in set.union(*codes[:5])
+    assert codes[-1] == {"PS209"}
+
+
 GIVES = schema(
     {"n": WHOLE, "text": TEXT, "list": {"type": "array", "items": schema({"k": TEXT})}},
     additionalProperties=False,

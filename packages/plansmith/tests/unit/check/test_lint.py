@@ -33,64 +33,88 @@ def reply(*names: str) -> dict[str, Any]:
     return {"id": "r", "instruction": "tell " + " ".join(f"{{{{{name}}}}}" for name in names)}
 
 
-def test_a_plan_in_order_gets_no_remark() -> None:
-    assert lint(look("a"), look("b", "{{a}}"), reply("b")) == []
-    assert lint({"id": "s", "tool": "save"}) == []
-    assert lint({"id": "a", "agent": "x", "task": "do"}) == []
+SAVE: dict[str, Any] = {"id": "s", "tool": "save"}
+MAIL: dict[str, Any] = {"id": "m", "tool": "mail", "inputs": {"text": "{{a}}"}}
+ASK: dict[str, Any] = {"id": "q", "question": "Send {{a}}?"}
 
 
-def test_a_reading_that_reaches_no_reply_is_dead() -> None:
-    assert lint(look("a"), look("b"), reply("a")) == [("PS401", "warning", "b")]
-    assert lint(look("a"), look("b"), look("c", "{{b}}"), reply("a")) == [
-        ("PS401", "warning", "b"),
-        ("PS401", "warning", "c"),
-    ]
+def written(name: str, path: str = "a.md", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "tool": "save", "inputs": {"path": path, "text": name}} | fields
 
 
-def test_a_reading_that_serves_an_act_an_agent_or_an_order_is_alive() -> None:
-    for user in (
+@pytest.mark.parametrize(
+    ("steps", "found"),
+    [
+        # In order.
+        ([look("a"), look("b", "{{a}}"), reply("b")], []),
+        ([SAVE], []),
+        ([{"id": "a", "agent": "x", "task": "do"}], []),
+        # A reading that reaches no reply is dead; one that is switched off is not looked at.
+        ([look("a"), look("b"), reply("a")], ["PS401 warning b"]),
+        (
+            [look("a"), look("b"), look("c", "{{b}}"), reply("a")],
+            ["PS401 warning b", "PS401 warning c"],
+        ),
+        ([look("a"), look("b", disabled=True), reply("a")], []),
+        # An order between readings without need, and an output that those who wait do not use.
+        ([look("a"), look("b", after=["a"]), reply("a", "b")], ["PS402 note b"]),
+        ([look("a"), SAVE | {"after": ["a"]}], ["PS403 note a"]),
+        # The same work twice.
+        ([look("a", "x"), look("b", "x"), reply("a", "b")], ["PS404 warning b"]),
+        ([MAIL | {"inputs": {}}, MAIL | {"inputs": {}, "id": "n"}], ["PS404 warning n"]),
+        # Changes with values that nobody has seen, unless somebody is asked.
+        ([look("a"), MAIL], ["PS406 warning m"]),
+        ([look("a"), MAIL | {"tool": "save"}], ["PS406 note m"]),
+        ([look("a"), ASK, MAIL | {"after": ["q"]}], []),
+        ([ASK | {"question": "?"}, MAIL | {"inputs": {"text": "{{q}}"}}], []),
+        ([MAIL | {"inputs": {"text": "fixed"}}], []),
+        # Readings at the end without a reply are reported once, and a ring not at all.
+        ([look("a"), look("b")], ["PS407 warning a"]),
+        ([look("a", after=["b"]), look("b", after=["a"])], []),
+        # Two steps that write one file in no order.
+        ([written("a"), written("b")], ["PS410 warning b"]),
+        ([written("a"), written("b"), written("c")], ["PS410 warning b", "PS410 warning c"]),
+        ([written("a", after=["b"]), written("b")], []),
+        ([written("a"), written("c", "c.md", after=["a"]), written("b", after=["c"])], []),
+        ([written("a"), written("b", "b.md")], []),
+    ],
+)
+def test_what_looks_like_a_mistake_is_told_and_nothing_else(
+    steps: list[dict[str, Any]], found: list[str]
+) -> None:
+    assert [" ".join(map(str, each)) for each in lint(*steps)] == found
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
         {"id": "u", "tool": "save", "inputs": {"x": "{{b}}"}},
         {"id": "u", "tool": "order_pizza", "after": ["b"]},
         {"id": "u", "agent": "x", "task": "use {{b}}"},
-    ):
-        assert "PS401" not in {code for code, _, _ in lint(look("a"), look("b"), user, reply("a"))}
-
-
-def test_an_order_between_readings_without_need_is_noted() -> None:
-    assert lint(look("a"), look("b", after=["a"]), reply("a", "b")) == [("PS402", "note", "b")]
+    ],
+)
+def test_a_reading_that_serves_an_act_an_agent_or_an_order_is_alive(user: dict[str, Any]) -> None:
+    assert "PS401" not in {code for code, _, _ in lint(look("a"), look("b"), user, reply("a"))}
 
 
 @pytest.mark.parametrize(
     "second",
     [
         look("b", "{{a}}", after=["a"]),
-        {"id": "b", "tool": "save", "after": ["a"]},
+        SAVE | {"id": "b", "after": ["a"]},
         look("b", "{{c}}", after=["a"]),
     ],
 )
 def test_an_order_that_data_an_act_or_another_way_explains_is_fine(second: dict[str, Any]) -> None:
-    between = look("c", "{{a}}")
-    found = lint(look("a"), between, second, reply("a", "b", "c"))
+    found = lint(look("a"), look("c", "{{a}}"), second, reply("a", "b", "c"))
     assert "PS402" not in {code for code, _, _ in found}
-
-
-def test_an_output_that_those_who_wait_do_not_use_is_noted() -> None:
-    assert lint(look("a"), {"id": "s", "tool": "save", "after": ["a"]}) == [("PS403", "note", "a")]
-
-
-def test_the_same_work_twice_is_told() -> None:
-    assert lint(look("a", "x"), look("b", "x"), reply("a", "b")) == [("PS404", "warning", "b")]
-    mail = {"tool": "mail", "inputs": {"to": "me"}}
-    assert lint({"id": "a"} | mail, {"id": "b"} | mail) == [("PS404", "warning", "b")]
 
 
 def test_looking_again_later_is_only_noted_and_after_a_change_it_is_fine() -> None:
     first = look("a", "x")
-    again = look("b", "x", after=["a"])
-    assert ("PS404", "note", "b") in lint(first, again, reply("a", "b"))
-    change = {"id": "s", "tool": "save", "inputs": {"x": "{{a}}"}}
-    third = look("b", "x", after=["s"])
-    found = lint(first, change, third, reply("a", "b"))
+    assert ("PS404", "note", "b") in lint(first, look("b", "x", after=["a"]), reply("a", "b"))
+    change = SAVE | {"inputs": {"x": "{{a}}"}}
+    found = lint(first, change, look("b", "x", after=["s"]), reply("a", "b"))
     assert "PS404" not in {code for code, _, _ in found}
 
 
@@ -107,40 +131,6 @@ def test_a_map_that_acts_on_a_list_of_unknown_length_is_told() -> None:
     reading = {"tool": "look", "inputs": {"q": "{{item}}"}}
     assert "PS405" not in codes("{{a.many}}", reading)
     assert "PS405" in codes("{{a.many}}", reading, width=200)
-
-
-def test_an_act_on_unseen_values_is_told_unless_somebody_is_asked() -> None:
-    mail = {"id": "m", "tool": "mail", "inputs": {"text": "{{a}}"}}
-    ask = {"id": "q", "question": "Send {{a}}?"}
-    assert ("PS406", "warning", "m") in lint(look("a"), mail)
-    assert ("PS406", "note", "m") in lint(look("a"), mail | {"tool": "save"})
-    assert lint(look("a"), ask, mail | {"after": ["q"]}) == []
-    assert lint({"id": "q", "question": "?"}, mail | {"inputs": {"text": "{{q}}"}}) == []
-    assert lint(mail | {"inputs": {"text": "fixed"}}) == []
-
-
-def test_readings_at_the_end_without_a_reply_are_told_once() -> None:
-    assert lint(look("a"), look("b")) == [("PS407", "warning", "a")]
-
-
-def test_a_plan_with_a_ring_gets_no_remarks() -> None:
-    assert lint(look("a", after=["b"]), look("b", after=["a"])) == []
-
-
-def test_switched_off_steps_are_not_looked_at() -> None:
-    assert lint(look("a"), look("b", disabled=True), reply("a")) == []
-
-
-def test_two_steps_that_write_one_file_in_no_order_are_told() -> None:
-    def save(name: str, path: str = "a.md", **fields: Any) -> dict[str, Any]:
-        return {"id": name, "tool": "save", "inputs": {"path": path, "text": name}} | fields
-
-    assert lint(save("a"), save("b")) == [("PS410", "warning", "b")]
-    assert lint(save("a", after=["b"]), save("b")) == []
-    assert lint(save("a"), save("c", "c.md", after=["a"]), save("b", after=["c"])) == []
-    assert lint(save("a"), save("b", "b.md")) == []
-    three = lint(save("a"), save("b"), save("c"))
-    assert [step for _, _, step in three] == ["b", "c"]
 
 
 SHOP = [

@@ -75,17 +75,14 @@ def test_bad_input_gets_a_problem_with_a_code_and_a_hint(source: object, code: s
     assert code in codes(source)
 
 
-def test_a_thousand_levels_of_python_values_are_a_problem() -> None:
+def test_a_value_that_is_very_deep_or_contains_itself_is_a_problem() -> None:
     deep: Any = 1
     for _ in range(100_000):
         deep = [deep]
-    assert codes({"steps": [STEP | {"inputs": {"x": deep}}]}) == ["PS007"]
-
-
-def test_a_value_that_contains_itself_is_a_problem() -> None:
     ring: dict[str, Any] = {}
     ring["ring"] = ring
-    assert codes({"steps": [STEP | {"inputs": ring}]}) == ["PS007"]
+    for value in (deep, ring):
+        assert codes({"steps": [STEP | {"inputs": {"x": value}}]}) == ["PS007"]
 
 
 def test_a_misspelt_field_gets_the_nearest_name_and_its_place() -> None:
@@ -159,11 +156,6 @@ def test_bytes_and_a_byte_order_mark_are_read() -> None:
         == try_read_plan(text)
         == try_read_plan("\ufeff" + text)
     )
-
-
-def test_a_plan_is_itself() -> None:
-    plan = Plan()
-    assert try_read_plan(plan) is plan
 
 
 def test_ten_thousand_steps_are_read_and_checked() -> None:

@@ -207,24 +207,13 @@ class Seen(HTMLParser):
 
 def report_of(payload: str) -> Report:
     """A report with the payload wherever somebody else's words come in."""
+    text = payload.encode("utf-8", "replace").decode()  # a plan has no half letters
     steps: list[dict[str, Any]] = [
-        {"id": "oslo", "tool": "look", "title": payload},
+        {"id": "oslo", "tool": "look", "title": text},
         {"id": "bad", "tool": "look"},
         {"id": "r", "instruction": "{{oslo}}"},
     ]
-    plan = Plan.model_validate(
-        {
-            "goal": payload.encode("utf-8", "replace").decode(),
-            "assumptions": [payload.encode("utf-8", "replace").decode()],
-            "steps": [
-                {
-                    key: each.encode("utf-8", "replace").decode() if isinstance(each, str) else each
-                    for key, each in step.items()
-                }
-                for step in steps
-            ],
-        }
-    )
+    plan = Plan.model_validate({"goal": text, "assumptions": [text], "steps": steps})
     states = {
         "oslo": StepState(StepStatus.DONE, result_hash="0" * 64),
         "bad": StepState(StepStatus.FAILED, error=payload),

@@ -31,44 +31,33 @@ def events(body: str) -> list[Any]:
 
 
 def test_an_answer_can_be_had_in_one_piece() -> None:
-    with ModelServer(Reply("hello", cached_tokens=2)).in_thread() as url:
+    answers = Reply("hello", cached_tokens=2), Reply({"a": 1}, tool="t")
+    with ModelServer(*answers).in_thread() as url:
         status, headers, body = post(url, {"model": "m", "messages": []})
+        called = json.loads(post(url, {})[2])["choices"][0]
     answer = json.loads(body)
     assert (status, headers["Content-Type"]) == (200, "application/json")
     assert answer["model"] == "m"
     assert answer["choices"][0]["message"] == {"role": "assistant", "content": "hello"}
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert answer["usage"]["prompt_tokens_details"] == {"cached_tokens": 2}
-
-
-def test_a_tool_call_can_be_had_in_one_piece() -> None:
-    with ModelServer(Reply({"a": 1}, tool="t")).in_thread() as url:
-        _, _, body = post(url, {})
-    choice = json.loads(body)["choices"][0]
-    assert choice["finish_reason"] == "tool_calls"
-    assert choice["message"]["tool_calls"][0]["function"] == {"name": "t", "arguments": '{"a": 1}'}
+    assert called["finish_reason"] == "tool_calls"
+    assert called["message"]["tool_calls"][0]["function"] == {"name": "t", "arguments": '{"a": 1}'}
 
 
 def test_an_answer_can_be_streamed() -> None:
-    with ModelServer(Reply("hello you", chunk=5)).in_thread() as url:
+    answers = Reply("hello you", chunk=5), Reply({"a": 1}, tool="t", chunk=4)
+    with ModelServer(*answers).in_thread() as url:
         _, headers, body = post(url, {"stream": True})
+        _, _, called = post(url, {"stream": True})
     assert headers["Content-Type"] == "text/event-stream"
     *chunks, usage = events(body)
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
     assert [delta.get("content") for delta in deltas] == ["", "hello", " you", None]
     assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
     assert usage["usage"]["total_tokens"] == 12
-
-
-def test_a_tool_call_can_be_streamed() -> None:
-    with ModelServer(Reply({"a": 1}, tool="t", chunk=4)).in_thread() as url:
-        _, _, body = post(url, {"stream": True})
-    calls = [
-        call["function"]
-        for chunk in events(body)
-        for choice in chunk["choices"]
-        for call in choice["delta"].get("tool_calls", [])
-    ]
+    choices = [choice for chunk in events(called) for choice in chunk["choices"]]
+    calls = [call["function"] for each in choices for call in each["delta"].get("tool_calls", [])]
     assert calls[0] == {"name": "t", "arguments": ""}
     assert "".join(call["arguments"] for call in calls) == '{"a": 1}'
 
@@ -87,14 +76,13 @@ def test_answers_come_in_order_and_requests_are_kept() -> None:
     assert server.requests[0].headers["x-test"] == "1"
 
 
-def test_an_answer_can_depend_on_the_request() -> None:
-    with ModelServer(then=lambda request: Reply(request.json["q"])).in_thread() as url:
+def test_an_answer_can_depend_on_the_request_and_what_has_none_is_refused() -> None:
+    server = ModelServer(lambda request: Reply(request.json["q"]))
+    with server.in_thread() as url:
         assert '"content": "why"' in post(url, {"q": "why"})[2]
-
-
-def test_a_request_too_many_is_refused_and_an_answer_too_many_complained_about() -> None:
-    with ModelServer().in_thread() as url:
         assert post(url, {})[0] == 400
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = server.url
     with pytest.raises(ScriptMismatch, match="1 answers"):
         ModelServer("never").finish()
 
@@ -118,11 +106,6 @@ def test_models_are_listed_and_other_pages_are_not_there() -> None:
             urllib.request.urlopen(f"{url}/other")
         caught.value.close()
     assert caught.value.code == 404
-
-
-def test_a_server_that_does_not_run_has_no_url() -> None:
-    with pytest.raises(RuntimeError, match="not running"):
-        _ = ModelServer().url
 
 
 async def test_a_gate_holds_pieces_back_and_a_client_that_leaves_is_noticed() -> None:
