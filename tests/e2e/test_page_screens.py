@@ -181,22 +181,11 @@ def many(stage: Stage) -> str:
     return stage.submit(*steps, goal="a thousand steps")
 
 
-def test_a_thousand_steps_open_as_a_list_and_can_all_be_drawn(
-    watched: Watched, stage: Stage
-) -> None:
-    run = many(stage)
-    page = watched.tab(f"runs/{run}")
-    expect(page.locator(".steps > li").first).to_have_attribute("aria-setsize", str(MANY))
-    expect(page.get_by_text(f"This plan has {MANY} steps")).to_be_visible()
-    page.locator(".switch a", has_text="Graph").click()
-    page.get_by_role("button", name="Fit").click()
-    expect(page.get_by_text(f"{MANY} steps are in view")).to_be_visible()
-
-
 @pytest.mark.long
 def test_a_thousand_steps_are_drawn_in_time(watched: Watched, stage: Stage) -> None:
     page = watched.tab(f"runs/{many(stage)}")
-    expect(page.locator(".steps > li").first).to_be_attached()
+    expect(page.locator(".steps > li").first).to_have_attribute("aria-setsize", str(MANY))
+    expect(page.get_by_text(f"This plan has {MANY} steps")).to_be_visible()
     taken = page.evaluate(
         """async () => {
           const start = performance.now();

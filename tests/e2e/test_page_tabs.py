@@ -109,16 +109,3 @@ def test_a_restart_of_the_server_in_mid_run_is_told_and_survived(
     expect(page.locator(".run-head .badge.s-done")).to_be_visible()
     numbers = [each["number"] for each in stage.api(f"/v1/runs/{run}/events")["items"]]
     assert numbers == list(range(1, len(numbers) + 1))
-
-
-def test_the_count_in_the_rail_follows_what_waits(watched: Watched, stage: Stage) -> None:
-    page = watched.tab("inbox")
-    stage.submit(LOOK, goal="Something that waits")
-    row = page.locator(".rows.inbox a", has_text="Something that waits")
-    expect(row).to_be_visible()
-    expect(page.locator(".rail nav .count")).to_be_visible()
-    row.click()
-    approve(page)
-    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
-    page.goto(f"{stage.url}#/inbox")
-    expect(page.locator(".rows.inbox a", has_text="Something that waits")).to_have_count(0)

@@ -14,7 +14,7 @@ import pytest
 from plansmith import Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.clock import SystemClock
 from plansmith.engine.budget import BudgetLimits
-from plansmith.errors import InputNeeded, Refused, ToolBusy, ToolFailed
+from plansmith.errors import InputNeeded, Refused, ToolFailed
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.events import Actor, Event
 from plansmith.plan.limits import Limits
@@ -69,13 +69,6 @@ async def run_of(app: Plansmith, wanted: Plan) -> str:
     return (await app.run(run.id)).id
 
 
-async def test_a_chain_and_a_fan_with_results_that_come_at_once() -> None:
-    app = smith()
-    fan = [step(f"s{n}", inputs={"x": "{{a.list[1]}}"}) for n in range(12)]
-    wanted = plan(step("a"), *fan, step("z", after=[each["id"] for each in fan]))
-    await assert_replays(app, await run_of(app, wanted))
-
-
 async def test_results_that_come_one_by_one_on_the_real_clock(tmp_path: Path) -> None:
     @tool(effect="read")
     async def slow(n: int) -> dict[str, int]:
@@ -88,22 +81,6 @@ async def test_results_that_come_one_by_one_on_the_real_clock(tmp_path: Path) ->
     chained = [each | {"after": [f"s{n - 3}"]} if n >= 3 else each for n, each in enumerate(steps)]
     await assert_replays(app, await run_of(app, plan(*chained)))
     await app.close()
-
-
-async def test_retries_failures_and_what_is_skipped_behind_them() -> None:
-    flaky = FakeTool("flaky", [ToolBusy("later"), ToolBusy("still"), {"ok": 1}])
-    app = smith(flaky, FakeTool("bad", [ToolFailed("closed")]))
-    wanted = plan(
-        step("f", "flaky"), step("g", "flaky"), step("b", "bad"), step("c", after=["b"]), step("d")
-    )
-    events = await assert_replays(app, await run_of(app, wanted))
-    assert {"step_failed", "step_skipped"} <= {event.body.type for event in events}
-
-
-async def test_many_steps_that_wait_for_another_try_at_once() -> None:
-    flaky = FakeTool("flaky", [*[ToolBusy("later")] * 8, {"ok": 1}])
-    app = smith(flaky)
-    await assert_replays(app, await run_of(app, plan(*(step(f"s{n}", "flaky") for n in range(8)))))
 
 
 async def test_a_decision_an_edit_and_an_answer() -> None:
@@ -140,13 +117,6 @@ async def test_a_program_that_begins_a_run_answers_and_cancels() -> None:
     await assert_replays(app, other.id)
 
 
-async def test_a_rejected_plan() -> None:
-    app = smith(FakeTool("mail", effect=Effect.WRITE))
-    run = await app.submit(plan(step("m", "mail")))
-    await app.decide(run.id, reject=True, by="ada")
-    await assert_replays(app, run.id)
-
-
 async def test_maps_templates_and_their_parts() -> None:
     inner = plan(step("x", inputs={"n": "{{params.n}}"}), step("y", inputs={"v": "{{x}}"}))
     app = smith(templates={"inner": inner})
@@ -161,13 +131,6 @@ async def test_maps_templates_and_their_parts() -> None:
         {"id": "t", "template": "inner", "inputs": {"n": "{{m[0]}}"}},
         {"id": "r", "instruction": "{{t}}"},
     )
-    await assert_replays(app, await run_of(app, wanted))
-
-
-async def test_a_map_of_which_a_part_fails() -> None:
-    odd = FakeTool("odd", [1, ToolFailed("no"), 3])
-    wanted = plan({"id": "m", "over": [1, 2, 3], "each": {"tool": "odd"}}, step("z", after=["m"]))
-    app = smith(odd)
     await assert_replays(app, await run_of(app, wanted))
 
 
@@ -205,17 +168,6 @@ async def test_a_run_that_was_paused_while_it_ran_and_went_on() -> None:
     assert "step_progressed" in {event.body.type for event in events}
 
 
-async def test_a_run_that_was_cancelled_while_it_ran() -> None:
-    gate = Gate()
-    app = Plansmith(tools=[gate, FakeTools(LOOK)])
-    run = await app.submit(plan(step("g", "gate"), step("h", "gate"), step("a", after=["g"])))
-    running = asyncio.create_task(app.run(run.id))
-    await gate.started.wait()
-    await app.cancel(run.id, by="ada")
-    await running
-    await assert_replays(app, run.id)
-
-
 class SlowClock(SystemClock):
     """A clock on which time passes between any two looks, as on a busy machine."""
 
@@ -226,10 +178,10 @@ class SlowClock(SystemClock):
         return super().now() + timedelta(seconds=0.7 * self.looks)
 
 
-async def test_the_report_of_a_cancelled_run_tells_the_times_of_its_journal() -> None:
+async def test_a_run_that_was_cancelled_while_it_ran() -> None:
     gate = Gate()
     app = Plansmith(tools=[gate, FakeTools(LOOK)], clock=SlowClock())
-    run = await app.submit(plan(step("g", "gate"), step("a", after=["g"])))
+    run = await app.submit(plan(step("g", "gate"), step("h", "gate"), step("a", after=["g"])))
     running = asyncio.create_task(app.run(run.id))
     await gate.started.wait()
     await app.cancel(run.id, by="ada")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import cProfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -210,16 +209,6 @@ async def test_a_skip_stops_nothing_else_and_the_conductor_heeds_it() -> None:
     kinds = [event.body.type for event in await place.store.events(run.id)]
     assert "run_paused" not in kinds
     assert (await replay(run.id, app)).identical
-
-
-async def test_a_skip_is_durable_without_anybody_who_conducts_the_run() -> None:
-    place = Place()
-    run = await place.approved(plan({"id": "a", "tool": "look"}, {"id": "w", "tool": "write"}))
-    await place.enter().runs.stopping.skip(run.id, "w", by="ada")
-    run = await place.enter().run(run.id)
-    assert place.world.calls == ["look"]
-    assert run.steps["w"].status is StepStatus.SKIPPED
-    assert run.status is RunStatus.PARTLY_DONE
 
 
 async def test_a_skip_races_the_start_of_its_step_and_one_of_them_wins() -> None:
@@ -435,21 +424,6 @@ async def test_an_answer_is_refused_if_someone_else_answers_meanwhile() -> None:
         await elsewhere.answer(run.id, "q", "yours", by="bob")
     run = await here.run(run.id)
     assert run.steps["q"].result == "mine"
-
-
-async def calls_of_a_cancel(steps: int) -> int:
-    app = Plansmith(tools=[World()])
-    run = await app.submit(plan(*({"id": f"s{n}", "tool": "look"} for n in range(steps))))
-    profile = cProfile.Profile()
-    profile.enable()
-    await app.cancel(run.id, by="ada")
-    profile.disable()
-    return sum(each.callcount for each in profile.getstats())
-
-
-async def test_a_cancel_of_twice_the_steps_costs_twice_the_python_calls() -> None:
-    await calls_of_a_cancel(10)
-    assert await calls_of_a_cancel(400) < 2.5 * await calls_of_a_cancel(200)
 
 
 async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_others(
