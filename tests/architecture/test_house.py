@@ -15,6 +15,7 @@ import plansmith_planner as planner
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "packages"
 FILES = sorted(SOURCE.glob("*/src/**/*.py"))
+FOLDERS = ("/root/", "/home/", "/work/")  # what looks for them exactly takes long
 VAGUE = {"core", "base", "common", "helpers", "manager", "utils", "util", "misc"}
 
 
@@ -34,8 +35,7 @@ def test_files_are_one_subject_and_say_what_they_are() -> None:
     faults = []
     for path in FILES:
         text = path.read_text(encoding="utf-8")
-        docstring = ast.get_docstring(ast.parse(text))
-        if not docstring or len(docstring.splitlines()[0]) > 100:
+        if not re.match(r'(#.*\n)*"""\S.{1,99}\n', text):
             faults.append(f"{name(path)} does not say in its first line what it is")
         if len(text.splitlines()) > 600:
             faults.append(f"{name(path)} has more than 600 lines")
@@ -157,5 +157,5 @@ def test_the_repository_speaks_of_the_project_alone() -> None:
         path = ROOT / line
         if path.suffix in (".py", ".md", ".toml", ".txt", "") and path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
-            assert not hosts.search(text), line
-            assert not homes.search(text), line
+            assert "://" not in text or not hosts.search(text), line
+            assert not any(each in text for each in FOLDERS) or not homes.search(text), line

@@ -320,7 +320,7 @@ def test_every_pattern_takes_linear_time() -> None:
     assert slow == {}
 
 
-SLOW = (r"\s+x", r"(?:(?:start(?: it)?|it)[\s,]*)+", r"“[^”]*”", r"<think>.*?</think>")
+SLOW = (r"\s+x", r"(?:(?:start(?: it)?|it)[\s,]*)+")
 
 
 def test_slow_patterns_are_found() -> None:
