@@ -29,7 +29,7 @@ SEES_AT_MOST = {
     "plansmith_cli.parser pattern": 400,
 }
 FEW = 30
-MOST_TEXTS = 10
+MOST_TEXTS = 6
 # Seconds of processor time: what a few hundred letters never take, what is surely linear, and what
 # is surely not.
 EXPONENTIAL = 0.02

@@ -26,6 +26,8 @@ test = "*test_it_needs_a_gadget"
 says = "no gadget"
 reason = "the gadget exists twice in the world"
 """
+# Its plugin takes longer to load than these tests take.
+QUICK = ("-p", "no:schemathesis")
 PLUGINS = "pytest_plugins = ['tests.strict_skips', 'tests.time_limits']"
 
 
@@ -43,7 +45,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(pytester: pytest.Pytester, *options: str, allowed: str = "") -> pytest.RunResult:
     pytester.path.joinpath("allowed.toml").write_text(allowed)
-    return pytester.runpytest_inprocess("--allowed-skips=allowed.toml", *options)
+    return pytester.runpytest_inprocess("--allowed-skips=allowed.toml", *QUICK, *options)
 
 
 def test_a_skip_is_reported_to_a_developer_and_fails_where_it_is_not_listed(
@@ -55,10 +57,8 @@ def test_a_skip_is_reported_to_a_developer_and_fails_where_it_is_not_listed(
     done.stdout.fnmatch_lines(["*was skipped, and * does not allow it*", "*no gadget here*"])
 
 
-def test_a_listed_skip_passes_and_is_printed_with_its_reason_in_two_processes(
-    pytester: pytest.Pytester,
-) -> None:
-    done = run(pytester, "--strict-skips", "-n1", allowed=ALLOWED)
+def test_a_listed_skip_passes_and_is_printed_with_its_reason(pytester: pytest.Pytester) -> None:
+    done = run(pytester, "--strict-skips", allowed=ALLOWED)
     assert done.ret == pytest.ExitCode.OK
     done.stdout.fnmatch_lines(["*1 x *needs_a_gadget: the gadget exists twice in the world"])
     other = ALLOWED.replace("no gadget", "another reason")
@@ -87,7 +87,7 @@ def test_a_test_that_hangs_is_interrupted_where_it_waits(pytester: pytest.Pytest
         """
     )
     # In a process of its own: two timers of one process would stop each other.
-    done = pytester.runpytest_subprocess("--timeout=0.5")
+    done = pytester.runpytest_subprocess("--timeout=0.5", *QUICK)
     done.assert_outcomes(passed=1, failed=1)
     done.stdout.fnmatch_lines(
         ["*Stack for <Task *wait_for_nobody*", "*await asyncio.Event().wait()"]

@@ -350,23 +350,6 @@ async def test_the_server_shows_and_repairs_a_damaged_run(tmp_path: Path) -> Non
         assert (await house.get("/v1/runs"))["items"][0]["damage"] == ""
 
 
-async def test_a_run_that_breaks_in_the_server_is_paused_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("a fault nobody foresaw")
-
-    async with serving(tmp_path, store="sqlite") as house:
-        run = await house.begin(tool_step("a", "mail"))
-        with monkeypatch.context() as patched:
-            patched.setattr(house.server_state.smith.runs.planning, "equip", broken)
-            await house.approve(run)
-            paused = await house.until(run["id"], "paused")
-        assert "a fault nobody foresaw" in paused["reason"]
-        await house.post(f"/v1/runs/{run['id']}/resume")
-        await house.until(run["id"], "done")
-
-
 async def test_a_run_that_another_process_is_running_is_not_repaired_under_it(
     tmp_path: Path,
 ) -> None:

@@ -1,14 +1,12 @@
 """Plans in a real browser: at a glance, mended by a press, edited in two tabs, or not made."""
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, FilePayload, Page, expect
-from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.browser import Stage, Watched
 from tests.web.screens import approve, until
 from tests.web.stage import trip
 

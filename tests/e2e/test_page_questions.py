@@ -3,14 +3,12 @@
 No plan can look like Plansmith, and nothing that a file holds runs.
 """
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page, expect
-from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.browser import Stage, Watched
 from tests.web.screens import NOTES, approve, consent, made, until
 
 LONG = "".join(f"{number:05d} " for number in range(2_000)) + "the end"

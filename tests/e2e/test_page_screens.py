@@ -1,7 +1,5 @@
 """Every screen: usable for all, in both languages and colours, on a phone, with hostile content."""
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 import gzip
@@ -10,15 +8,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.web.browser import (
-    ROOT,
-    Stage,
-    Watched,
-    _watched,
-    chrome,
-    stage,
-    watched,
-)
+from tests.web.browser import ROOT, Stage, Watched
 from tests.web.hostile import PAYLOADS
 from tests.web.screens import addresses, approve, settled, until
 

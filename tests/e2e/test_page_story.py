@@ -1,13 +1,11 @@
 """The whole story in a real browser: ask, watch, change, approve, answer, read, repeat."""
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 import re
 
 from playwright.sync_api import Page, expect
-from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.browser import Stage, Watched
 
 ASK = "Plan my trip: compare Oslo and Rome"
 

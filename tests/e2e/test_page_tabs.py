@@ -1,14 +1,12 @@
 """Many tabs of one browser, two people at once, and a server that goes away in between."""
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 import os
 from typing import Any
 
 from playwright.sync_api import BrowserContext, Page, expect
-from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.browser import Stage, Watched
 
 # More than the six connections that a browser opens to one host.
 TABS = 20 if os.environ.get("PLANSMITH_LONG") else 7

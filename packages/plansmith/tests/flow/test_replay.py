@@ -9,12 +9,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from plansmith import Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.clock import SystemClock
 from plansmith.engine.budget import BudgetLimits
-from plansmith.errors import InputNeeded, Refused, ToolFailed
+from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.plan.data import Json, canonical_json
 from plansmith.plan.events import Actor, Event
 from plansmith.plan.limits import Limits
@@ -81,25 +79,6 @@ async def test_results_that_come_one_by_one_on_the_real_clock(tmp_path: Path) ->
     chained = [each | {"after": [f"s{n - 3}"]} if n >= 3 else each for n, each in enumerate(steps)]
     await assert_replays(app, await run_of(app, plan(*chained)))
     await app.close()
-
-
-async def test_a_decision_an_edit_and_an_answer() -> None:
-    app = smith(FakeTool("mail", ["sent"], effect=Effect.FINAL))
-    first = plan(step("m", "mail"))
-    run = await app.submit(first, by="bob")
-    edited = plan(
-        step("a"), {"id": "q", "question": "To whom?"}, step("m", "mail", inputs={"to": "{{q}}"})
-    )
-    await app.edit(run.id, edited, by="ada")
-    await app.decide(run.id, approve=edited.hash, by="ada")
-    await app.run(run.id)
-    await app.answer(run.id, "q", "eve", by="ada")
-    run = await app.run(run.id)
-    while run.questions:
-        name, asked = next(iter(run.questions.items()))
-        await app.answer(run.id, name, asked.options[0], by="ada")
-        run = await app.run(run.id)
-    await assert_replays(app, run.id)
 
 
 async def test_a_program_that_begins_a_run_answers_and_cancels() -> None:
@@ -358,11 +337,6 @@ async def test_the_first_event_that_differs_is_shown() -> None:
     told = await replay(run_id, narrow)
     assert told.recorded is not None
     assert told.recorded.body.type == "step_started"
-
-
-async def test_an_unknown_run_cannot_be_replayed() -> None:
-    with pytest.raises(Refused, match="no run"):
-        await replay("nothing", smith())
 
 
 async def test_edits_undone_and_done_again_replay_byte_for_byte() -> None:

@@ -19,7 +19,6 @@ from plansmith.errors import (
     StaleDecision,
     ToolBusy,
 )
-from plansmith.plan.events import verify_chain
 from plansmith.plan.limits import Limits
 from plansmith.review.settings import ReviewPolicy
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
@@ -163,41 +162,6 @@ async def test_a_question_parks_the_run_and_its_answer_is_the_steps_result() -> 
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE
     assert run.steps["b"].result == {"seen": {"which": "y"}, "list": [1, 2, 3]}
-
-
-async def test_a_map_runs_its_step_for_every_item_and_a_template_its_plan() -> None:
-    weekly = plan(
-        step("x", inputs={"c": "{{params.city}}"}), step("y", inputs={"v": "{{x.seen.c}}"})
-    )
-    app, tools = smith(templates={"weekly": weekly})
-    run = await app.submit(
-        plan(
-            step("a"),
-            {
-                "id": "m",
-                "over": "{{a.list}}",
-                "width": 2,
-                "each": step("e", inputs={"i": "{{item}}"}),
-            },
-            {"id": "p", "template": "weekly", "inputs": {"city": "{{m[2].seen.i}}"}},
-        )
-    )
-    run = await app.run(run.id)
-    assert run.status is RunStatus.DONE, statuses(run)
-    mapped, planned = cast("Any", run.steps["m"].result), cast("Any", run.steps["p"].result)
-    assert [each["seen"]["i"] for each in mapped] == [1, 2, 3]
-    assert planned["y"]["seen"] == {"v": 3}
-    assert len(tools.calls) == 6
-
-
-async def test_an_empty_list_is_mapped_to_an_empty_list() -> None:
-    app, _ = smith()
-    run = await app.submit(
-        plan({"id": "m", "over": [], "each": step("e")}, step("b", inputs={"x": "{{m}}"}))
-    )
-    run = await app.run(run.id)
-    assert run.steps["m"].result == []
-    assert run.status is RunStatus.DONE
 
 
 async def test_a_failed_step_is_never_done_and_what_needs_it_is_skipped() -> None:
@@ -413,19 +377,6 @@ async def test_replies_are_worded_by_the_model_after_their_steps_and_failures_ar
     assert run.steps["r"].result == "It saw 7."
     assert "Say 7" in model.prompts[0][0].text
     assert run.report.index("It saw 7.") < run.report.index("**a**")
-
-
-async def test_the_journal_is_whole_and_the_report_is_chinese_for_a_chinese_run() -> None:
-    store = MemoryStore()
-    app, _ = smith(store=store)
-    run = await app.submit(plan(step("a"), locale="zh-CN"))
-    run = await app.run(run.id)
-    assert "全部完成" in run.report
-    verify_chain(await store.events(run.id))
-    types = [event.body.type async for event in app.events(run.id)]
-    assert types[0] == "run_created"
-    assert types[-1] == "run_finished"
-    assert types.index("step_started") < types.index("step_done")
 
 
 async def test_events_can_be_followed_while_the_run_goes_on() -> None:

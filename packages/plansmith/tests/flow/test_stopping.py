@@ -112,20 +112,6 @@ async def test_a_cancel_after_a_crash_does_not_say_that_a_write_did_not_happen(t
     assert ("nobody knows whether it happened" in run.report) is unknown
 
 
-async def test_a_write_that_is_cancelled_in_mid_call_is_unknown() -> None:
-    place = Place()
-    run = await place.approved(plan({"id": "w", "tool": "slow_write"}))
-    app = place.enter()
-    running = asyncio.create_task(app.run(run.id))
-    await place.world.began.wait()
-    await app.cancel(run.id, by="ada")
-    run = await running
-    assert run.status is RunStatus.CANCELLED
-    assert run.steps["w"].status is StepStatus.UNKNOWN
-    assert not run.questions
-    assert (await replay(run.id, app)).identical
-
-
 async def test_a_keyed_write_that_died_is_unknown_once_its_run_is_cancelled() -> None:
     place = Place()
     run = await place.approved(plan({"id": "k", "tool": "keyed"}))
