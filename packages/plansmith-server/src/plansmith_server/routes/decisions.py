@@ -22,7 +22,7 @@ from plansmith.runs.answering import (
     may_change_values,
     open_question,
 )
-from plansmith.runs.stopping import stale_hash
+from plansmith.runs.approving import stale_hash
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.routes import files

@@ -95,8 +95,7 @@ class SecretUse(NamedTuple):
 
 def secret_uses(plan: Plan) -> tuple[SecretUse, ...]:
     """Returns the secrets that a plan names."""
-    content = plan.content
-    if content is not None and SECRET_MARK not in content:
+    if SECRET_MARK not in plan.stored_text():
         return ()
     uses: list[SecretUse] = []
     for step in plan.steps:

@@ -128,8 +128,8 @@ class Executor:
                 self._cancelled = SYSTEM, ""  # asked for before, in a process that died
             else:
                 run = await self._opened(run)
-            if (plan := self._journal.stored_plan()) is not None:
-                self._state.enter(run, plan)
+            if run.plan is not None:
+                self._state.enter(run, run.plan)
             if self._pacing is not None:
                 self._pacing.enter(self._state)
             for digest in self._state.made_results():

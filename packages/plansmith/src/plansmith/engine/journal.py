@@ -20,12 +20,11 @@ from plansmith.errors import (
     NotFound,
     StaleWriter,
 )
-from plansmith.plan.data import Content, Json, parse_json
+from plansmith.plan.data import Content, Json
 from plansmith.plan.events import (
     Actor,
     AnyBody,
     Event,
-    PlanProposed,
     RunCreated,
     StepDone,
     StepFailed,
@@ -33,7 +32,6 @@ from plansmith.plan.events import (
     next_events,
 )
 from plansmith.plan.fold import RunFold
-from plansmith.plan.plan import Plan
 from plansmith.plan.run import ReportText, Run, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
@@ -234,18 +232,6 @@ class Journal:
         """Returns the program that answered a step's question; empty if none did."""
         state = self._fold.steps.get(step)
         return state.program if state else ""
-
-    def stored_plan(self) -> Plan | None:
-        """Returns the run's plan as it is stored.
-
-        A caller may change the plan that it submitted, or that a run shows, in place: what runs
-        is what was approved.
-        """
-        for event in reversed(self.events):
-            if isinstance(event.body, PlanProposed):
-                stored = cast("dict[str, Json]", parse_json(event.body_text))
-                return Plan.model_validate(stored["plan"])
-        return None
 
     @property
     def plan_hash(self) -> str:

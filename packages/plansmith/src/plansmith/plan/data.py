@@ -8,23 +8,37 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NamedTuple,
+    Never,
+    Self,
+    TypeVar,
+    cast,
+)
 
 import msgspec
 from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
     Strict,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
 )
 
 from plansmith.plan.sentence import Sentence
 
 Json = JsonValue
+_T = TypeVar("_T")
 Flag = Annotated[bool, Strict()]
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
@@ -279,11 +293,11 @@ def _is_plain(value: object) -> bool:
         for node in nodes:
             if type(node) is str:
                 texts.append(node)
-            elif type(node) is dict:
+            elif isinstance(node, dict):
                 table = cast("dict[object, object]", node)
                 texts.extend(table)
                 stack.append((table.values(), depth + 1))
-            elif type(node) is list:
+            elif isinstance(node, list):
                 stack.append((cast("list[object]", node), depth + 1))
             elif _scalar_flaw(node, ()):
                 return False
@@ -355,10 +369,64 @@ def _are_texts(values: list[object]) -> bool:
     return True
 
 
-def _plain(value: object) -> object:
+class FrozenDict(dict[str, _T]):
+    """An object of a plan: reads like a dict, and refuses every change."""
+
+    if not TYPE_CHECKING:
+
+        def _refuse(self, *_: object, **__: object) -> Never:
+            hint = "make a changed plan of it, with plan.to_json() or step.replace(...)"
+            raise TypeError(f"a plan cannot be changed in place: {hint}")
+
+        __setitem__ = __delitem__ = __ior__ = _refuse
+        clear = pop = popitem = setdefault = update = _refuse
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
+
+
+class FrozenList(list[Json]):
+    """A list of a plan: reads like a list, and refuses every change."""
+
+    if not TYPE_CHECKING:
+        _refuse = vars(FrozenDict)["_refuse"]
+        __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+        append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ([*self],)
+
+
+def _frozen(value: Json) -> Json:
+    if isinstance(value, dict):
+        return FrozenDict({key: _frozen(each) for key, each in value.items()})
+    return FrozenList(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _freeze(value: object, validate: ValidatorFunctionWrapHandler) -> object:
     """Refuses values that JSON cannot hold, before pydantic converts them."""
+    if isinstance(value, FrozenDict):
+        return cast("FrozenDict[Json]", value)
     need_plain(value)
-    return value
+    return _frozen(validate(value))
+
+
+def frozen_json(value: Json) -> Json:
+    """Returns a value that nobody can change; raises `ValueError` for one that JSON cannot hold."""
+    need_plain(value)
+    return _frozen(value)
 
 
 def _text(value: str) -> str:
@@ -369,5 +437,5 @@ def _text(value: str) -> str:
 
 Text = Annotated[str, AfterValidator(_text)]
 Filled = Annotated[str, AfterValidator(_text), Field(min_length=1)]
-Value = Annotated[Json, BeforeValidator(_plain)]
-Inputs = Annotated[dict[str, Json], BeforeValidator(_plain)]
+Value = Annotated[Json, WrapValidator(_freeze)]
+Inputs = Annotated[dict[str, Json], WrapValidator(_freeze)]

@@ -98,6 +98,8 @@ class EventBody(
     def canonical(self) -> bytes:
         """Returns the canonical text that is hashed, chained and stored."""
         body = self.plain() if self.compared else self
+        if not self.any_json:
+            return encode_body(body)
         values = ((name, getattr(self, name)) for name in self.any_json)
         ordered = {
             name: msgspec.Raw(stored_json(cast("Json", value)))

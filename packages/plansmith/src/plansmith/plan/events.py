@@ -15,7 +15,7 @@ from plansmith.plan.data import (
     Record,
     as_plain,
     canonical_json,
-    need_plain,
+    frozen_json,
     parse_json,
     stored_json,
 )
@@ -217,7 +217,7 @@ class QuestionAsked(EventBody, frozen=True, kw_only=True):
     values: str = ""
 
     def __post_init__(self) -> None:
-        need_plain(self.answer_schema)
+        msgspec.structs.force_setattr(self, "answer_schema", frozen_json(self.answer_schema))
 
 
 class QuestionAnswered(EventBody, frozen=True, kw_only=True):
@@ -228,7 +228,7 @@ class QuestionAnswered(EventBody, frozen=True, kw_only=True):
     no_answer: bool = False
 
     def __post_init__(self) -> None:
-        need_plain(self.answer)
+        msgspec.structs.force_setattr(self, "answer", frozen_json(self.answer))
 
 
 class QuestionWithdrawn(EventBody, frozen=True, kw_only=True):

@@ -93,7 +93,6 @@ class RunFold:
         self.run = run
         self._needs: Mapping[str, frozenset[str]] = needs(run.plan) if run.plan else {}
         self._result: Run | None = None
-        self._hash: str = ""
         self._last = run.last
         self.questions: Mapping[str, e.QuestionAsked] = run.questions
         self.steps = {
@@ -173,10 +172,8 @@ class RunFold:
 
     @property
     def plan_hash(self) -> str:
-        """The hash of the current plan, computed once."""
-        if self.run.plan is not None and not self._hash:
-            self._hash = self.run.plan.hash
-        return self._hash
+        """The hash of the current plan; empty without one."""
+        return self.run.plan.hash if self.run.plan is not None else ""
 
     def _check_hash(self, event: e.Event, digest: str) -> None:
         if not self.plan_hash or self.plan_hash != digest:
@@ -212,7 +209,6 @@ class RunFold:
         )
         self._drop_permits(body.plan)
         left = {name: waiting_again(step) for name, step in known.items() if _root(name) not in ids}
-        self._hash = ""
         # A plan that a person or a program gave is not a replan, so its coverage starts anew.
         own = body.origin not in ("model", "rules")
         replanning = self.run.phase is RunStatus.REPLANNING and not own

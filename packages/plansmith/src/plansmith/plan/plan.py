@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from hashlib import sha256
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
-from pydantic import Field
-from pydantic_core import to_json
+from pydantic import AfterValidator, Field
 
 from plansmith.lazy import lazy_modules
 from plansmith.plan.data import (
     Flag,
+    FrozenDict,
     Json,
     Record,
     Text,
@@ -23,7 +21,7 @@ from plansmith.plan.data import (
     content_hash,
     stored_json,
 )
-from plansmith.plan.steps import STEP_TYPES, AnyStep, MapStep, Step, StepFields, has_rules
+from plansmith.plan.steps import AnyStep, MapStep, Step, StepFields, has_rules
 from plansmith.plan.timing import Timing
 
 if TYPE_CHECKING:
@@ -33,12 +31,7 @@ else:
 
 SCHEMA_VERSION: Final = 1
 MAX_STEPS: Final = 10_000
-_T = TypeVar("_T")
 _NOT_HASHED: Final = frozenset({"title", "why", "after"})
-# The inner step of a map step is added by itself.
-_VALUES: Final = {
-    each: itemgetter(*(name for name in each.model_fields if name != "each")) for each in STEP_TYPES
-}
 
 
 class Plan(Record):
@@ -77,7 +70,9 @@ class Plan(Record):
     degraded: Text | None = None
     schedule: Timing | None = None
     # Of single steps, by id, where they differ; a step without one here runs as the plan does.
-    schedules: dict[Text, Timing] = Field(default_factory=dict)
+    schedules: Annotated[dict[Text, Timing], AfterValidator(FrozenDict)] = Field(
+        default_factory=FrozenDict[Timing]
+    )
 
     def __repr__(self) -> str:
         return notebook.plan_line(self.goal, self.steps, self.hash)
@@ -88,17 +83,10 @@ class Plan(Record):
     def _repr_html_(self) -> str:
         return notebook.plan_html(self.goal, self.steps, self.hash)
 
-    @property
+    @cached_property
     def hash(self) -> str:
-        """The hash that approvals refer to; computed again if the plan was changed in place."""
-        return self._kept("_hash", plan_hash)
-
-    def _kept(self, name: str, make: Callable[[Plan], _T]) -> _T:
-        """Returns what follows from the content; made again if the plan was changed in place."""
-        mark, known = self.fingerprint, self.__dict__.get(name)
-        if known is None or mark is None or known[0] != mark:
-            known = vars(self)[name] = mark, make(self)
-        return cast("_T", known[1])
+        """The hash that approvals refer to."""
+        return plan_hash(self)
 
     def stored_text(self) -> bytes:
         """Returns the canonical text of the plan as events store it, without default values.
@@ -107,39 +95,14 @@ class Plan(Record):
             >>> plan.stored_text()
             b'{"goal":"Greet","steps":[{"id":"hello",…}]}'
         """
-        return self._kept("_text", _stored_text)
+        return self._text
 
-    @property
-    def content(self) -> bytes | None:
-        """Every present value as text that differs between releases; None if one is no JSON."""
-        values: list[object] = []
-        try:
-            for step in self.steps:
-                values.append(_VALUES[type(step)](step.__dict__))
-                if type(step) is MapStep:
-                    values.append(_VALUES[type(step.each)](step.each.__dict__))
-            if self.schedule or self.schedules:
-                own = {name: each.to_json() for name, each in self.schedules.items()}
-                values.append((self.schedule and self.schedule.to_json(), own))
-            return _text((_OWN(self.__dict__), values))
-        except (KeyError, ValueError):
-            return None
-
-    @property
-    def fingerprint(self) -> bytes | None:
-        """A digest of the content, far cheaper than the hash; None if a value is no JSON.
-
-        Inputs are plain dicts, and a plan can be changed in place: what was computed from an
-        earlier content is forgotten.
-        """
-        content = self.content
-        mark = None if content is None else sha256(content).digest()
-        kept = vars(self)
-        if mark is None or ("_mark" in kept and kept["_mark"] != mark):
-            for each in (self, *self.steps, *(s.each for s in self.steps if s.kind == "map")):
-                each.forget()
-        kept["_mark"] = mark
-        return mark
+    @cached_property
+    def _text(self) -> bytes:
+        own: dict[str, Any] = self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
+        if self.steps:
+            own["steps"] = [_in_order(step) for step in self.steps]
+        return canonical_json(own)
 
     @cached_property
     def by_id(self) -> dict[str, AnyStep]:
@@ -180,18 +143,6 @@ class Plan(Record):
         return value
 
 
-_OWN: Final = itemgetter(*(Plan.model_fields.keys() - {"steps", "schedule", "schedules"}))
-_packed: Final = msgspec.msgpack.Encoder().encode
-
-
-def _text(values: object) -> bytes:
-    """Returns values as bytes that tell True, 1 and 1.0 apart; raises `ValueError` for others."""
-    try:
-        return _packed(values)
-    except (TypeError, OverflowError, RecursionError):  # an object, or a number beyond 64 bits
-        return to_json(values)
-
-
 def plan_hash(plan: Plan) -> str:
     """Hashes what would run: steps, arguments, order and schedule, but not descriptions.
 
@@ -215,13 +166,6 @@ def plan_hash(plan: Plan) -> str:
     if plan.schedules:
         hashed["schedules"] = {name: each.to_json() for name, each in plan.schedules.items()}
     return content_hash(hashed)
-
-
-def _stored_text(plan: Plan) -> bytes:
-    own: dict[str, Any] = plan.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
-    if plan.steps:
-        own["steps"] = [_in_order(step) for step in plan.steps]
-    return canonical_json(own)
 
 
 def _in_order(step: StepFields) -> dict[str, Any]:

@@ -278,14 +278,20 @@ def whole_output(step: str) -> Ref | None:
 
 
 def _parse(template: dict[str, Json]) -> Ref | str:
-    step, path = template[FROM], template.get(PATH, [])
-    strangers = template.keys() - {FROM, PATH}
-    if strangers:
+    step, path = template[FROM], template.get(PATH)
+    whole = whole_output(step) if isinstance(step, str) else None
+    if len(template) == 1 and whole is not None:
+        return whole
+    if strangers := template.keys() - {FROM, PATH}:
         return f'a reference has only "$from" and "$path", not {min(strangers)!r}'
-    if not isinstance(step, str) or not _SOURCE.fullmatch(step):
+    if whole is None:
         if isinstance(step, str) and is_earlier(step):
             return 'a result of an earlier run is written "run:<run id>/<step id>"'
         return '"$from" must be the id of a step'
+    return _with_path(whole, path)
+
+
+def _with_path(whole: Ref, path: Json) -> Ref | str:
     if not isinstance(path, list):
         return '"$path" must be a list of keys and positions'
     keys: list[str | int] = []
@@ -295,7 +301,7 @@ def _parse(template: dict[str, Json]) -> Ref | str:
         if isinstance(key, int) and key < 0:
             return f'a position in "$path" counts from 0, so {key} is none'
         keys.append(key)
-    return Ref(step, tuple(keys))
+    return Ref(whole.step, tuple(keys))
 
 
 def _parse_path(text: str) -> Path:

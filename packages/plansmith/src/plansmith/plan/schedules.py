@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, NamedTuple, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from plansmith.errors import Misconfigured
-from plansmith.plan.data import Flag, Inputs, Instant, Record, Text, Whole
+from plansmith.plan.data import Flag, FrozenDict, Inputs, Instant, Json, Record, Text, Whole
 from plansmith.plan.graph import needs, upstream
 from plansmith.plan.limits import BudgetLimits, why_invalid
 from plansmith.plan.plan import Plan
@@ -111,7 +111,7 @@ class Schedule(Record):
     request: Text = ""
     plan: Plan | None = None
     template: Text = ""
-    inputs: Inputs = Field(default_factory=dict)
+    inputs: Inputs = Field(default_factory=FrozenDict[Json])
     options: RunOptions = NO_OPTIONS
     approved: str = ""
     approved_by: str = ""

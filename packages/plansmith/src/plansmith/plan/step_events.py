@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from plansmith.plan.data import need_plain
+import msgspec
+
+from plansmith.plan.data import frozen_json
 from plansmith.plan.event_body import (
     Count,
     EventBody,
@@ -113,7 +115,7 @@ class StepReplied(EventBody, frozen=True, kw_only=True):
     instead_of: str = ""
 
     def __post_init__(self) -> None:
-        need_plain(self.answer)
+        msgspec.structs.force_setattr(self, "answer", frozen_json(self.answer))
 
 
 # Why the plan itself skips a step: its condition, a skipped step that it needs, or a failure.

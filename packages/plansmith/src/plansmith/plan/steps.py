@@ -15,7 +15,19 @@ from pydantic import (
     model_validator,
 )
 
-from plansmith.plan.data import Filled, Flag, Inputs, Json, Number, Path, Record, Text, Value, Whole
+from plansmith.plan.data import (
+    Filled,
+    Flag,
+    FrozenDict,
+    Inputs,
+    Json,
+    Number,
+    Path,
+    Record,
+    Text,
+    Value,
+    Whole,
+)
 from plansmith.plan.refs import FIRST, RESERVED, STEP_ID, Found, Ref, find, is_earlier
 
 MOST_ROUNDS: Final = 1000
@@ -54,7 +66,7 @@ class Undo(Record):
     """The call of a tool that takes back what a step did; made only by a plan of its own."""
 
     tool: Filled
-    inputs: Inputs = Field(default_factory=dict)
+    inputs: Inputs = Field(default_factory=FrozenDict[Json])
 
 
 OnError = Literal["fail", "skip", "collect"] | Instead
@@ -104,8 +116,7 @@ class StepFields(Record):
         if self.undo_with is not None:
             yield ("undo_with", "inputs"), self.undo_with.inputs
 
-    # Computed once, because checks, estimates, hashes and the engine all need it. Inputs that are
-    # changed in place make this stale, but the plan's hash still changes.
+    # Computed once, because checks, estimates, hashes and the engine all need it.
     @cached_property
     def references(self) -> tuple[Found, ...]:
         """Every reference of the step, and every failed attempt at one."""
@@ -191,8 +202,9 @@ def _defaults(kind: type[StepFields]) -> list[tuple[str, Any]]:
 
 def has_rules(step: StepFields) -> bool:
     """Tells whether a step has any rule, without looking at the inner step of a map."""
-    given = (step.when, step.otherwise, step.repeat, step.retry, step.undo_with)
-    return step.on_error != "fail" or any(each is not None for each in given)
+    if step.on_error != "fail" or step.when is not None or step.otherwise is not None:
+        return True
+    return step.repeat is not None or step.retry is not None or step.undo_with is not None
 
 
 class ToolStep(StepFields):
@@ -200,7 +212,7 @@ class ToolStep(StepFields):
 
     kind: Literal["tool"] = "tool"
     tool: Filled
-    inputs: Inputs = Field(default_factory=dict)
+    inputs: Inputs = Field(default_factory=FrozenDict[Json])
 
     def templates(self) -> Sequence[Place]:
         return ((("inputs",), self.inputs),)
@@ -212,7 +224,7 @@ class AgentStep(StepFields):
     kind: Literal["agent"] = "agent"
     agent: Filled
     task: Filled
-    inputs: Inputs = Field(default_factory=dict)
+    inputs: Inputs = Field(default_factory=FrozenDict[Json])
 
     def templates(self) -> Sequence[Place]:
         return (("task",), self.task), (("inputs",), self.inputs)
@@ -241,7 +253,7 @@ class PlanStep(StepFields):
     template: Filled
     version: Whole | None = Field(default=None, ge=1)
     content: Text | None = None
-    inputs: Inputs = Field(default_factory=dict)
+    inputs: Inputs = Field(default_factory=FrozenDict[Json])
 
     def templates(self) -> Sequence[Place]:
         return ((("inputs",), self.inputs),)

@@ -182,8 +182,7 @@ def _text_of(run: Run, events: Sequence[e.Event], results: Mapping[str, Json]) -
         for name, state in run.steps.items()
         if name in results and _is_recorded(results[name], state)
     }
-    # Read again: whoever gave or got a plan or an answer may have changed it in place.
-    return to_markdown(final_report(run, kept, [e.read_event(each.to_json()) for each in events]))
+    return to_markdown(final_report(run, kept, events))
 
 
 def _is_recorded(result: Json, state: StepState) -> bool:

@@ -75,10 +75,7 @@ class CallbackRun:
             return await self._runs.decide(run.id, approve=digest, by=self._by)
         if self._approve is None or run.plan is None or run.drops:
             return run
-        shown = run.plan.model_copy(deep=True)
-        decision = await _result(self._approve(shown))
-        if decision is True and shown.hash != digest:
-            decision = shown  # changed in place: what the callback saw last is what it means
+        decision = await _result(self._approve(run.plan))
         if decision is True or (isinstance(decision, Plan) and decision.hash == digest):
             return await self._runs.decide(run.id, approve=digest, by=self._by)
         if decision is False:

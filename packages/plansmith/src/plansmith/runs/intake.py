@@ -436,16 +436,15 @@ class PlansKnown:
         if not same:
             self._facts.clear()
             self._callees, self._policy, self._agents = callees, policy, agents
-        mark = plan.fingerprint
-        found = self._facts.get(mark) if mark is not None else None
-        if found is not None and mark is not None:
-            self._facts.move_to_end(mark)
+        found = self._facts.get(plan.stored_text())
+        if found is not None:
+            self._facts.move_to_end(plan.stored_text())
             return found
         facts = PlanFacts(runs_templates=runs_templates(plan), uses=uses_of(plan))
         others = facts.runs_templates or plan.schedule or plan.schedules or facts.uses
-        if mark is None or others:
+        if others:
             return facts
-        self._facts[mark] = facts
+        self._facts[plan.stored_text()] = facts
         if len(self._facts) > PLANS_KEPT:
             self._facts.popitem(last=False)
         return facts

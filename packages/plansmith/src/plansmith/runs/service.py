@@ -8,13 +8,11 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from plansmith.engine.answers import ONLY_PERSONS, expired
+from plansmith.engine.answers import expired
 from plansmith.engine.budget import RunBudgets
 from plansmith.engine.journal import Journal
 from plansmith.errors import (
     JournalDamaged,
-    Misconfigured,
-    Refused,
     RunBusy,
     StaleWriter,
 )
@@ -25,15 +23,15 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.next_move import Conclude, Execute, MakePlan, next_move
 from plansmith.plan.planning import PlanRequest
 from plansmith.plan.run import Run, RunStatus
-from plansmith.plan.sentence import Sentence
-from plansmith.runs.answering import need_second_person, take_answer
+from plansmith.runs.answering import take_answer
+from plansmith.runs.approving import decide
 from plansmith.runs.creating import RunCreator
 from plansmith.runs.execution import RunExecution, may_execute
 from plansmith.runs.journals import Journals
 from plansmith.runs.lists import RunLists
 from plansmith.runs.planning import RunPlanning
 from plansmith.runs.revising import PlanReviser
-from plansmith.runs.stopping import RunStopping, append_decision, plan_to_decide
+from plansmith.runs.stopping import RunStopping
 
 if TYPE_CHECKING:
     from plansmith.engine.budget import BudgetLimits
@@ -246,23 +244,9 @@ class RunService:
         self, run_id: str, *, approve: str | None = None, reject: bool = False, by: e.Who = ""
     ) -> Run:
         """Approves the plan with this hash, or rejects the plan; a second decision is refused."""
-        if (approve is None) == (not reject):
-            raise Misconfigured("decide takes either approve=HASH or reject=True")
-        if e.actor(by).kind != "person":
-            raise Refused(f"a {e.actor(by).kind} cannot decide on a plan", hint=ONLY_PERSONS)
-        journal = await (self.journals.load(run_id) if reject else self.journals.own(run_id))
-        run = journal.run
-        plan = plan_to_decide(run, approve)
-        bodies: list[e.AnyBody] = []
-        if approve is not None:
-            need_second_person(run, e.actor(by), self.intake.policy)
-            tools = await self.intake.definitions(plan, run.templates)
-            bodies = [e.PlanApproved(hash=plan.hash, tools=tools)]
-        if reject:
-            ending = e.RunFinished(status="cancelled", reason=Sentence("end.rejected"))
-            open_ = [e.QuestionWithdrawn(question=name) for name in run.questions]
-            bodies = [e.PlanRejected(), *open_, ending]
-        await append_decision(journal, *bodies, by=by)
+        journal = await decide(
+            self.journals, self.intake, run_id, approve=approve, reject=reject, by=by
+        )
         return await self.journals.whole(journal)
 
     async def answer(

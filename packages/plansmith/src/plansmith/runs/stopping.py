@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from plansmith.engine.answers import NOT_BEGUN, ONLY_PERSONS, behind
-from plansmith.errors import Refused, StaleDecision, StaleWriter
+from plansmith.errors import Refused, StaleWriter
 from plansmith.plan import events as e
-from plansmith.plan.plan import Plan
-from plansmith.plan.run import Run, RunStatus, StepStatus
+from plansmith.plan.run import Run, StepStatus
 from plansmith.plan.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -26,47 +25,6 @@ class LeftOut(NamedTuple):
 
     step: str
     with_it: tuple[str, ...] = ()
-
-
-def stale_hash(current: str) -> StaleDecision:
-    """Makes the error for the approval of another plan than the current one."""
-    hint = Sentence("the plan now has the hash {hash}: review it again", hash=current)
-    return StaleDecision(Sentence("this is not the hash of the current plan"), hint=hint)
-
-
-def plan_to_decide(run: Run, approve: str | None) -> Plan:
-    """Returns the plan that waits for a decision; refuses the approval of any other."""
-    # The phase, not the status: an open question does not prevent a decision.
-    reviewing = run.phase is RunStatus.REVIEWING
-    if not reviewing or run.plan is None or run.is_approved:
-        approved = reviewing and run.is_approved
-        state = Sentence(f"status.{'approved' if approved else run.status}")
-        hint = (
-            Sentence("plansmith go {run} goes on with it, with the same options", run=run.id)
-            if approved
-            else ""
-        )
-        raise StaleDecision(
-            Sentence(
-                "run {run} does not wait for a decision: it is {state}", run=run.id, state=state
-            ),
-            hint=hint,
-        )
-    if run.cancel_asked and approve is not None:
-        raise StaleDecision(Sentence("run {run} is being cancelled", run=run.id))
-    if approve is not None and approve != run.plan.hash:
-        raise stale_hash(run.plan.hash)
-    return run.plan
-
-
-async def append_decision(journal: Journal, *bodies: e.AnyBody, by: e.Who) -> None:
-    """Writes a decision; refuses it if someone else changed the run first."""
-    try:
-        await journal.append(*bodies, by=e.actor(by))
-    except StaleWriter:
-        raise StaleDecision(
-            Sentence("someone else decided about run {run} first", run=journal.id)
-        ) from None
 
 
 class RunStopping:

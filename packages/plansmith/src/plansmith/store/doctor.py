@@ -238,23 +238,12 @@ def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
         return Finding(
             "error", "schema", Sentence("{path} is not a store of Plansmith", path=path), hint
         )
-    if version > VERSION:
-        summary = Sentence(
+    if version != VERSION:
+        other = Sentence(
             "version {version}, and this Plansmith knows {known}", version=version, known=VERSION
         )
-        return Finding(
-            "error", "schema", summary, Sentence("use the newer Plansmith that wrote it")
-        )
-    if version < VERSION:
-        older = Sentence(
-            "{name} has schema version {version}, and this Plansmith reads {known} only",
-            name=path,
-            version=version,
-            known=VERSION,
-        )
-        return Finding(
-            "error", "schema", older, Sentence("use the Plansmith that wrote it, or another store")
-        )
+        hint = Sentence("use the Plansmith that wrote it, or another store")
+        return Finding("error", "schema", other, hint)
     return Finding("ok", "schema", Sentence("version {version}", version=version))
 
 

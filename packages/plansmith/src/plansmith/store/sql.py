@@ -40,7 +40,7 @@ class Dialect(NamedTuple):
     notify: str = ""
 
 
-VERSION: Final = 14
+VERSION: Final = 1
 # One text for all databases. `last` tells a journal whose end was lost from a whole one,
 # `tally.runs` how many runs there should be, and `counter.position` is never smaller than a
 # position that was given, so that none comes twice.
@@ -232,20 +232,10 @@ def tables_in(words: Mapping[str, str]) -> str:
 
 def refuse_other_version(name: str, found: int) -> None:
     """Refuses a store that another version of Plansmith wrote."""
-    if found > VERSION:
+    if found not in (0, VERSION):
         raise Misconfigured(
             Sentence(
                 "{name} has schema version {version}, and this Plansmith knows {known}",
-                name=name,
-                version=found,
-                known=VERSION,
-            ),
-            hint=Sentence("use the newer Plansmith that wrote it, or another store"),
-        )
-    if 0 < found < VERSION:
-        raise Misconfigured(
-            Sentence(
-                "{name} has schema version {version}, and this Plansmith reads {known} only",
                 name=name,
                 version=found,
                 known=VERSION,

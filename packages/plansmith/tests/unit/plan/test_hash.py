@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from plansmith import Plan, plan_hash
 from plansmith.plan.data import content_hash
@@ -55,25 +59,33 @@ def test_order_switches_time_limits_and_schedules_count() -> None:
     assert plan.hash not in hashes
 
 
-def test_a_hash_follows_every_change_of_a_plan_in_place() -> None:
-    inner = {"id": "m", "over": [1], "each": {"tool": "t", "inputs": {"x": 1}}}
-    plan = Plan.model_validate({"steps": [*BASE["steps"], inner]})
-    seen = [plan.hash]
-    plan.steps[0].inputs["x"] = 1.0  # type: ignore[union-attr]
-    seen.append(plan.hash)
-    plan.steps[0].inputs["x"] = True  # type: ignore[union-attr]
-    seen.append(plan.hash)
-    plan.steps[2].each.inputs["x"] = {"y": [1]}  # type: ignore[union-attr]
-    seen.append(plan.hash)
-    plan.steps[2].each.inputs["x"]["y"][0] = 2  # type: ignore[union-attr, index, call-overload]
-    seen.append(plan.hash)
-    object.__setattr__(plan.steps[1], "tool", "v")
-    seen.append(plan.hash)
-    object.__setattr__(plan, "steps", plan.steps[:2])
-    seen.append(plan.hash)
-    assert len(set(seen)) == len(seen)
-    assert seen[-1] == plan_hash(Plan.model_validate(plan.to_json()))
-    assert list(plan.by_id) == list(plan.needs) == ["a", "b"]
+CHANGES: list[Callable[[Any], object]] = [
+    lambda plan: plan.steps[0].inputs.update(x=2),
+    lambda plan: plan.steps[0].inputs.setdefault("y", 2),
+    lambda plan: plan.steps[0].inputs.pop("x"),
+    lambda plan: plan.steps[0].inputs.clear(),
+    lambda plan: plan.steps[2].over.append(2),
+    lambda plan: plan.steps[2].over.sort(),
+    lambda plan: plan.steps[2].each.inputs["x"]["y"].insert(0, 2),
+    lambda plan: operator.setitem(plan.steps[0].inputs, "x", 2),
+    lambda plan: operator.ior(plan.steps[0].inputs, {"x": 2}),
+    lambda plan: operator.delitem(plan.steps[0].inputs, "x"),
+    lambda plan: operator.iadd(plan.steps[2].over, [2]),
+    lambda plan: operator.setitem(plan.steps[1].inputs, "new", 1),
+    lambda plan: operator.setitem(plan.schedules, "a", plan.schedules["b"]),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=range(len(CHANGES)))
+def test_a_plan_refuses_to_be_changed_in_place(change: Callable[[Any], object]) -> None:
+    inner = {"id": "m", "over": [1], "each": {"tool": "t", "inputs": {"x": {"y": [1]}}}}
+    schedules = {"b": {"every_minutes": 5}}
+    plan = Plan.model_validate({"steps": [*BASE["steps"], inner], "schedules": schedules})
+    text = plan.stored_text()
+    for held in (plan, Plan.model_validate(plan.to_json()), copy.deepcopy(plan), plan.replace()):
+        with pytest.raises(TypeError, match="a plan cannot be changed in place"):
+            change(held)
+        assert Plan.model_validate(held.to_json()).stored_text() == text
 
 
 def test_a_copy_of_a_plan_has_the_hash_of_its_own_content() -> None:

@@ -14,7 +14,7 @@ from plansmith.store.sqlite_file import open_database
 from plansmith.testing.contracts import journal
 
 
-@pytest.mark.parametrize("version", [VERSION - 1, 99])
+@pytest.mark.parametrize("version", [VERSION + 1, 99])
 async def test_a_file_of_another_version_is_refused_and_not_touched(
     tmp_path: Path, version: int
 ) -> None:
