@@ -9,31 +9,20 @@ from typing import Any
 
 import pytest
 from tests.edited import change_step
+from tests.flow.plans import approved, plan
 
-from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
+from plansmith import AgentSpec, Effect, RunStatus, StepStatus
 from plansmith.app import Plansmith
 from plansmith.errors import OutcomeUnknown, Refused, ToolBusy, ToolFailed
 from plansmith.plan import events as e
 from plansmith.plan.capability import ToolSpec
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
-from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith.tools.functions import tool
 
 LIMITS = Limits(first_wait_s=0, tries=3, data="show")
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
-
-
-async def approved(app: Plansmith, wanted: Plan) -> Run:
-    run = await app.submit(wanted)
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    return await app.run(run.id)
 
 
 def breaks(error: BaseException) -> Callable[[Any], Json]:

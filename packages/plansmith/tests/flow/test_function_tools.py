@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.flow.plans import plan
 from tests.waiting import until
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
@@ -26,10 +27,6 @@ from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
 from plansmith.ports import Call
 from plansmith.tools.functions import FunctionTools
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "g", "steps": list(steps)})
 
 
 def same(count: int, name: str, **inputs: Json) -> Plan:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.edited import change_step
+from tests.flow.plans import plan
 
 from plansmith import Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -20,10 +21,6 @@ from plansmith.ports import Call
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
 LIMITS = Limits(first_wait_s=0)
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
 
 
 PAY = plan(

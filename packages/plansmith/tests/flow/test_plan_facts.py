@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.flow.plans import plan
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.errors import PlanInvalid
@@ -51,10 +52,6 @@ class Purse:
 
 def look(**fields: Any) -> ToolSpec:
     return ToolSpec(**{"name": "look", "effect": Effect.READ, "input_schema": TEXT} | fields)
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
 
 
 def step(name: str = "a", **fields: Any) -> dict[str, Any]:

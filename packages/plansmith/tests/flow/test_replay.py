@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.flow.plans import approved, plan, step
+
 from plansmith import Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.clock import SystemClock
 from plansmith.engine.budget import BudgetLimits
@@ -33,14 +35,6 @@ Scripted = Callable[..., ScriptedModel]
 QUICK = Limits(first_wait_s=0.001)
 
 
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
-
-
-def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
-    return {"id": name, "tool": tool} | fields
-
-
 LOOK = FakeTool("look", [lambda given: {"seen": dict(given), "list": [1, 2, 3]}])
 
 
@@ -60,13 +54,6 @@ async def assert_replays(app: Plansmith, run_id: str) -> list[Event]:
     return events
 
 
-async def run_of(app: Plansmith, wanted: Plan) -> str:
-    run = await app.submit(wanted, by="bob")
-    if run.status is RunStatus.REVIEWING:
-        await app.decide(run.id, approve=wanted.hash, by="ada")
-    return (await app.run(run.id)).id
-
-
 async def test_results_that_come_one_by_one_on_the_real_clock(tmp_path: Path) -> None:
     @tool(effect="read")
     async def slow(n: int) -> dict[str, int]:
@@ -77,7 +64,7 @@ async def test_results_that_come_one_by_one_on_the_real_clock(tmp_path: Path) ->
     app = Plansmith(tools=[slow], store=f"sqlite:///{tmp_path / 'a.db'}")
     steps = [step(f"s{n}", "slow", inputs={"n": n}) for n in range(20)]
     chained = [each | {"after": [f"s{n - 3}"]} if n >= 3 else each for n, each in enumerate(steps)]
-    await assert_replays(app, await run_of(app, plan(*chained)))
+    await assert_replays(app, (await approved(app, plan(*chained))).id)
     await app.close()
 
 
@@ -110,7 +97,7 @@ async def test_maps_templates_and_their_parts() -> None:
         {"id": "t", "template": "inner", "inputs": {"n": "{{m[0]}}"}},
         {"id": "r", "instruction": "{{t}}"},
     )
-    await assert_replays(app, await run_of(app, wanted))
+    await assert_replays(app, (await approved(app, wanted)).id)
 
 
 class Gate:
@@ -218,7 +205,7 @@ async def test_a_call_that_asked_the_person() -> None:
 
 async def test_a_repeated_run_with_results_taken_over() -> None:
     app = smith(FakeTool("bad", [ToolFailed("closed"), {"ok": 1}]))
-    first = await run_of(app, plan(step("a"), step("b", "bad", after=["a"])))
+    first = (await approved(app, plan(step("a"), step("b", "bad", after=["a"])))).id
     run = await app.retry(first, by="ada")
     run = await app.run(run.id)
     assert run.status is RunStatus.DONE
@@ -314,7 +301,7 @@ async def test_nothing_is_called_and_nothing_is_written() -> None:
     source = FakeTools(LOOK, FakeTool("mail", ["sent"], effect=Effect.FINAL))
     app = Plansmith(tools=[source])
     wanted = plan(step("a"), step("m", "mail"))
-    run_id = await run_of(app, wanted)
+    run_id = (await approved(app, wanted)).id
     calls = list(source.calls)
     await assert_replays(app, run_id)
     assert source.calls == calls
@@ -323,7 +310,7 @@ async def test_nothing_is_called_and_nothing_is_written() -> None:
 async def test_the_first_event_that_differs_is_shown() -> None:
     store = MemoryStore()
     app = smith(FakeTool("act", ["x"], effect=Effect.WRITE), store=store)
-    run_id = await run_of(app, plan(step("a"), step("w", "act")))
+    run_id = (await approved(app, plan(step("a"), step("w", "act")))).id
     # Today the tool only reads: nobody would be asked any more.
     other = smith(FakeTool("act", ["x"], effect=Effect.READ), store=store)
     told = await replay(run_id, other)

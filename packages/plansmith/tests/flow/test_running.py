@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.plans import plan, step
 
-from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus, try_read_plan
+from plansmith import AgentSpec, Effect, RunStatus, StepStatus, try_read_plan
 from plansmith.app import Plansmith
 from plansmith.errors import (
     Misconfigured,
@@ -24,14 +25,6 @@ from plansmith.testing import FakeTool, FakeTools, MemoryStore, ScriptedModel
 from plansmith.tools.functions import tool
 
 NO_WAIT = Limits(first_wait_s=0)
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
-
-
-def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
-    return {"id": name, "tool": tool} | fields
 
 
 def smith(*tools: FakeTool, **options: Any) -> tuple[Plansmith, FakeTools]:

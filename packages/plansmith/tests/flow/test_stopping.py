@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.plans import plan
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -27,10 +28,6 @@ from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import MemoryStore
 
 LIMITS = Limits(first_wait_s=0, grace_s=0.05)
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
 
 
 class World:

@@ -8,22 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.plans import plan, step
 
-from plansmith import Plan, RunStatus, tool
+from plansmith import RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.errors import Refused
 from plansmith.plan.events import StepDone
 from plansmith.plan.limits import Limits
 
 WAIT = asyncio.timeout
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)})
-
-
-def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
-    return {"id": name, "tool": tool} | fields
 
 
 class Two:
