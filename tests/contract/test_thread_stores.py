@@ -44,7 +44,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     elif request.param == "postgres":
         server: Server = request.getfixturevalue("postgres_server")
         url = server.new_database(f"threads_{next(_numbers)}")
-    made = MemoryStore() if url == "memory" else open_store(url)
+    made = open_store(url)
     yield ThreadKeeper(made)
     await made.close()
 

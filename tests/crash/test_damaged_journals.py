@@ -24,6 +24,7 @@ from plansmith.app import Plansmith
 from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
+from plansmith.store.database_store import DatabaseStore
 from plansmith.store.doctor import diagnose, missing_runs, verify
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
@@ -33,7 +34,7 @@ from plansmith_postgres.store import PostgresStore
 
 ADA = e.Actor(kind="person", name="ada")
 SYSTEM = e.Actor(kind="system")
-Store = MemoryStore | SqliteStore | PostgresStore
+Store = MemoryStore | DatabaseStore
 _numbers = itertools.count(1)
 
 
@@ -129,7 +130,6 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
     assert world.paid == []
     repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert (repaired.damage, repaired.status) == ("", RunStatus.PAUSED)
-    assert isinstance(world.store, MemoryStore | SqliteStore | PostgresStore)
     assert [number for number, _ in await world.store.aside(run)] == [5, 6]
     await verify(world.store, run)
     with pytest.raises(Refused, match="not damaged"):
@@ -265,7 +265,8 @@ async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
     await world.smith.close()
     if kind == "postgres":
         where = f"run = '{damaged}' AND number = {last}"
-        server.sql(f"UPDATE plansmith.events SET {ANYWHERE[change]} WHERE {where}", database=name)
+        statement = f"UPDATE plansmith.events SET {ANYWHERE[change]} WHERE {where}"
+        request.getfixturevalue("postgres_server").sql(statement, database=name)
     else:
         damage_file(tmp_path / "runs.db", damaged, IN_A_FILE[change])
     world = World(open_store(url))

@@ -82,8 +82,6 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": some, "nextCursor": str(start + 5000)}
     if MODE == "pages":
         return {"tools": [], "nextCursor": "again"}
-    if MODE == "twins":
-        return {"tools": [{"name": "twin", "inputSchema": {"type": "object"}}] * 2 + tools()}
     if MODE == "odd":
         names = ["a b", "a_x20_b", "a.b", "名", "", "x" * 300]
         odd: list[Any] = [{"name": each, "inputSchema": {"type": "object"}} for each in names]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -135,8 +135,8 @@ async def test_functions_see_the_context_of_their_run_and_change_it_for_nobody_e
         run = await run_of(app, same(8, "paint"))
         return {str(step.result) for step in run.steps.values()}
 
-    painting = tool(effect="read", name="paint")(paint_later if is_async else paint)
-    async with Plansmith(tools=[painting]) as app:
+    chosen: Callable[[], Any] = paint_later if is_async else paint
+    async with Plansmith(tools=[tool(chosen, effect="read", name="paint")]) as app:
         names = ["red", "green", "blue"]
         assert await asyncio.gather(*map(in_colour, names)) == [{name} for name in names]
 
