@@ -15,7 +15,7 @@ import plansmith_planner as planner
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "packages"
 FILES = sorted(SOURCE.glob("*/src/**/*.py"))
-FOLDERS = ("/root/", "/home/", "/work/")  # what looks for them exactly takes long
+FOLDERS = ("root/", "home/", "work/")  # what looks for them exactly takes long
 VAGUE = {"core", "base", "common", "helpers", "manager", "utils", "util", "misc"}
 
 

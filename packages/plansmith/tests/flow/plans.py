@@ -18,6 +18,6 @@ def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
 async def approved(app: Plansmith, wanted: Plan) -> Run:
     """Runs a plan that a person approves if it has to be approved."""
     run = await app.submit(wanted, by="bob")
-    if run.status is RunStatus.REVIEWING:
-        await app.decide(run.id, approve=wanted.hash, by="ada")
+    if run.status is RunStatus.REVIEWING and run.plan is not None:
+        await app.decide(run.id, approve=run.plan.hash, by="ada")
     return await app.run(run.id)
