@@ -84,8 +84,8 @@ def person(home: Path, wheels: Path, what: str) -> Person:
     """Someone who has installed this, and nothing else."""
     folder = home / "environment"
     subprocess.run([UV, "venv", "-q", "-p", sys.executable, folder], check=True)
-    command = [UV, "pip", "install", "-q", "-p", folder / "bin" / "python", "--find-links", wheels]
-    subprocess.run([*command, what], check=True)
+    where = ("-p", folder / "bin" / "python", "--find-links", wheels)
+    subprocess.run([UV, "pip", "install", "-q", *where, what], check=True)
     return Person(folder / "bin", home)
 
 

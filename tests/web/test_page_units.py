@@ -16,7 +16,7 @@ WEB = ROOT / "web"
 
 def test_the_page_folds_compares_and_draws_as_it_should() -> None:
     needs_packages()
-    command = [ROOT / "scripts" / "page", "test"]
+    command = [str(ROOT / "scripts" / "page"), "test"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
 
