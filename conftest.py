@@ -21,7 +21,8 @@ ROOT = Path(__file__).parent
 trust_nobody()
 # Until all tests are collected everything stays, so there is no garbage to look for.
 gc.disable()
-# Processes that tests start find helpers of every package.
+# Processes that tests start find helpers of every package, and need not compile them anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["PYTHONPATH"] = os.pathsep.join(str(path) for path in [ROOT, *ROOT.glob("packages/*")])
 
 pytest_plugins = [

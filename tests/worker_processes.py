@@ -168,3 +168,8 @@ async def status(smith: Plansmith, *runs: str) -> list[str]:
     """The statuses of runs."""
     found: list[Run] = [(await smith.runs.journals.load(run)).run for run in runs]
     return [run.status.value for run in found]
+
+
+async def all_are(smith: Plansmith, wanted: str, *runs: str) -> bool:
+    """Whether all of these runs have a status."""
+    return set(await status(smith, *runs)) == {wanted}

@@ -53,21 +53,6 @@ def test_a_fork_ends_as_a_start_does(program: str, code: int, told: str) -> None
     assert told in done.stderr
 
 
-def test_a_fork_is_stopped_killed_and_waited_for() -> None:
-    with forked.Popen(
-        [sys.executable, "-c", "print('on', flush=True); input()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "on\n"
-        process.send_signal(signal.SIGSTOP)
-        assert os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT) is not None
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-
-
 async def test_a_fork_of_asyncio_leaves_what_others_start_alone() -> None:
     ids = "import os; print(os.getpid(), flush=True); input()"
     process = await forked.create_subprocess_exec(sys.executable, "-c", ids, stdin=-1, stdout=-1)

@@ -29,7 +29,7 @@ SEES_AT_MOST = {
     "plansmith_cli.parser pattern": 400,
 }
 FEW = 30
-MOST_TEXTS = 10
+MOST_TEXTS = 6
 # Seconds of processor time: what a few hundred letters never take, what is surely linear, and what
 # is surely not.
 EXPONENTIAL = 0.02
@@ -320,7 +320,7 @@ def test_every_pattern_takes_linear_time() -> None:
     assert slow == {}
 
 
-SLOW = (r"\s+x", r"(?:(?:start(?: it)?|it)[\s,]*)+", r"“[^”]*”", r"<think>.*?</think>")
+SLOW = (r"\s+x", r"(?:(?:start(?: it)?|it)[\s,]*)+")
 
 
 def test_slow_patterns_are_found() -> None:

@@ -111,13 +111,6 @@ def test_an_environment_that_is_ready_costs_no_python_and_no_words(
     assert (done.stderr, checkout.called()) == ("", "")
 
 
-def test_the_command_works_through_a_link(checkout: Checkout) -> None:
-    checkout.has_environment("core")
-    link = checkout.elsewhere / "ps"
-    link.symlink_to(checkout.root / "scripts/plansmith")
-    assert subprocess.run([link], check=True, capture_output=True).stderr == b""
-
-
 def test_a_first_set_up_installs_what_is_locked_and_then_is_ready(checkout: Checkout) -> None:
     done = checkout.run("setup", "core", PROBE="pip")
     assert done.returncode == 0, done.stderr
@@ -158,13 +151,6 @@ def test_an_environment_that_cannot_be_trusted_is_made_again(
     assert done.returncode == 0, done.stderr
     assert "making .venv with Python 3.11.2" in done.stderr
     assert "-m ensurepip" in checkout.called()
-
-
-def test_an_activated_environment_is_not_what_makes_itself_again(checkout: Checkout) -> None:
-    executable(checkout.root / ".venv/bin/python3.13", FAKE_PYTHON)
-    path = f"{checkout.root}/.venv/bin:{checkout.bin}:{os.environ['PATH']}"
-    done = checkout.run("setup", "core", PROBE="pip", PATH=path)
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_changed_pyproject_installs_only_plansmith_again(checkout: Checkout) -> None:
@@ -231,16 +217,6 @@ def test_a_run_of_all_tests_prints_what_it_installs_and_only_root_installs_packa
             assert line in done.stderr, "it was run and not printed"
     *_, tests = checkout.called().splitlines()
     assert tests.startswith("-m pytest --strict-skips -n 3 --dist worksteal --durations 10 ")
-
-
-def test_what_cannot_be_installed_is_said_and_the_tests_still_run(checkout: Checkout) -> None:
-    checkout.has_environment("dev")
-    executable(checkout.root / "scripts/page", "#!/bin/sh\nexit 4\n")
-    executable(checkout.bin / "apt-get", "#!/bin/sh\nexit 100\n")
-    done = checkout.run("test")
-    assert "scripts/test: scripts/page build\n" in done.stderr
-    assert "scripts/test: scripts/page build failed; the tests that need it" in done.stderr
-    assert "-m pytest --strict-skips" in checkout.called()
 
 
 def test_the_locks_hold_what_the_project_asks_for() -> None:

@@ -51,7 +51,7 @@ SELDOM = (
 )
 # Settings of a package without its code.
 RECORDS = {"plansmith_server", "plansmith_server.settings"}
-
+HEAVY = ("mcp", "a2a", "openai", "pydantic_ai", "starlette", "uvicorn", "dbos", "xllamacpp")
 DATABASES = ("plansmith.store.sqlite_file", "psycopg", "sqlite3")
 LIBRARIES = ("email", "jsonschema_rs", "msgspec", "pydantic", "pydantic_core", "importlib.metadata")
 
@@ -112,6 +112,11 @@ def under(modules: set[str], *names: str) -> list[str]:
         for each in modules - RECORDS
         if any(each == name or each.startswith(f"{name}.") for name in names)
     )
+
+
+def test_no_name_of_the_package_loads_a_heavy_library(tmp_path: Path) -> None:
+    modules = modules_after("from plansmith import *\nimport plansmith.testing", tmp_path)
+    assert not under(modules, *HEAVY)
 
 
 def test_the_package_alone_loads_hardly_more_than_itself(tmp_path: Path) -> None:

@@ -215,6 +215,23 @@ async def store(
     await made.close()
 
 
+async def test_of_two_claims_one_wins_and_only_the_owner_lets_go(
+    store: MemoryStore | Store,
+) -> None:
+    [winner] = set(await asyncio.gather(*(store.claim("r", f"owner-{n}") for n in range(8))))
+    assert await store.claim_of("r") == winner
+    await store.release("r", winner.term + 100)
+    assert await store.claim_of("r") == winner
+    assert await store.claim("r", "late", instead_of=winner.term + 100) == winner
+    takers = await asyncio.gather(
+        *(store.claim("r", f"taker-{n}", instead_of=winner.term) for n in range(8))
+    )
+    [taker] = set(takers)
+    assert taker.term > winner.term
+    await store.release("r", taker.term)
+    assert await store.claim_of("r") is None
+
+
 async def test_an_append_under_an_old_term_is_refused_and_stores_nothing(
     store: MemoryStore | Store,
 ) -> None:

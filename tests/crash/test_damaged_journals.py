@@ -9,6 +9,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,14 +24,17 @@ from plansmith.app import Plansmith
 from plansmith.errors import EventMisfit, JournalDamaged, Refused, RunBusy
 from plansmith.plan import events as e
 from plansmith.plan.events import verify_chain
-from plansmith.store.doctor import diagnose, verify
+from plansmith.store.database_store import DatabaseStore
+from plansmith.store.doctor import diagnose, missing_runs, verify
 from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
+from plansmith.store.urls import open_store
+from plansmith.testing.contracts import journal
 from plansmith_postgres.store import PostgresStore
 
 ADA = e.Actor(kind="person", name="ada")
 SYSTEM = e.Actor(kind="system")
-Store = MemoryStore | SqliteStore | PostgresStore
+Store = MemoryStore | DatabaseStore
 _numbers = itertools.count(1)
 
 
@@ -126,7 +130,6 @@ async def test_a_run_that_does_not_fold_is_shown_as_it_stood_and_goes_on_after_a
     assert world.paid == []
     repaired = await world.smith.runs.journals.repair(run, by="ada")
     assert (repaired.damage, repaired.status) == ("", RunStatus.PAUSED)
-    assert isinstance(world.store, MemoryStore | SqliteStore | PostgresStore)
     assert [number for number, _ in await world.store.aside(run)] == [5, 6]
     await verify(world.store, run)
     with pytest.raises(Refused, match="not damaged"):
@@ -199,10 +202,9 @@ async def test_a_row_that_cannot_be_read_is_said_and_the_run_waits_for_a_person(
     world = World(SqliteStore(tmp_path / "runs.db"))
     run = await world.approved()
     await world.smith.close()
-    with sqlite3.connect(tmp_path / "runs.db") as file:
+    with closing(sqlite3.connect(tmp_path / "runs.db")) as file, file:
         [last] = file.execute("SELECT max(position) FROM events").fetchone()
         file.execute(DAMAGES[damage].format(last=last))
-    file.close()
     findings = await diagnose(f"sqlite:///{tmp_path / 'runs.db'}")
     [told] = [each for each in findings if each.subject == f"run {run}"]
     assert f"plansmith store repair {run}" in told.hint
@@ -220,6 +222,75 @@ async def test_a_row_that_cannot_be_read_is_said_and_the_run_waits_for_a_person(
     await world.smith.close()
     levels = {each.level for each in await diagnose(f"sqlite:///{tmp_path / 'runs.db'}")}
     assert "error" not in levels
+
+
+# What a hand or a disk does to a row; SQLite keeps whatever it is given.
+ANYWHERE = {
+    "a type that does not exist": "type = 'step_danced'",
+    "a time beyond all calendars": "at = '9000000000000000000'",
+    "a row cut short": "body = substr(body, 1, 1)",
+    "an empty row": "type = '', at = '', by = '', hash = '', body = ''",
+}
+IN_A_FILE = {
+    **ANYWHERE,
+    "a type that is a number": "type = 99",
+    "a time that is none": "at = 'noon'",
+    "bytes in the place of text": "body = x'00ff'",
+    "a byte that is no text": "body = CAST(x'7bff7d' AS TEXT)",
+    "no time zone and no hash": "at = '2026-01-01T00:00:00', hash = 7",
+}
+
+
+def damage_file(path: Path, run: str, change: str) -> None:
+    """Change the last row of a run by hand."""
+    with closing(sqlite3.connect(path)) as file, file:
+        last = "number = (SELECT max(number) FROM events WHERE run = :run)"
+        file.execute(f"UPDATE events SET {change} WHERE run = :run AND {last}", {"run": run})
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [("file", change) for change in IN_A_FILE] + [("postgres", change) for change in ANYWHERE],
+)
+async def test_a_damaged_last_row_keeps_no_other_run_from_going_on(
+    kind: str, change: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url, name = f"sqlite:///{tmp_path / 'runs.db'}", f"heads_{next(_numbers)}"
+    if kind == "postgres":
+        server: Server = request.getfixturevalue("postgres_server")
+        url = server.new_database(name)
+    world = World(open_store(url))
+    damaged, other = [await world.approved() for _ in range(2)]
+    last = len(await world.store.events(damaged))
+    await world.smith.close()
+    if kind == "postgres":
+        where = f"run = '{damaged}' AND number = {last}"
+        statement = f"UPDATE plansmith.events SET {ANYWHERE[change]} WHERE {where}"
+        request.getfixturevalue("postgres_server").sql(statement, database=name)
+    else:
+        damage_file(tmp_path / "runs.db", damaged, IN_A_FILE[change])
+    world = World(open_store(url))
+    assert list(await world.store.open_runs()) == [damaged, other]
+    with pytest.raises(JournalDamaged, match=f"plansmith store repair {damaged}"):
+        await world.smith.runs.resume_all()
+    shown = {run.id: bool(run.damage) for run in await world.smith.runs()}
+    assert shown == {damaged: True, other: False}
+    assert (await world.smith.runs.run(other)).status is RunStatus.DONE
+    assert (await world.smith.runs.journals.repair(damaged, by="ada")).damage == ""
+    await world.smith.close()
+
+
+async def test_a_server_starts_beside_a_damaged_run_and_takes_up_the_others(tmp_path: Path) -> None:
+    async with serving(tmp_path, store="sqlite") as house:
+        first, second = [await house.begin(tool_step("a", "mail")) for _ in range(2)]
+        # Approved behind the server's back: it stops before anybody runs it.
+        for run in (first, second):
+            await house.server_state.smith.decide(run["id"], approve=run["hash"], by="ada")
+    damage_file(tmp_path / "runs.db", first["id"], IN_A_FILE["a byte that is no text"])
+    async with serving(tmp_path, store="sqlite") as house:
+        await house.until(second["id"], "done")
+        assert (await house.get("/readyz"))["status"] == "ok"
+        assert (await house.get(f"/v1/runs/{first['id']}"))["damage"]
 
 
 async def damaged(path: Path) -> str:
@@ -280,23 +351,6 @@ async def test_the_server_shows_and_repairs_a_damaged_run(tmp_path: Path) -> Non
         assert (await house.get("/v1/runs"))["items"][0]["damage"] == ""
 
 
-async def test_a_run_that_breaks_in_the_server_is_paused_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("a fault nobody foresaw")
-
-    async with serving(tmp_path, store="sqlite") as house:
-        run = await house.begin(tool_step("a", "mail"))
-        with monkeypatch.context() as patched:
-            patched.setattr(house.server_state.smith.runs.planning, "equip", broken)
-            await house.approve(run)
-            paused = await house.until(run["id"], "paused")
-        assert "a fault nobody foresaw" in paused["reason"]
-        await house.post(f"/v1/runs/{run['id']}/resume")
-        await house.until(run["id"], "done")
-
-
 async def test_a_run_that_another_process_is_running_is_not_repaired_under_it(
     tmp_path: Path,
 ) -> None:
@@ -329,9 +383,8 @@ async def waiting_without_results(path: Path) -> str:
     await world.smith.runs.run(run)
     assert world.paid == ["ann"]
     await world.smith.close()
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         assert file.execute("DELETE FROM contents").rowcount
-    file.close()
     return run
 
 
@@ -371,3 +424,44 @@ async def test_a_run_whose_results_are_lost_can_be_cancelled(tmp_path: Path) -> 
     with pytest.raises(Refused, match="is over"):
         await world.smith.runs.journals.repair(run, by="ada")
     await world.smith.close()
+
+
+async def test_a_whole_run_that_was_deleted_by_hand_is_noticed_and_one_by_a_verb_is_not(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "runs.db"
+    store = SqliteStore(path)
+    for run in ("a", "b", "c"):
+        await store.append(journal(run, 3))
+    assert await store.delete_run("c")
+    assert await missing_runs(store) == []
+    await store.close()
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DELETE FROM events WHERE run = 'b'")
+        file.execute("DELETE FROM runs WHERE name = 'b'")
+    errors = [each.message for each in await diagnose(f"sqlite:///{path}") if each.level == "error"]
+    assert any("1 of 2 runs" in each for each in errors)
+
+
+async def test_postgres_notices_a_missing_end_and_a_missing_run(postgres_server: Server) -> None:
+    name = f"ends_{next(_numbers)}"
+    store = PostgresStore(postgres_server.new_database(name))
+    for run in ("a", "b", "c"):
+        await store.append(journal(run, 20))
+    assert await store.delete_run("c")
+    assert await missing_runs(store) == []
+    postgres_server.sql(
+        "DELETE FROM plansmith.events WHERE run = 'a' AND number = 20", database=name
+    )
+    with pytest.raises(JournalDamaged, match="the end of run a is missing"):
+        await store.events("a")
+    with pytest.raises(JournalDamaged, match="the end of run a is missing"):
+        await store.events("a", after=19)
+    assert (await store.sound("a")).last == 20
+    postgres_server.sql(
+        "DELETE FROM plansmith.events WHERE run = 'b'; DELETE FROM plansmith.runs WHERE id = 2",
+        database=name,
+    )
+    [found] = await missing_runs(store)
+    assert "1 of 2 runs" in found.message
+    await store.close()

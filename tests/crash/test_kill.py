@@ -1,11 +1,12 @@
-"""R1 and R2: a real process killed with -9 at every event boundary of a 20-step plan."""
+"""R1 to R3: a process killed with -9 at every event boundary of a 20-step plan, and two at once."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import subprocess
 import sys
+from asyncio.subprocess import PIPE
 from collections import Counter
 from pathlib import Path
 
@@ -15,26 +16,19 @@ from tests.crash.worker import Service, twenty_steps
 
 from plansmith import RunStatus, StepStatus
 from plansmith.app import Plansmith
-from plansmith.plan.events import StepDone, verify_chain
+from plansmith.plan.events import RunFinished, StepDone, verify_chain
 from plansmith.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).parents[2]
 ORDINARY = [0, 1, 3, 6, 10, 15]
-BOUNDARIES = range(26) if os.environ.get("PLANSMITH_LONG") else ORDINARY
+LONG = bool(os.environ.get("PLANSMITH_LONG"))
+BOUNDARIES = range(26) if LONG else ORDINARY
 
 
-def work(folder: Path, appends: int, when: str) -> subprocess.CompletedProcess[str]:
-    """A new run in a process that dies before or after that many appends."""
-    return forked.run(
-        [
-            *(sys.executable, "-m", "tests.crash.worker"),
-            *(str(folder / "store.db"), str(folder / "service.txt"), "new", str(appends), when),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def command(folder: Path, run: str, appends: int, when: str) -> list[str]:
+    """A process that dies before or after that many appends."""
+    files = str(folder / "store.db"), str(folder / "service.txt")
+    return [sys.executable, "-m", "tests.crash.worker", *files, run, str(appends), when]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -42,7 +36,8 @@ def work(folder: Path, appends: int, when: str) -> subprocess.CompletedProcess[s
 async def test_a_killed_run_ends_or_asks_and_repeats_nothing_blindly(
     appends: int, when: str, tmp_path: Path
 ) -> None:
-    first = work(tmp_path, appends, when)
+    new = command(tmp_path, "new", appends, when)
+    first = forked.run(new, cwd=ROOT, capture_output=True, text=True, check=False)
     run_id = first.stdout.split()[0]
     if first.returncode == 0:
         assert first.stdout.split()[1] == "done"
@@ -84,3 +79,38 @@ async def test_a_killed_run_ends_or_asks_and_repeats_nothing_blindly(
         if name in known:
             assert count == 1
     assert len({key for _, _, key in calls}) == len(calls)
+
+
+@pytest.mark.parametrize("round_", range(20 if LONG else 2))
+async def test_two_executors_record_each_result_once(round_: int, tmp_path: Path) -> None:
+    service = Service(tmp_path / "service.txt")
+    app = Plansmith(tools=[service], store=SqliteStore(tmp_path / "store.db"))
+    plan = twenty_steps()
+    run = await app.submit(plan)
+    await app.decide(run.id, approve=plan.hash, by="ada")
+    await app.close()
+
+    rivals = [
+        await forked.create_subprocess_exec(
+            *command(tmp_path, run.id, 1_000_000, "after"), cwd=ROOT, stdout=PIPE, stderr=PIPE
+        )
+        for _ in range(2)
+    ]
+    async with asyncio.timeout(120):
+        outputs = [await rival.communicate() for rival in rivals]
+    assert [rival.returncode for rival in rivals] == [0, 0], outputs
+
+    app = Plansmith(tools=[service], store=SqliteStore(tmp_path / "store.db"))
+    for _ in range(30):
+        run = await app.runs.run(run.id)
+        if run.status.over:
+            break
+        for question in list(run.questions):
+            await app.answer(run.id, question, "done", by="ada")
+    assert run.status is RunStatus.DONE
+    events = list(await app.store.events(run.id))
+    await app.close()
+    verify_chain(events)
+    done = Counter(event.body.step for event in events if isinstance(event.body, StepDone))
+    assert done == Counter({step.id: 1 for step in plan.steps})
+    assert sum(isinstance(event.body, RunFinished) for event in events) == 1

@@ -15,17 +15,12 @@ from typing import Any
 import pytest
 from tests import forked
 from tests.commands import typed
-from tests.e2e.test_server_restart import command
-from tests.postgres import Server
 from tests.waiting import until
 
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.engine.processes import lives_here, this_process
-from plansmith.errors import RunBusy
-from plansmith.store.memory import MemoryStore
 from plansmith.store.sqlite import SqliteStore
-from plansmith_postgres.store import PostgresStore
 
 PLAN: dict[str, Any] = {
     "goal": "slow, then quick",
@@ -60,9 +55,6 @@ def quick(name: str) -> str:
     note(name)
     return name
 '''
-
-
-_ACT = ("run", "go", "answer", "runs", "approve")
 
 
 class Folder:
@@ -102,7 +94,7 @@ class Folder:
         """A command as a process of its own."""
         return await forked.create_subprocess_exec(
             *(sys.executable, "-m", "plansmith_cli", *words, "--store", self.url),
-            *(("--no-input", "--tools", str(self.path / "tools.py")) if words[0] in _ACT else ()),
+            *("--no-input", "--tools", str(self.path / "tools.py")),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=os.environ | {"HERE": str(self.path), "XDG_DATA_HOME": str(self.path / "data")},
@@ -154,24 +146,7 @@ async def test_a_run_of_a_living_process_is_taken_by_no_other_even_while_that_is
     assert (code, folder.calls) == (0, ["a", "b"]), text
 
 
-async def test_a_run_of_a_dead_process_is_taken_over_and_its_lost_call_is_asked_about(
-    folder: Folder,
-) -> None:
-    run = await folder.approved()
-    first = await folder.start("go", run)
-    await until(lambda: folder.calls == ["a"])
-    first.kill()
-    await first.wait()
-    (folder.path / "go").touch()
-    code, text = await folder.told("go", run)
-    assert code == 5
-    assert "unknown:a" in text
-    code, text = await folder.told("answer", run, "unknown:a", "done", "--go")
-    assert code == 0, text
-    assert folder.calls == ["a", "b"]
-
-
-async def test_a_run_whose_process_died_is_told_as_interrupted_and_not_as_running(
+async def test_a_run_whose_process_died_is_interrupted_and_its_lost_call_is_asked_about(
     folder: Folder,
 ) -> None:
     run = await folder.approved()
@@ -187,89 +162,13 @@ async def test_a_run_whose_process_died_is_told_as_interrupted_and_not_as_runnin
     assert "running" not in dead
     assert "Its process has ended" in await folder.looked("show", run)
     assert '"interrupted": true' in await folder.looked("show", run, "--json")
-
-
-async def test_a_server_that_starts_leaves_a_running_command_its_run_and_takes_it_when_it_dies(
-    folder: Folder,
-) -> None:
-    run = await folder.approved()
-    first = await folder.start("go", run)
-    await until(lambda: folder.calls == ["a"])
-    async with command(folder.path, tools=TOOLS) as (_, client):
-        await _until_ready(client)
-        assert (await client.get(f"/v1/runs/{run}")).json()["status"] == "running"
-        refused = await client.post(f"/v1/runs/{run}/resume", json={})
-        assert refused.status_code == 409
-        assert refused.json()["code"] == "run_busy"
-        assert str(first.pid) in refused.json()["detail"]
-        assert folder.calls == ["a"]
-        first.kill()
-        await first.wait()
-        # What was cut off may have taken effect: the server asks, and does nothing again.
-
-        async def kinds() -> list[str]:
-            shown = (await client.get(f"/v1/runs/{run}")).json()
-            return [each["kind"] for each in shown["questions"]]
-
-        async def is_asked() -> bool:
-            return bool(await kinds())
-
-        await until(is_asked)
-        assert await kinds() == ["unknown"]
-        answer = {"question": "unknown:a", "answer": "done"}
-        assert (await client.post(f"/v1/runs/{run}/answers", json=answer)).status_code == 200
-        await until(lambda: folder.calls == ["a", "b"])
-
-
-async def test_another_process_may_decide_pause_and_cancel_what_it_may_not_run(
-    folder: Folder,
-) -> None:
-    run = await folder.approved()
-    first = await folder.start("go", run)
-    await until(lambda: folder.calls == ["a"])
-    code, text = await folder.told("runs", "pause", run)
-    assert code == 0, text
     (folder.path / "go").touch()
-    async with asyncio.timeout(120):
-        await first.communicate()
-    assert folder.calls == ["a"]
-    # Nobody runs it now: whoever comes next may.
     code, text = await folder.told("go", run)
+    assert code == 5
+    assert "unknown:a" in text
+    code, text = await folder.told("answer", run, "unknown:a", "done", "--go")
     assert code == 0, text
     assert folder.calls == ["a", "b"]
-
-
-async def _until_ready(client: Any) -> None:
-    async def is_ready() -> bool:
-        return bool((await client.get("/readyz")).status_code == 200)
-
-    await until(is_ready)
-
-
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
-async def test_of_two_claims_one_wins_and_only_the_owner_lets_go(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    store: MemoryStore | SqliteStore | PostgresStore = MemoryStore()
-    if kind == "sqlite":
-        store = SqliteStore(tmp_path / "runs.db")
-    elif kind == "postgres":
-        server: Server = request.getfixturevalue("postgres_server")
-        store = PostgresStore(server.new_database("owners"))
-    claims = await asyncio.gather(*(store.claim("r", f"owner-{n}") for n in range(8)))
-    [winner] = set(claims)
-    assert await store.claim_of("r") == winner
-    await store.release("r", winner.term + 100)
-    assert await store.claim_of("r") == winner
-    assert await store.claim("r", "late", instead_of=winner.term + 100) == winner
-    takers = await asyncio.gather(
-        *(store.claim("r", f"taker-{n}", instead_of=winner.term) for n in range(8))
-    )
-    [taker] = set(takers)
-    assert taker.term > winner.term
-    await store.release("r", taker.term)
-    assert await store.claim_of("r") is None
-    await store.close()
 
 
 async def test_a_run_at_rest_has_no_owner_and_one_under_way_is_this_processs(
@@ -313,24 +212,3 @@ def test_an_owner_is_told_from_a_later_process_with_its_number_and_from_other_ma
         os.waitid(os.P_PID, dead, os.WEXITED | os.WNOWAIT)
     assert not lives_here(owner_of(dead))
     os.waitpid(dead, 0)
-
-
-async def test_a_run_owned_by_a_living_stranger_is_refused_by_the_library(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "runs.db")
-    other = await forked.create_subprocess_exec(sys.executable, "-c", "input()", stdin=-1)
-    stranger = owner_of(other.pid)
-
-    @tool(effect="read")
-    def look() -> str:
-        """See."""
-        return "seen"
-
-    async with Plansmith(tools=[look], store=store) as smith:
-        plan = Plan.model_validate({"goal": "see", "steps": [{"id": "a", "tool": "look"}]})
-        run = await smith.submit(plan)
-        await store.claim(run.id, stranger)
-        with pytest.raises(RunBusy, match=f"process {other.pid} \\(started"):
-            await smith.runs.run(run.id)
-        other.kill()
-        await other.wait()
-        assert (await smith.runs.run(run.id)).status is RunStatus.DONE

@@ -207,26 +207,6 @@ async def test_a_killed_server_hands_its_runs_and_the_schedules_to_the_other(
 
 
 @pytest.mark.long
-async def test_two_servers_that_also_work_share_the_runs_of_a_queue(
-    tmp_path: Path, postgres_server: Server
-) -> None:
-    url = postgres_server.new_database("working_servers")
-    engine = ("--engine", "dbos", "--concurrency", "2")
-    async with two(tmp_path, url, *engine) as (one, other), asyncio.timeout(280):
-        run = await begun(one)
-        await approve(other, run)
-        await one.follow(run, "question_asked")
-        await until(lambda: effects(tmp_path) == ["a"])
-        await one.post(f"/v1/runs/{run}/answers", {"question": "q", "answer": "yes"})
-        following = asyncio.create_task(one.follow(run, "run_finished"))
-        (tmp_path / "go-a").touch()
-        (tmp_path / "go-b").touch()
-        assert (await following).count("step_done") == 3
-        assert (await other.run(run))["status"] == "done"
-        assert effects(tmp_path) == ["a", "b"]
-
-
-@pytest.mark.long
 async def test_streams_and_runs_of_two_servers_outlive_a_restart_of_the_database(
     tmp_path: Path,
 ) -> None:

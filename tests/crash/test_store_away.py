@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -231,17 +229,6 @@ async def test_a_server_that_starts_while_its_store_is_away_takes_up_its_runs_la
         await second.__aexit__(None, None, None)
 
 
-async def test_a_run_left_behind_by_its_process_is_moved_on_over_http(tmp_path: Path) -> None:
-    async with serving(tmp_path, store="sqlite") as house:
-        run = await house.begin(tool_step("a"), mode="review")
-        smith = house.server_state.smith
-        await smith.decide(run["id"], approve=run["hash"], by="ann")
-        # Nobody was told: it is approved, and nobody runs it.
-        await house.post(f"/v1/runs/{run['id']}/resume")
-        await house.until(run["id"], "done")
-        await house.post(f"/v1/runs/{run['id']}/resume", status=409)
-
-
 async def test_a_fire_whose_run_ends_while_the_store_is_away_is_done_once_when_it_is_back(
     tmp_path: Path,
 ) -> None:
@@ -322,62 +309,3 @@ def test_a_run_whose_disk_is_full_for_a_while_goes_on_and_loses_no_result(tmp_pa
         check=False,
     )
     assert done.stdout.startswith("done ['fill', 'then']"), done.stdout + done.stderr
-
-
-DYING = """
-import asyncio, sys
-from pathlib import Path
-from plansmith import Plan, tool
-from plansmith.store.sqlite import SqliteStore
-from plansmith.app import Plansmith
-
-@tool(effect="write")
-async def pay(whom: str) -> str:
-    "Pay."
-    with Path(sys.argv[2]).open("a") as file:
-        file.write(whom + "\\n")
-    print("paid", flush=True)
-    await asyncio.to_thread(sys.stdin.readline)
-    return "paid"
-
-async def main():
-    smith = Plansmith(tools=[pay], store=SqliteStore(sys.argv[1], timeout_s=0.02))
-    running = asyncio.ensure_future(smith.runs.run(sys.argv[3]))
-    while not smith.runs.journals.patience.trouble:
-        await asyncio.sleep(0.01)
-    print("waits", flush=True)
-    await running
-
-asyncio.run(main())
-"""
-
-
-async def test_a_process_that_dies_while_its_store_is_away_leaves_a_question_and_no_second_call(
-    tmp_path: Path,
-) -> None:
-    payments = Payments()
-    payments.go.set()
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
-    async with Plansmith(tools=payments.tools(), store=url) as smith:
-        run = await smith.submit(PLAN)
-        await smith.decide(run.id, approve=PLAN.hash, by="ada")
-    effects = tmp_path / "effects"
-    dying = await forked.create_subprocess_exec(
-        *(sys.executable, "-c", DYING, str(tmp_path / "runs.db"), str(effects), run.id),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-    )
-    assert dying.stdin is not None
-    assert dying.stdout is not None
-    assert await dying.stdout.readline() == b"paid\n"
-    async with locked(tmp_path / "runs.db"):
-        dying.stdin.write(b"\n")
-        assert await dying.stdout.readline() == b"waits\n"
-        os.kill(dying.pid, signal.SIGKILL)
-        await dying.wait()
-    async with Plansmith(tools=payments.tools(), store=url) as smith:
-        [after] = await smith.runs.resume_all()
-        assert list(after.questions) == ["unknown:a"]
-    assert effects.read_text() == "ann\n"
-    assert payments.paid == []

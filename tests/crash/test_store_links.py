@@ -11,7 +11,7 @@ import pytest
 from tests.contract.threads import entry, story
 from tests.postgres import Server
 
-from plansmith.errors import JournalDamaged, JournalError, Misconfigured, StaleWriter
+from plansmith.errors import JournalError, Misconfigured, StaleWriter
 from plansmith.plan.thread import MessageAdded
 from plansmith.store.doctor import diagnose, verify
 from plansmith.testing.contracts import journal
@@ -189,27 +189,3 @@ async def test_a_schema_of_another_version_is_refused(postgres_server: Server, d
             await other.runs()
         await other.close()
         assert [found.level for found in await diagnose(dsn)] == ["error"]
-
-
-async def test_the_doctor_finds_an_altered_row(postgres_server: Server, dsn: str) -> None:
-    store = PostgresStore(dsn)
-    await store.append(journal("a", 20))
-    await store.append(journal("b", 20))
-    await store.close()
-    assert all(found.level == "ok" for found in await diagnose(dsn))
-    alter = "UPDATE plansmith.events SET body = body || ' ' WHERE number = 7 AND run = 'a'"
-    postgres_server.sql(alter, database=database_of(dsn))
-    levels = {found.subject: found.level for found in await diagnose(dsn)}
-    assert levels["run a"] == "error"
-    assert "run b" not in levels
-
-
-async def test_a_dropped_table_is_damage(postgres_server: Server, dsn: str) -> None:
-    store = PostgresStore(dsn)
-    await store.append(journal("a", 2))
-    postgres_server.sql("DROP TABLE plansmith.events CASCADE", database=database_of(dsn))
-    with pytest.raises(JournalDamaged):
-        await store.events("a")
-    with pytest.raises(JournalDamaged):
-        await store.append(journal("a", 3)[2:])
-    await store.close()

@@ -12,7 +12,7 @@ import pytest
 from tests.crash.test_several_servers import approve, serving
 from tests.postgres import Server
 from tests.waiting import until
-from tests.worker_processes import TOOLS, Workers, acting, approved, status
+from tests.worker_processes import TOOLS, Workers, acting, all_are, approved, status
 
 from plansmith.app import Plansmith
 from plansmith.claim_ports import OwnerStore
@@ -47,11 +47,7 @@ async def test_two_workers_share_the_runs_that_others_decide_and_hold_nothing_of
         assert sorted(each["concurrency"] for each in told["processes"]) == [2, 2]
         assert sorted(run for each in told["processes"] for run in each["runs"]) == sorted(runs)
         workers.let("a0", "a1", "a2", "a3")
-
-        async def all_ask() -> bool:
-            return await status(smith, *runs) == ["asking"] * 4
-
-        await until(all_ask)
+        await until(lambda: all_are(smith, "asking", *runs))
 
         async def nothing_is_held() -> bool:
             owned = await smith.runs.journals.owners.owned(set(runs))
@@ -66,11 +62,7 @@ async def test_two_workers_share_the_runs_that_others_decide_and_hold_nothing_of
         await until(lambda: "draining" in workers.log(started[0]))
         workers.let()
         assert await started[0].wait() == 0
-
-        async def all_done() -> bool:
-            return await status(smith, *runs) == ["done"] * 4
-
-        await until(all_done)
+        await until(lambda: all_are(smith, "done", *runs))
     assert sorted(workers.effects) == ["a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3"]
     await queue.close()
 
@@ -97,36 +89,8 @@ async def test_a_killed_worker_s_runs_go_on_at_its_successor_and_doubtful_effect
         assert len(cut_off) == 2
         for run in cut_off:
             await smith.answer(run, "unknown:s0", "done", by="ada")
-
-        async def all_done() -> bool:
-            return await status(smith, *runs) == ["done"] * 3
-
-        await until(all_done)
+        await until(lambda: all_are(smith, "done", *runs))
     assert sorted(workers.effects) == ["a0", "a1", "a2", "b0", "b1", "b2"]
-
-
-@pytest.mark.long
-async def test_a_worker_that_drains_lets_the_call_end_and_another_worker_goes_on(
-    workers: Workers,
-) -> None:
-    first = await workers.start("one")
-    async with workers.smith() as smith:
-        run = await approved(smith, acting("a", "b"))
-        await until(lambda: workers.effects == ["a"])
-        first.send_signal(signal.SIGTERM)
-        await until(lambda: "draining" in workers.log(first))
-        workers.let()
-        assert await first.wait() == 0
-        assert "Runs left for other workers: 1." in workers.log(first)
-        assert workers.effects == ["a"]
-        second = await workers.start("two")
-
-        async def is_done() -> bool:
-            return await status(smith, run) == ["done"]
-
-        await until(is_done)
-    assert workers.effects == ["a", "b"]
-    assert workers.doers == {first.pid, second.pid}
 
 
 @pytest.mark.long
@@ -139,21 +103,13 @@ async def test_a_stopped_worker_of_another_machine_loses_its_run_and_wakes_witho
         await until(lambda: workers.effects == ["a"])
         first.send_signal(signal.SIGSTOP)
         second = await workers.start("two")
-
-        async def is_asked() -> bool:
-            return await status(smith, run) == ["asking"]
-
-        await until(is_asked)
+        await until(lambda: all_are(smith, "asking", run))
         first.send_signal(signal.SIGCONT)
         workers.let()
         await until(lambda: "no longer owned by this execution" in workers.log(first))
         assert workers.effects == ["a"]
         await smith.answer(run, "unknown:s0", "done", by="ada")
-
-        async def is_done() -> bool:
-            return await status(smith, run) == ["done"]
-
-        await until(is_done)
+        await until(lambda: all_are(smith, "done", run))
     assert workers.effects == ["a", "b"]
     assert second.returncode is None
 
@@ -170,11 +126,7 @@ async def test_a_worker_that_drains_for_no_time_cuts_the_call_off_and_says_so(
         assert await first.wait() == 7
         assert "Runs whose calls were cut off: 1." in workers.log(first)
         await workers.start("two")
-
-        async def is_asked() -> bool:
-            return await status(smith, run) == ["asking"]
-
-        await until(is_asked)
+        await until(lambda: all_are(smith, "asking", run))
     assert workers.effects == ["a"]
 
 
@@ -186,21 +138,13 @@ async def test_a_worker_without_the_tool_leaves_the_run_to_others_and_at_last_pa
     await workers.start("one", tools="other.py")
     async with workers.smith() as smith:
         run = await approved(smith, acting("a"))
-
-        async def is_paused() -> bool:
-            return await status(smith, run) == ["paused"]
-
-        await until(is_paused)
+        await until(lambda: all_are(smith, "paused", run))
         assert workers.effects == []
         assert "act" in (await smith.runs.journals.load(run)).run.reason
         await workers.start("two")
         workers.let()
         await smith.resume(run, by="ada")
-
-        async def is_done() -> bool:
-            return await status(smith, run) == ["done"]
-
-        await until(is_done)
+        await until(lambda: all_are(smith, "done", run))
     assert workers.effects == ["a"]
 
 

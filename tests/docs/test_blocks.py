@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.docs.test_docs import BLOCK, PAGES, ROOT, run
+from tests.docs.test_docs import BLOCK, PAGES, ROOT, blocks, run
 from tests.e2e.terminal import Person
 
 from plansmith import read_plan
@@ -37,15 +37,6 @@ KINDS = {
     "sql": "shown only: a statement for a database of the reader's own",
     "text": "shown only: a drawing, or the output of the block above it, which is compared here",
 }
-
-
-def blocks(*kinds: str) -> list[tuple[str, str]]:
-    return [
-        (f"{page.relative_to(ROOT)}-{number}", text)
-        for page in PAGES
-        for number, (kind, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
-        if kind in kinds
-    ]
 
 
 def test_every_block_is_of_a_kind_that_a_test_knows() -> None:

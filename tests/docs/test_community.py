@@ -13,8 +13,6 @@ from plansmith_cli.main import main
 
 ROOT = Path(__file__).parents[2]
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
-PAGES = [ROOT / name for name in ("CODE_OF_CONDUCT.md", "SECURITY.md", "CONTRIBUTING.md")]
-LINK = re.compile(r"\]\(([\w./-]*)#([\w-]+)\)")
 
 
 @pytest.mark.parametrize("form", FORMS, ids=[each.stem for each in FORMS])
@@ -36,15 +34,6 @@ def test_every_command_that_a_form_names_is_one(capsys: pytest.CaptureFixture[st
             main([*command.split(), "--help"])
         assert end.value.code == 0
     assert "usage: plansmith" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("page", PAGES, ids=[each.stem for each in PAGES])
-def test_every_heading_that_a_page_for_newcomers_links_to_is_there(page: Path) -> None:
-    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
-        text = (page.parent / target if target else page).read_text(encoding="utf-8")
-        headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-        slugs = [re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings]
-        assert anchor in slugs, f"{page.name}: {target}#{anchor}"
 
 
 def test_the_places_of_good_first_issues_exist() -> None:

@@ -7,7 +7,6 @@ import asyncio
 import inspect
 import json
 import re
-import resource
 import runpy
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ import pytest
 from examples.custom_store import LineStore
 from tests.servers.real import node_servers
 
-from plansmith.errors import StoreAway
 from plansmith.testing.contracts import PlanStoreContract, journal
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -133,41 +131,5 @@ def test_a_line_store_forgets_a_write_that_a_crash_cut_off_and_nothing_else(
             assert list(await store.events("a")) == events
             await store.close()
             assert path.read_bytes().count(b"\n") == 2
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("room", [0, 50], ids=["nothing is written", "a part is written"])
-def test_a_line_store_on_a_full_disk_says_so_and_keeps_what_it_has(
-    tmp_path: Path, room: int
-) -> None:
-    path, events = tmp_path / "runs.jsonl", journal("a", 2)
-
-    async def scenario() -> None:
-        store = LineStore(path)
-        await store.append(events[:1])
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + room, hard))
-        try:
-            with pytest.raises(StoreAway):
-                await store.append(events[1:])
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        await store.append(events[1:])
-        assert list(await store.events("a")) == events
-        await store.close()
-        again = LineStore(path)
-        assert list(await again.events("a")) == events
-        await again.close()
-
-    asyncio.run(scenario())
-
-
-def test_a_line_store_is_open_once(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        store = LineStore(tmp_path / "runs.jsonl")
-        with pytest.raises(StoreAway, match="another process uses"):
-            LineStore(tmp_path / "runs.jsonl")
-        await store.close()
 
     asyncio.run(scenario())

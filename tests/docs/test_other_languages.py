@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests import forked
+from tests.docs.test_docs import BLOCK
 from tests.servers.cast import research
 
 from plansmith.formats.dialect import dialect
@@ -22,7 +23,6 @@ from plansmith.testing.modelserver import ModelServer, Reply, Request
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("from-java.md", "from-go.md")
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PORT = "http://127.0.0.1:8765"
 
 

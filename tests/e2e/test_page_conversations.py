@@ -1,17 +1,15 @@
 """Conversations in a real browser: follow up under a run, in two browsers, with hostile words."""
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 import re
 from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
-from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.browser import Stage, Watched
 from tests.web.conversation import NOTE, TRIP
 from tests.web.hostile import PAYLOADS
-from tests.web.screens import settled, until
+from tests.web.screens import until
 
 BAD = PAYLOADS[0] + PAYLOADS[14] + "<img src=x onerror=window.pwned=1>"
 

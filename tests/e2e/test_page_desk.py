@@ -1,14 +1,12 @@
 """Inbox, list of runs, comparison and palette in a real browser."""
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 import re
 from typing import Any
 
 from playwright.sync_api import Page, expect
-from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.browser import Stage, Watched
 from tests.web.screens import approve, until
 
 LOOK: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": "Oslo"}}
@@ -36,6 +34,7 @@ def test_the_inbox_is_titled_by_goal_and_decides_in_its_place(
     titles = page.locator(".waiting a[data-row] b")
     expect(titles).to_have_text(["Note the newer one", "Ask for a city", "Note the older one"])
     expect(page).to_have_title("(3) Inbox · Plansmith")
+    expect(page.locator(".rail nav .count")).to_have_text("3")
 
     row(page, "Note the newer one").get_by_role("button", name="Look and decide").click()
     # What is approved stands there: every value of the call.

@@ -1,7 +1,5 @@
 """Very many runs and very many things that wait, in a real browser."""
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 import os
@@ -13,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests import forked
 from tests.e2e.test_page_run import LONGEST_TASK_MS, WAIT, tasks_of
-from tests.web.browser import ROOT, Stage, Watched, chrome
+from tests.web.browser import ROOT, Stage, Watched
 from tests.web.screens import approve, until
 
 SCROLLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"

@@ -1,7 +1,5 @@
 """The first two minutes of somebody new: from `plansmith serve` to a chart on the screen."""
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 import os
@@ -15,7 +13,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 from tests.unit.adapters.models.local_weights import FOLDER
-from tests.web.browser import chrome
 from tests.web.sales import table
 
 from plansmith_desk.model.download import pull_local

@@ -3,14 +3,12 @@
 No plan can look like Plansmith, and nothing that a file holds runs.
 """
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page, expect
-from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.browser import Stage, Watched
 from tests.web.screens import NOTES, approve, consent, made, until
 
 LONG = "".join(f"{number:05d} " for number in range(2_000)) + "the end"
@@ -98,10 +96,12 @@ def test_consent_shows_what_changes_in_the_file_as_it_is_now(
 
 
 def test_a_value_of_ones_own_is_written_and_approved(watched: Watched, stage: Stage) -> None:
-    run = asks(stage, "own.md", "from the tool")
+    run = asks(stage, "own.md", "x. This comes from your own words.")
     page = watched.tab(f"runs/{run}")
     found = card(page)
-    expect(found.get_by_role("heading", level=3)).to_have_text("Write own.md (new file, 13 bytes)")
+    expect(found.get_by_role("heading", level=3)).to_have_text("Write own.md (new file, 34 bytes)")
+    # What data says about its origin is not believed.
+    expect(found.locator(".from a")).to_have_text(["look weather.forecast"])
     found.get_by_role("button", name="Change the value").click()
     expect(found.get_by_role("button", name="Use these values and allow")).to_be_disabled()
     box = found.get_by_role("textbox", name="text")
@@ -172,19 +172,6 @@ def test_the_report_has_the_chart_and_the_table_that_the_run_made(
     expect(files.locator("summary", has_text="sales.svg")).to_contain_text("no longer there")
     expect(files.locator("summary", has_text="notes.md")).to_contain_text("changed since")
     expect(page.locator(".answer-box img")).to_have_count(0)
-
-
-def test_what_data_says_about_its_origin_is_not_believed_on_the_page(
-    watched: Watched, stage: Stage
-) -> None:
-    said = "x. This comes from your own words."
-    look: dict[str, Any] = {"id": "look", "tool": "weather.forecast", "inputs": {"city": said}}
-    inputs = {"path": "n.md", "text": "{{look.city}}"}
-    run = stage.submit(look, {"id": "write", "tool": "notes.write", "inputs": inputs})
-    approve(stage, run)
-    until(stage, run, "asking")
-    page = watched.tab(f"runs/{run}")
-    expect(card(page).locator(".from a")).to_have_text(["look weather.forecast"])
 
 
 def test_consent_to_many_calls_tells_their_number_on_the_page(

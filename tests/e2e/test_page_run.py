@@ -1,7 +1,5 @@
 """A run in the browser: the graph that lights up, the timeline, replay, and plans of many steps."""
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 import json
@@ -11,7 +9,7 @@ from urllib.error import HTTPError
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
-from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.browser import Stage, Watched
 from tests.web.screens import approve, until
 
 NORTH: dict[str, Any] = {

@@ -1,13 +1,11 @@
 """The whole story in a real browser: ask, watch, change, approve, answer, read, repeat."""
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 import re
 
 from playwright.sync_api import Page, expect
-from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.browser import Stage, Watched
 
 ASK = "Plan my trip: compare Oslo and Rome"
 
@@ -33,6 +31,7 @@ def test_from_a_request_to_its_report_with_a_reload_at_every_stage(
     watched: Watched, stage: Stage
 ) -> None:
     page = watched.tab()
+    expect(page.get_by_text("You see the plan before anything runs.")).to_be_visible()
     stage.hold("model", "weather.forecast")
     ask(page, ASK)
     written = page.locator(".written li")
@@ -44,9 +43,11 @@ def test_from_a_request_to_its_report_with_a_reload_at_every_stage(
     expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
     expect(page.get_by_text("reads 3 · changes 1")).to_be_visible()
     expect(page.locator(".run-head .badge.s-reviewing")).to_be_visible()
+    run = run_of(page)
+    events = stage.api(f"/v1/runs/{run}/events")["items"]
+    assert not {each["body"]["type"] for each in events} & {"prefetch_started", "step_started"}
 
     change_an_argument(page)
-    run = run_of(page)
     assert stage.api(f"/v1/runs/{run}")["plan"]["steps"][0]["inputs"]["days"] == 5
 
     page.get_by_role("button", name="Request changes").click()
@@ -174,6 +175,8 @@ def test_a_finished_run_becomes_a_template_that_is_used_with_other_values(
     page = watched.tab(f"runs/{run}")
     approve(page)
     expect(page.locator(".run-head .badge.s-done")).to_be_visible()
+    expect(page.get_by_role("button", name="Run again", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Continue from what is done")).to_have_count(0)
     page.get_by_role("button", name="Save as template").click()
     page.get_by_label("Name of the template").fill("weather")
     page.get_by_label("Weather forecast: Oslo: city").fill("city")
@@ -245,43 +248,6 @@ def test_run_again_and_continue_are_two_buttons_that_do_what_they_say(
     expect(page.locator(".run-head .badge.s-partly_done")).to_be_visible()
     types = [each["body"]["type"] for each in stage.api(f"/v1/runs/{again['id']}/events")["items"]]
     assert "step_reused" not in types
-
-
-def test_a_run_that_is_done_offers_no_continuing(watched: Watched, stage: Stage) -> None:
-    run = stage.submit(LOOK)
-    page = watched.tab(f"runs/{run}")
-    approve(page)
-    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
-    expect(page.get_by_role("button", name="Run again", exact=True)).to_be_visible()
-    expect(page.get_by_role("button", name="Continue from what is done")).to_have_count(0)
-
-
-def test_planning_that_fails_is_red_and_offers_another_try(watched: Watched, stage: Stage) -> None:
-    page = watched.tab()
-    ask(page, "nobody can plan this")
-    expect(page.locator(".run-head .badge.s-failed")).to_be_visible()
-    expect(page.get_by_role("heading", name="No plan could be made")).to_be_visible()
-    expect(page.get_by_text("What the model wrote is not a plan.")).to_be_visible()
-    expect(page.get_by_role("button", name="Approve and run")).to_have_count(0)
-    first = run_of(page)
-    page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_text("This repeats an earlier run")).to_be_visible()
-    assert run_of(page) != first
-
-
-def test_nothing_runs_before_the_plan_is_seen_where_the_page_says_so(
-    watched: Watched, stage: Stage
-) -> None:
-    page = watched.tab()
-    expect(page.get_by_text("You see the plan before anything runs.")).to_be_visible()
-    stage.hold("model")
-    ask(page, ASK)
-    expect(page.locator(".written li").first).to_contain_text("Weather in Oslo")
-    stage.release("model")
-    expect(page.get_by_role("button", name="Approve and run")).to_be_enabled()
-    events = stage.api(f"/v1/runs/{run_of(page)}/events")["items"]
-    types = {each["body"]["type"] for each in events}
-    assert not types & {"prefetch_started", "step_started"}
 
 
 def test_typing_never_approves(watched: Watched, stage: Stage) -> None:

@@ -1,14 +1,12 @@
 """Many tabs of one browser, two people at once, and a server that goes away in between."""
 
-# ruff: noqa: F401, F811 - fixtures are imported, and then are arguments of the same name
-
 from __future__ import annotations
 
 import os
 from typing import Any
 
 from playwright.sync_api import BrowserContext, Page, expect
-from tests.web.browser import Stage, Watched, _watched, chrome, stage, watched
+from tests.web.browser import Stage, Watched
 
 # More than the six connections that a browser opens to one host.
 TABS = 20 if os.environ.get("PLANSMITH_LONG") else 7
@@ -109,16 +107,3 @@ def test_a_restart_of_the_server_in_mid_run_is_told_and_survived(
     expect(page.locator(".run-head .badge.s-done")).to_be_visible()
     numbers = [each["number"] for each in stage.api(f"/v1/runs/{run}/events")["items"]]
     assert numbers == list(range(1, len(numbers) + 1))
-
-
-def test_the_count_in_the_rail_follows_what_waits(watched: Watched, stage: Stage) -> None:
-    page = watched.tab("inbox")
-    stage.submit(LOOK, goal="Something that waits")
-    row = page.locator(".rows.inbox a", has_text="Something that waits")
-    expect(row).to_be_visible()
-    expect(page.locator(".rail nav .count")).to_be_visible()
-    row.click()
-    approve(page)
-    expect(page.locator(".run-head .badge.s-done")).to_be_visible()
-    page.goto(f"{stage.url}#/inbox")
-    expect(page.locator(".rows.inbox a", has_text="Something that waits")).to_have_count(0)

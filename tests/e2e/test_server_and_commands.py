@@ -194,7 +194,12 @@ def test_a_run_of_a_command_that_is_killed_beside_a_server_is_taken_over_and_ask
     (intake.folder / "plan.json").write_text(json.dumps(plan))
     made = intake.command("run", "plan.json", "--no-input")
     run, approved = re.findall(r"plansmith approve (\S+) (\S+)", made.stdout + made.stderr)[0]
-    intake.killed("approve", run, approved, "--go")
+
+    def refused() -> None:
+        answer = intake.client.post(f"/v1/runs/{run}/resume", json={})
+        assert (answer.status_code, answer.json()["code"]) == (409, "run_busy")
+
+    intake.killed("approve", run, approved, "--go", before=refused)
     # Nobody restarts anything: a run that nobody runs is not left standing as "running".
     told = intake.until(run, "asking")
     assert [each["question"] for each in told["questions"]] == ["unknown:n"]

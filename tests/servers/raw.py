@@ -21,36 +21,6 @@ OUT = sys.stdout.buffer
 SUM = {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]}
 FORM = {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]}
 LINKED = {"type": "object", "properties": {"sum": {"$ref": "http://127.0.0.1:9/s.json"}}}
-NAMES = (
-    *(
-        "echo",
-        "sum",
-        "lie",
-        "empty",
-        "linked",
-        "big",
-        "bytes",
-        "surrogate",
-        "nan",
-        "deep",
-        "silent",
-    ),
-    *("die", "progress", "ask", "confirm", "page", "flood", "change", "env", "child", "fail"),
-    *(
-        "rounds",
-        "later",
-        "model",
-        "sample",
-        "roots",
-        "image",
-        "mixed",
-        "noise",
-        "refuse",
-        "nonsense",
-        "headless",
-        "act",
-    ),
-)
 DESCRIPTIONS = {"echo": "Say a text again."}
 NEXT = 1000
 # What every result of the protocol of 2026 carries.
@@ -91,7 +61,7 @@ def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 def tools() -> list[dict[str, Any]]:
     listed = []
-    for name in NAMES:
+    for name in dict.fromkeys((*REPLIES, *BAD, *OTHERS)):
         tool: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}}
         tool["description"] = DESCRIPTIONS.get(name, name)
         if name in ("sum", "lie", "empty"):
@@ -112,8 +82,6 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": some, "nextCursor": str(start + 5000)}
     if MODE == "pages":
         return {"tools": [], "nextCursor": "again"}
-    if MODE == "twins":
-        return {"tools": [{"name": "twin", "inputSchema": {"type": "object"}}] * 2 + tools()}
     if MODE == "odd":
         names = ["a b", "a_x20_b", "a.b", "名", "", "x" * 300]
         odd: list[Any] = [{"name": each, "inputSchema": {"type": "object"}} for each in names]
@@ -255,6 +223,7 @@ def acts(number: int, given: dict[str, Any]) -> bytes:
     return json.dumps(given["sends"]).replace('"ID"', str(number)).encode() + b"\n"
 
 
+OTHERS = ("die", "progress", "rounds", "model")
 HEAD = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"'
 # Replies outside of the protocol, as bytes; nothing at all is one of them.
 BAD: dict[str, Callable[[int, dict[str, Any]], bytes | None]] = {

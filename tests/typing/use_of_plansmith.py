@@ -13,13 +13,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_type
 
-from plansmith import Plan, Plansmith, Problem, Run, RunStatus, StepStatus, tool
+from plansmith import (
+    Plan,
+    Plansmith,
+    Problem,
+    Run,
+    RunStatus,
+    StepStatus,
+    check_plan,
+    diff_plans,
+    plan_hash,
+    read_plan,
+    tool,
+    try_read_plan,
+)
 from plansmith.plan.data import Json
+from plansmith.plan.diff import PlanDiff
 from plansmith.plan.events import Event, QuestionAsked, StepDone
 from plansmith.plan.fold import fold
+from plansmith.plan.next_move import Move, next_move
 from plansmith.plan.run import StepState
+from plansmith.plan.schedules import Fire, Schedule
 from plansmith.plan.thread import ThreadMessage
+from plansmith.runs.stopping import LeftOut
 from plansmith.store.memory import MemoryStore
+from plansmith.templates.book import Template
 from plansmith.testing import ScriptedModel
 from plansmith_desk.files.tools import FileTools
 from plansmith_planner.threads.thread import Thread
@@ -67,12 +85,24 @@ def constructing(folder: Path) -> None:
     tool(effect=3)  # type: ignore[call-overload]
 
 
+def reading(text: str) -> None:
+    assert_type(read_plan(text), Plan)
+    found = try_read_plan(text)
+    assert_type(found, Plan | list[Problem])
+    if isinstance(found, Plan):
+        assert_type(check_plan(found, {"t": {"description": "d"}}), list[Problem])
+        assert_type(plan_hash(found), str)
+        assert_type(diff_plans(found, found), PlanDiff)
+
+
 async def planning_and_running(smith: Plansmith, ready: Plan) -> None:
     assert_type(await smith.plan("look", by="ada"), Run)
     run = assert_type(await smith.submit(ready, request="look", by="ada"), Run)
     assert_type(await smith.check(ready), list[Problem])
     assert_type(await smith.run(run.id), Run)
     assert_type(await smith.get(run.id), Run)
+    assert_type(await smith.runs(), list[Run])
+    assert_type(next_move(run), Move)
 
     await smith.plan()  # type: ignore[call-arg]
     await smith.plan(3)  # type: ignore[arg-type]
@@ -123,6 +153,9 @@ async def stopping_and_repeating(smith: Plansmith, run: Run) -> None:
     assert_type(await smith.rerun(run.id), Run)
     assert_type(await smith.retry(run.id, from_step="a"), Run)
 
+    assert_type(await smith.runs.stopping.skip(run.id, "a"), LeftOut)
+    assert_type(await smith.runs.resume_all(), list[Run])
+
     await smith.pause()  # type: ignore[call-arg]
     await smith.retry(run.id, "a")  # type: ignore[call-arg]
 
@@ -168,6 +201,12 @@ def results(run: Run) -> None:
 
     run.status = RunStatus.DONE  # type: ignore[misc]
     _ = run.no_such_field  # type: ignore[attr-defined]
+
+
+async def keeping(smith: Plansmith, plan: Plan) -> None:
+    assert_type(await smith.schedules.create(plan=plan, approve=plan.hash, by="ada"), Schedule)
+    assert_type(await smith.schedules.fire_now("tea"), Fire)
+    assert_type(await smith.templates.save(plan, "tea"), Template)
 
 
 async def closing() -> None:

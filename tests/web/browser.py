@@ -263,13 +263,13 @@ def stage(tmp_path_factory: pytest.TempPathFactory, chrome: Browser) -> Iterator
 
 
 @pytest.fixture(scope="module")
-def _watched(chrome: Browser, stage: Stage) -> Watched:
+def watched_of_module(chrome: Browser, stage: Stage) -> Watched:
     return Watched(chrome, stage)
 
 
 @pytest.fixture
-def watched(_watched: Watched, stage: Stage) -> Iterator[Watched]:
-    yield _watched
+def watched(watched_of_module: Watched, stage: Stage) -> Iterator[Watched]:
+    yield watched_of_module
     stage.release()
-    faults = _watched.close()
+    faults = watched_of_module.close()
     assert not faults, "\n".join(faults[:5])

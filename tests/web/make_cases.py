@@ -74,6 +74,15 @@ def smith(*tools: FakeTool, **more: Any) -> Plansmith:
     )
 
 
+def chained(run: str, bodies: Iterable[e.AnyBody]) -> list[e.Event]:
+    """A journal of these bodies, a second each."""
+    events: list[e.Event] = []
+    for number, body in enumerate(bodies):
+        at, last = START + timedelta(seconds=number), events[-1] if events else None
+        events.append(e.next_event(body, run=run, by=PERSON, at=at, last=last))
+    return events
+
+
 Story = Callable[[], Awaitable[list[e.Event]]]
 
 
@@ -210,11 +219,7 @@ async def made_up() -> list[e.Event]:
         e.ReportMade(result="z"),
         e.RunFinished(status="partly_done", reason="cancelled"),
     ]
-    events: list[e.Event] = []
-    for number, body in enumerate(bodies):
-        at, last = START + timedelta(seconds=number), events[-1] if events else None
-        events.append(e.next_event(body, run="made-up", by=PERSON, at=at, last=last))
-    return events
+    return chained("made-up", bodies)
 
 
 async def read_early() -> list[e.Event]:
@@ -239,11 +244,7 @@ async def read_early() -> list[e.Event]:
         PlanningFailed(reason="no other plan", cost="0.2"),
         e.RunFinished(status="done"),
     ]
-    events: list[e.Event] = []
-    for number, body in enumerate(bodies):
-        at, last = START + timedelta(seconds=number), events[-1] if events else None
-        events.append(e.next_event(body, run="early", by=PERSON, at=at, last=last))
-    return events
+    return chained("early", bodies)
 
 
 async def ruled() -> list[e.Event]:
@@ -284,15 +285,7 @@ def _odd(value: Json) -> Json:
 
 
 STORIES: tuple[Story, ...] = (
-    reads,
-    approval,
-    failures,
-    repeated,
-    rejected,
-    planned,
-    made_up,
-    read_early,
-    ruled,
+    *(reads, approval, failures, repeated, rejected, planned, made_up, read_early, ruled),
 )
 
 

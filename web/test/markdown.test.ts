@@ -88,13 +88,13 @@ function took(read: (text: string) => unknown, text: string, times: number): num
   }));
 }
 
-const LENGTH = 10_000;
+const LENGTH = 5_000;
 
 // What takes time by the square of the length takes sixteen times as long for four times the text.
 function isLinear(read: (text: string) => unknown, [before, unit]: readonly [string, string]): boolean {
   const text = (length: number): string => `${before}${unit.repeat(length / unit.length)}\u0000`;
-  // So little is no square of forty thousand, and may be the collector of garbage.
-  if (took(read, text(4 * LENGTH), 1) < 150_000) return true;
+  // So little is no square of twenty thousand, and may be the collector of garbage.
+  if (took(read, text(4 * LENGTH), 1) < 60_000) return true;
   return took(read, text(4 * LENGTH), 3) / took(read, text(LENGTH), 3) < 9;
 }
 

@@ -12,7 +12,6 @@ import pytest
 
 from plansmith import (
     NotApproved,
-    NotFound,
     Plan,
     PlanInvalid,
     Plansmith,
@@ -228,22 +227,7 @@ async def test_do_sync_works_where_a_loop_runs_as_in_a_notebook_and_beside_do() 
     assert [each.status.value for each in (first, second, third)] == ["done", "done", "cancelled"]
 
 
-async def test_errors_of_do_sync_are_those_of_do() -> None:
-    smith = Plansmith(tools=[send])
-    with pytest.raises(Misconfigured, match="no model to plan with"):
-        smith.do_sync("Write to ada")
-    with pytest.raises(PlanInvalid):
-        smith.do_sync(plan({"id": "s", "tool": "sned"}))
-
-
 @pytest.mark.parametrize("request_", [5, {"goal": "Look", "steps": []}, None])
 async def test_do_says_what_it_takes_instead_of_words_or_a_plan(request_: Any) -> None:
     with pytest.raises(TypeError, match="do takes a request in words or a Plan"):
         await Plansmith(tools=[look]).do(request_)
-
-
-async def test_a_run_that_is_not_there_is_not_found() -> None:
-    async with Plansmith() as smith:
-        for verb in (smith.get, smith.run, smith.cancel):
-            with pytest.raises(NotFound, match="there is no run 'nope'"):
-                await verb("nope")

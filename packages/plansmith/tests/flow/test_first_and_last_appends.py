@@ -10,7 +10,6 @@ from plansmith import Plan, Plansmith, RunStatus, tool
 from plansmith.clock import SystemClock
 from plansmith.engine.journal import Journal
 from plansmith.plan import events as e
-from plansmith.replay.player import replay
 from plansmith.testing import MemoryStore
 
 ADA = e.Actor(kind="person", name="ada")
@@ -132,16 +131,3 @@ async def test_a_cancel_at_the_moment_at_which_a_run_ends_leaves_it_done() -> No
     await asyncio.gather(*cancels)
     assert run.status is RunStatus.DONE
     assert (await smith.get(made.id)).status is RunStatus.DONE
-
-
-async def test_a_run_whose_start_and_end_were_stored_apart_is_replayed_byte_for_byte() -> None:
-    store = MeddlingStore()
-    smith, _ = looking(store)
-    made = await smith.submit(PLAN)
-    # As an earlier release stored it: each of these has a time of its own.
-    journal = await Journal.load(made.id, store=store, clock=SystemClock())
-    await journal.append(e.RunStarted(hash=PLAN.hash))
-    await smith.run(made.id)
-    assert store.batches[1] == ["run_started"]
-    told = await replay(made.id, smith)
-    assert told.recorded is None, told

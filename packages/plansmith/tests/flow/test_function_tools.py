@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+from tests.flow.plans import plan
 from tests.waiting import until
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, StepStatus, ToolSpec, tool
@@ -21,12 +25,8 @@ from plansmith.plan.data import Json
 from plansmith.plan.events import StepStarted
 from plansmith.plan.limits import Limits
 from plansmith.plan.run import Run
-from plansmith.ports import Call, Usage
+from plansmith.ports import Call
 from plansmith.tools.functions import FunctionTools
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "g", "steps": list(steps)})
 
 
 def same(count: int, name: str, **inputs: Json) -> Plan:
@@ -78,8 +78,8 @@ async def test_functions_that_hang_hold_up_no_other_function() -> None:
     never.set()
 
 
-EXIT = """
-import asyncio, threading
+LIVES = """
+import asyncio, os, threading
 from plansmith import Plan, Plansmith, tool
 from plansmith.plan.limits import Limits
 
@@ -87,41 +87,101 @@ from plansmith.plan.limits import Limits
 def hang() -> None:
     threading.Event().wait()
 
-async def main():
-    app = Plansmith(tools=[hang], limits=Limits(width=30, tries=1))
-    steps = [{"id": f"s{n}", "tool": "hang"} for n in range(30)]
-    run = await app.run((await app.submit(Plan.model_validate({"goal": "g", "steps": steps}))).id)
-    print(run.status, len(run.steps))
+@tool(effect="read")
+def look() -> str:
+    return "seen"
 
-asyncio.run(main())
+app = Plansmith(tools=[hang, look], limits=Limits(width=30, tries=1))
+
+async def work(name):
+    steps = [{"id": f"s{n}", "tool": name} for n in range(30)]
+    run = await app.run((await app.submit(Plan.model_validate({"goal": "g", "steps": steps}))).id)
+    print(run.status, flush=True)
+
+asyncio.run(work("look"))
+if os.fork() == 0:
+    asyncio.run(work("look"))
+else:
+    os.wait()
+    asyncio.run(work("hang"))
 """
 
 
-def test_python_ends_although_thirty_functions_hang_in_threads() -> None:
+def test_functions_run_after_a_fork_and_python_ends_although_thirty_of_them_hang() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", EXIT], capture_output=True, text=True, timeout=100, check=True
+        [sys.executable, "-c", LIVES], capture_output=True, text=True, timeout=100, check=True
     )
-    assert done.stdout.strip() == "failed 30"
+    assert done.stdout.split() == ["done", "done", "failed"]
 
 
-async def test_functions_in_threads_see_the_context_variables_of_their_run() -> None:
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_functions_see_the_context_of_their_run_and_change_it_for_nobody_else(
+    is_async: bool,
+) -> None:
     colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour")
 
-    @tool(effect="read")
     def paint() -> str:
         """Tell the colour, and change it for nobody else."""
         found = colour.get()
         colour.set("spoilt")
         return found
 
+    async def paint_later() -> str:
+        """The same."""
+        return paint()
+
     async def in_colour(name: str) -> set[str]:
         colour.set(name)
         run = await run_of(app, same(8, "paint"))
         return {str(step.result) for step in run.steps.values()}
 
-    async with Plansmith(tools=[paint]) as app:
+    chosen: Callable[[], Any] = paint_later if is_async else paint
+    async with Plansmith(tools=[tool(chosen, effect="read", name="paint")]) as app:
         names = ["red", "green", "blue"]
         assert await asyncio.gather(*map(in_colour, names)) == [{name} for name in names]
+
+
+async def test_the_start_of_a_step_is_in_the_file_before_its_function_begins(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "store.db"
+
+    @tool(effect="read")
+    async def look(x: int) -> int:
+        """Count the steps that have begun."""
+        with closing(sqlite3.connect(path)) as reader:
+            [[begun]] = reader.execute("SELECT count(*) FROM events WHERE type = 'step_started'")
+        assert begun == x + 1
+        return x + 1
+
+    async with Plansmith(tools=[look], store=f"sqlite:///{path}") as app:
+        run = await run_of(app, chain(5, "look"))
+    assert (run.status, run.result("s4")) == (RunStatus.DONE, 5)
+
+
+async def test_others_get_their_turn_while_functions_end_at_once_and_may_cancel_them() -> None:
+    made: list[int] = []
+    turns = 0
+
+    @tool(effect="read")
+    async def note(x: int) -> int:
+        """End without waiting."""
+        made.append(x)
+        return x + 1
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while 40 not in made:
+            turns += 1
+            await asyncio.sleep(0)
+        await app.cancel(created.id, by="me")
+
+    async with Plansmith(tools=[note], store="memory") as app:
+        created = await app.submit(chain(400, "note"))
+        run, _ = await asyncio.gather(app.run(created.id), take_turns())
+    assert run.status is RunStatus.CANCELLED
+    assert turns >= 3
+    assert 100 not in made
 
 
 async def test_functions_one_after_the_other_share_threads_which_end_with_plansmith() -> None:
@@ -198,24 +258,6 @@ async def test_whatever_a_function_raises_is_the_end_of_its_step_alone(
     assert run.steps["o"].error == (
         "RuntimeError: coroutine raised StopIteration" if is_stop else text
     )
-
-
-async def test_a_function_may_change_its_arguments_without_harm_to_what_is_recorded() -> None:
-    @tool(effect="read")
-    def spoil(given: dict[str, list[int]], note: str = "") -> dict[str, list[int]]:
-        """Change what it got, and what it returned before."""
-        given["a"].append(99)
-        kept.append(given)
-        return given
-
-    kept: list[dict[str, list[int]]] = []
-    async with Plansmith(tools=[spoil]) as app:
-        first = {"id": "a", "tool": "spoil", "inputs": {"given": {"a": [1]}}}
-        second = {"id": "b", "tool": "spoil", "inputs": {"given": {"$from": "a"}}}
-        third = {"id": "c", "tool": "spoil", "inputs": {"given": {"$from": "a"}}, "after": ["b"]}
-        run = await run_of(app, plan(first, second, third))
-    results = [run.steps[name].result for name in "abc"]
-    assert results == [{"a": [1, 99]}, {"a": [1, 99, 99]}, {"a": [1, 99, 99]}]
 
 
 async def test_a_function_may_change_a_list_without_harm_to_later_steps() -> None:
@@ -314,31 +356,6 @@ def test_the_same_function_serves_event_loops_in_many_threads() -> None:
     assert results == {RunStatus.DONE: 8}
 
 
-NONSENSE: dict[str, Callable[[Call], None]] = {
-    "'replan' or 'finish'": lambda call: call.advise(cast("Any", "stop"), "why"),
-    "whole numbers": lambda call: call.spend(Usage(cast("Any", 1.5))),
-    "cannot use -1 tokens": lambda call: call.spend(Usage(-1)),
-}
-
-
-@pytest.mark.parametrize("text", NONSENSE)
-async def test_a_function_that_reports_nonsense_is_told_so_and_nothing_of_it_is_recorded(
-    text: str,
-) -> None:
-    @tool(effect="read")
-    def report(call: Call) -> str:
-        """Report it."""
-        NONSENSE[text](call)
-        return "fine"
-
-    async with Plansmith(tools=[report], limits=Limits(tries=1)) as app:
-        run = await run_of(app, plan({"id": "a", "tool": "report"}))
-        assert text in run.steps["a"].error
-        events = [event.body.type async for event in app.events(run.id)]
-    assert "step_advised" not in events
-    assert run.tokens == 0
-
-
 async def test_a_source_that_changes_how_functions_are_called_is_not_passed_by() -> None:
     class Counted(FunctionTools):
         """Counts calls."""
@@ -370,37 +387,6 @@ async def test_steps_start_in_the_order_of_their_own_plan_although_the_hash_is_t
                 if isinstance(event.body, StepStarted)
             ]
             assert "".join(started) == names
-
-
-FORK = """
-import asyncio, os
-from plansmith import Plan, Plansmith, tool
-
-@tool(effect="read")
-def look() -> str:
-    return "seen"
-
-app = Plansmith(tools=[look])
-
-async def work():
-    plan = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "look"}]})
-    run = await app.run((await app.submit(plan)).id)
-    return str(run.status)
-
-print(asyncio.run(work()), flush=True)
-if os.fork() == 0:
-    print(asyncio.run(work()), flush=True)
-else:
-    os.wait()
-    print(asyncio.run(work()), flush=True)
-"""
-
-
-def test_functions_run_in_threads_also_after_a_fork() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=100, check=True
-    )
-    assert done.stdout.split() == ["done"] * 3
 
 
 async def test_a_function_that_raises_an_interrupt_in_a_thread_fails_alone() -> None:

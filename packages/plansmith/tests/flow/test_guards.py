@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.edited import change_step
+from tests.flow.plans import plan
 
 from plansmith import Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -20,10 +21,6 @@ from plansmith.ports import Call
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
 LIMITS = Limits(first_wait_s=0)
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
 
 
 PAY = plan(
@@ -113,13 +110,6 @@ async def test_an_unknown_call_inside_a_template_holds_what_needs_it_through_a_r
     assert (run.status, place.calls("book"), place.calls()) == (RunStatus.DONE, 1, 1)
 
 
-async def test_a_run_that_waits_for_a_word_inside_a_template_says_that_it_asks() -> None:
-    place = Place()
-    run = await place.begin(plan({"id": "p", "template": "payment", "inputs": {"sum": 1}}))
-    assert run.steps["p"].status is StepStatus.RUNNING
-    assert run.status is RunStatus.ASKING
-
-
 async def test_an_answer_from_another_process_ends_a_map_whose_last_part_asked() -> None:
     """The end of the whole step is written, although the word came in from elsewhere."""
     began, go = asyncio.Event(), asyncio.Event()
@@ -186,51 +176,6 @@ async def test_a_step_whose_outcome_is_unknown_cannot_be_edited_or_undone_away()
     await place.enter().answer(run.id, "unknown:b", "done", by="ada")
     run = await place.enter().run(run.id)
     assert (run.status, place.calls("book")) == (RunStatus.DONE, 1)
-
-
-async def test_a_step_that_cannot_begin_fails_alone_and_the_run_goes_on() -> None:
-    """As a stored plan of an earlier release may have it: the checker refuses such a limit now."""
-    place = Place()
-    odd = plan({"id": "q", "question": "?", "timeout_s": 1e18}, {"id": "a", "tool": "look"})
-    app = place.enter()
-    run = await app.run((await app.runs.create(plan=odd, checked=False, by="")).id)
-    assert run.steps["a"].status is StepStatus.DONE
-    assert run.status is RunStatus.ASKING
-    run = await place.enter().run(run.id)
-    assert run.status is RunStatus.ASKING
-
-
-async def test_a_timeout_of_more_than_a_year_is_told_as_a_problem() -> None:
-    app = Place().enter()
-    for limit in (1e18, 1e300, 40_000_000.0):
-        problems = await app.check(plan({"id": "a", "tool": "look", "timeout_s": limit}))
-        assert [each.code for each in problems if each.severity == "error"] == ["PS315"]
-    fine = await app.check(plan({"id": "a", "tool": "look", "timeout_s": 3600.0}))
-    assert not [each for each in fine if each.severity == "error"]
-
-
-async def test_an_order_inside_a_template_that_names_no_step_fails_the_step_and_not_the_run() -> (
-    None
-):
-    odd = plan({"id": "x", "tool": "pay", "after": ["nobody"]})
-    place = Place(odd=odd)
-    app = place.enter()
-    wanted = plan({"id": "p", "template": "odd"}, {"id": "a", "tool": "look"})
-    begun = await app.runs.create(plan=wanted, checked=False, by="")
-    await app.decide(begun.id, approve=wanted.hash)
-    run = await app.run(begun.id)
-    assert (run.status, place.calls()) == (RunStatus.PARTLY_DONE, 0)
-    assert "waits for p/nobody" in run.steps["p"].error
-
-
-async def test_a_tool_that_cancels_itself_does_not_leave_the_run_waiting_for_ever() -> None:
-    def cancels(_: Any) -> Any:
-        raise asyncio.CancelledError
-
-    place = Place(FakeTool("odd", [cancels], effect=Effect.WRITE))
-    run = await place.begin(plan({"id": "o", "tool": "odd"}))
-    assert run.steps["o"].status is StepStatus.UNKNOWN
-    assert "cancelled from within" in run.questions["unknown:o"].text
 
 
 async def test_an_open_question_is_asked_again_once_what_comes_before_it_has_run_anew() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.flow.plans import approved, plan
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, tool
 from plansmith.errors import OutcomeUnknown
@@ -18,10 +19,6 @@ from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
 NO_WAIT = Limits(first_wait_s=0, data="show")
 ERROR = {"error": {"kind": "tool", "message": "a person says that it did not happen"}}
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)})
 
 
 def world() -> FakeTools:
@@ -41,20 +38,13 @@ def pay(name: str, x: Any, **rules: Any) -> dict[str, Any]:
     return {"id": name, "tool": "pay", "inputs": {"x": x}, **rules}
 
 
-async def begun(app: Plansmith, wanted: Plan) -> Run:
-    run = await app.submit(wanted, by="bob")
-    assert run.plan is not None
-    await app.decide(run.id, approve=run.plan.hash, by="ada")
-    return await app.run(run.id)
-
-
 async def ended(tools: FakeTools, *steps: dict[str, Any], **templates: Plan) -> Run:
     """Runs to the question, answers it in another process, and goes on in a third."""
     store = MemoryStore()
     first, second, third = (Plansmith(tools=[tools], limits=NO_WAIT, store=store) for _ in range(3))
     for name, inner in templates.items():
         await first.templates.save(inner, name)
-    run = await begun(first, plan(*steps))
+    run = await approved(first, plan(*steps))
     await first.close()
     [asked] = run.questions
     await second.answer(run.id, asked, "not_done", by="ada")

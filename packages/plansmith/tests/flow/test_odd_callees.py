@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -83,6 +84,7 @@ BREAKS: dict[str, Deed] = {
     "a question whose options are no words": raising(InputNeeded("?", options=cast("Any", [1]))),
     "a question whose link is no text": raising(InputNeeded("Which?", link=cast("Any", 5))),
     "an error that is no exception": raising(GeneratorExit()),
+    "a cancellation of its own": raising(asyncio.CancelledError()),
     "a group of ends": raising(BaseExceptionGroup("both", [SystemExit(1)])),
     "an advice that is none": saying(lambda call: call.advise(cast("Any", "give up"), "")),
     "a negative use": saying(lambda call: call.spend(Usage(-5))),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import cProfile
-import pstats
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.flow.plans import plan
 
 from plansmith import Effect, Plan, Plansmith, RunStatus, ToolSpec
 from plansmith.errors import PlanInvalid
@@ -15,7 +14,6 @@ from plansmith.plan.capability import AgentSpec
 from plansmith.plan.data import Json
 from plansmith.ports import Call
 from plansmith.review.settings import ReviewPolicy
-from plansmith.runs.intake import PLANS_KEPT
 from plansmith.testing import FakeTool, FakeTools, MemoryStore
 
 TEXT = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
@@ -54,10 +52,6 @@ class Purse:
 
 def look(**fields: Any) -> ToolSpec:
     return ToolSpec(**{"name": "look", "effect": Effect.READ, "input_schema": TEXT} | fields)
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
 
 
 def step(name: str = "a", **fields: Any) -> dict[str, Any]:
@@ -208,22 +202,3 @@ async def test_an_estimate_of_a_known_plan_follows_what_calls_took() -> None:
     assert not before.measured
     assert list(after.measured) == ["look"]
     assert after.seconds < before.seconds
-
-
-async def _calls(app: Plansmith, wanted: Plan) -> int:
-    """Counts the calls of Python functions that one check takes."""
-    profile = cProfile.Profile()
-    profile.enable()
-    await app.check(wanted)
-    profile.disable()
-    return pstats.Stats(profile).total_calls  # type: ignore[attr-defined, no-any-return]
-
-
-async def test_only_the_plans_checked_last_are_kept() -> None:
-    app = Plansmith(tools=[FakeTools(FakeTool("look", ["seen"]))])
-    plans = [plan(step(inputs={"x": str(number)})) for number in range(PLANS_KEPT + 1)]
-    costs = [await _calls(app, each) for each in plans]
-    known = await _calls(app, plans[-1])
-    assert known < costs[-1] / 2
-    assert await _calls(app, plans[1]) == known
-    assert await _calls(app, plans[0]) > 2 * known

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.flow.plans import approved, plan
 
-from plansmith import Effect, Plan, Plansmith, RunStatus
+from plansmith import Effect, Plansmith, RunStatus
 from plansmith.errors import ToolFailed
 from plansmith.plan.data import Json
 from plansmith.plan.limits import Limits
@@ -44,17 +45,10 @@ class Counts:
         return "ready"
 
 
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)})
-
-
 async def ran(counts: Counts, *steps: dict[str, Any], **options: Any) -> tuple[Plansmith, Run]:
     options.setdefault("limits", NO_WAIT)
     app = Plansmith(tools=[counts.tools()], store=MemoryStore(), **options)
-    run = await app.submit(plan(*steps), by="bob")
-    if run.status is RunStatus.REVIEWING:
-        await app.decide(run.id, approve=plan(*steps).hash, by="ada")
-    run = await app.run(run.id)
+    run = await approved(app, plan(*steps))
     told = await replay(run.id, app)
     assert told.identical, told.to_json()
     return app, run

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.plans import plan
 
-from plansmith import Plan, RunStatus, tool
+from plansmith import RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.errors import PlansmithError, Refused
 from plansmith.plan import events as e
@@ -25,10 +26,6 @@ ANNS_PROGRAM = e.Actor(kind="program", name="nightly", user="ann")
 BOB = e.Actor(kind="person", name="bob (token desk)", user="bob")
 CAROL = e.Actor(kind="person", name="carol")
 HOURLY = Timing(every_minutes=60)
-
-
-def plan(*steps: dict[str, Any], **more: Any) -> Plan:
-    return Plan.model_validate({"goal": "pay", "steps": list(steps)} | more)
 
 
 PAY = plan({"id": "p", "tool": "pay", "inputs": {"to": "x"}})

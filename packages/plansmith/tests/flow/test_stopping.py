@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import cProfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.plans import plan
 
 from plansmith import AgentSpec, Effect, Plan, RunStatus, StepStatus
 from plansmith.app import Plansmith
@@ -28,10 +28,6 @@ from plansmith.store.sqlite import SqliteStore
 from plansmith.testing import MemoryStore
 
 LIMITS = Limits(first_wait_s=0, grace_s=0.05)
-
-
-def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)} | fields)
 
 
 class World:
@@ -111,20 +107,6 @@ async def test_a_cancel_after_a_crash_does_not_say_that_a_write_did_not_happen(t
     assert ("not known whether" in run.reason) is unknown
     assert run.reason.startswith("cancelled by ada: wrong account")
     assert ("nobody knows whether it happened" in run.report) is unknown
-
-
-async def test_a_write_that_is_cancelled_in_mid_call_is_unknown() -> None:
-    place = Place()
-    run = await place.approved(plan({"id": "w", "tool": "slow_write"}))
-    app = place.enter()
-    running = asyncio.create_task(app.run(run.id))
-    await place.world.began.wait()
-    await app.cancel(run.id, by="ada")
-    run = await running
-    assert run.status is RunStatus.CANCELLED
-    assert run.steps["w"].status is StepStatus.UNKNOWN
-    assert not run.questions
-    assert (await replay(run.id, app)).identical
 
 
 async def test_a_keyed_write_that_died_is_unknown_once_its_run_is_cancelled() -> None:
@@ -210,16 +192,6 @@ async def test_a_skip_stops_nothing_else_and_the_conductor_heeds_it() -> None:
     kinds = [event.body.type for event in await place.store.events(run.id)]
     assert "run_paused" not in kinds
     assert (await replay(run.id, app)).identical
-
-
-async def test_a_skip_is_durable_without_anybody_who_conducts_the_run() -> None:
-    place = Place()
-    run = await place.approved(plan({"id": "a", "tool": "look"}, {"id": "w", "tool": "write"}))
-    await place.enter().runs.stopping.skip(run.id, "w", by="ada")
-    run = await place.enter().run(run.id)
-    assert place.world.calls == ["look"]
-    assert run.steps["w"].status is StepStatus.SKIPPED
-    assert run.status is RunStatus.PARTLY_DONE
 
 
 async def test_a_skip_races_the_start_of_its_step_and_one_of_them_wins() -> None:
@@ -435,21 +407,6 @@ async def test_an_answer_is_refused_if_someone_else_answers_meanwhile() -> None:
         await elsewhere.answer(run.id, "q", "yours", by="bob")
     run = await here.run(run.id)
     assert run.steps["q"].result == "mine"
-
-
-async def calls_of_a_cancel(steps: int) -> int:
-    app = Plansmith(tools=[World()])
-    run = await app.submit(plan(*({"id": f"s{n}", "tool": "look"} for n in range(steps))))
-    profile = cProfile.Profile()
-    profile.enable()
-    await app.cancel(run.id, by="ada")
-    profile.disable()
-    return sum(each.callcount for each in profile.getstats())
-
-
-async def test_a_cancel_of_twice_the_steps_costs_twice_the_python_calls() -> None:
-    await calls_of_a_cancel(10)
-    assert await calls_of_a_cancel(400) < 2.5 * await calls_of_a_cancel(200)
 
 
 async def test_retention_spares_a_run_in_use_and_keeps_what_is_unknown_of_the_others(

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.plans import plan, step
 
-from plansmith import Plan, RunStatus, tool
+from plansmith import RunStatus, tool
 from plansmith.app import Plansmith
-from plansmith.errors import JournalDamaged, Refused
+from plansmith.errors import Refused
 from plansmith.plan.events import StepDone
 from plansmith.plan.limits import Limits
 
 WAIT = asyncio.timeout
-
-
-def plan(*steps: dict[str, Any]) -> Plan:
-    return Plan.model_validate({"goal": "test", "steps": list(steps)})
-
-
-def step(name: str, tool: str = "look", **fields: Any) -> dict[str, Any]:
-    return {"id": name, "tool": tool} | fields
 
 
 class Two:
@@ -118,17 +110,6 @@ async def test_a_cancel_from_elsewhere_stops_the_call_where_it_runs(two: Two) ->
     assert {state.status.value for state in run.steps.values()} == {"cancelled"}
 
 
-async def test_a_run_that_nobody_conducts_any_more_can_be_cancelled(two: Two) -> None:
-    run = await two.here.submit(plan(step("h", "hold")))
-    running = asyncio.ensure_future(two.here.run(run.id))
-    await two.entered.wait()
-    await two.here.close()
-    await asyncio.gather(running, return_exceptions=True)
-    two.there.runs.execution.limits = Limits(grace_s=0.01)
-    run = await two.there.cancel(run.id, by="ada")
-    assert run.status is RunStatus.CANCELLED
-
-
 async def test_a_plan_is_not_edited_under_a_running_call(two: Two) -> None:
     wanted = plan(step("h", "hold"))
     run = await two.here.submit(wanted)
@@ -138,40 +119,6 @@ async def test_a_plan_is_not_edited_under_a_running_call(two: Two) -> None:
         await two.there.edit(run.id, plan(step("b")), by="ada")
     two.leave.set()
     await running
-
-
-async def test_closing_leaves_no_call_behind_and_the_run_to_be_resumed(two: Two) -> None:
-    run = await two.here.submit(plan(step("h", "hold"), step("b", inputs={"x": "{{h}}"})))
-    running = asyncio.ensure_future(two.here.run(run.id))
-    await two.entered.wait()
-    await two.here.close()
-    await asyncio.gather(running, return_exceptions=True)
-    assert two.stopped
-    two.leave.set()
-    [run] = await two.there.runs.resume_all()
-    assert run.status is RunStatus.DONE
-
-
-async def test_a_damaged_run_keeps_no_other_from_being_listed_planned_or_resumed(
-    two: Two, tmp_path: Path
-) -> None:
-    bad = await two.here.submit(plan(step("a")))
-    good = await two.here.submit(plan(step("h", "hold"), step("b", inputs={"x": "{{h}}"})))
-    running = asyncio.ensure_future(two.here.run(good.id))
-    await two.entered.wait()
-    await two.here.close()
-    await asyncio.gather(running, return_exceptions=True)
-    file = sqlite3.connect(tmp_path / "runs.db")
-    file.execute("UPDATE events SET body = zeroblob(40) WHERE position = 1")
-    file.commit()
-    file.close()
-    two.leave.set()
-    with pytest.raises(JournalDamaged, match="event 1"):
-        await two.there.runs.resume_all()
-    listed = {run.id: run for run in await two.there.runs()}
-    assert listed[good.id].status is RunStatus.DONE
-    assert "event 1" in listed[bad.id].reason
-    assert (await two.there.submit(plan(step("c")))).plan is not None
 
 
 async def test_a_run_created_here_begins_with_what_was_decided_elsewhere_meanwhile(

@@ -109,7 +109,7 @@ def test_whatever_can_be_read_can_be_checked(
 MENDED = {"PS205": {"PS201", "PS204"}, "PS206": {"PS101", "PS102", "PS203"}, "PS207": {"PS202"}}
 
 
-@settings(max_examples=max(80, settings().max_examples))
+@settings(max_examples=max(30, settings().max_examples))
 @given(plans(), TOOLS, st.booleans())
 def test_mending_twice_changes_nothing_and_what_is_mended_is_no_problem_any_more(
     plan: Plan, tools: dict[str, ToolSpec], ask: bool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -175,26 +174,6 @@ def test_a_lazy_module_that_is_missing_says_so_at_every_use() -> None:
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError, match="no_such_module"):
             _ = user["gone"].anything
-
-
-def test_a_lazy_module_is_loaded_once_by_many_threads() -> None:
-    script = """
-import threading
-from plansmith.lazy import lazy_modules
-lazy_modules(globals(), pipeline="plansmith_planner.pipeline")
-gate, found = threading.Barrier(8), []
-def use():
-    gate.wait()
-    found.append(pipeline.make_plan)
-threads = [threading.Thread(target=use) for _ in range(8)]
-[each.start() for each in threads]
-[each.join() for each in threads]
-print(len(found), len(set(found)))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert (done.stdout, done.stderr) == ("8 1\n", "")
 
 
 def test_a_lazy_pattern_finds_what_a_compiled_pattern_finds() -> None:

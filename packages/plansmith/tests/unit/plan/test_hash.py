@@ -59,15 +59,6 @@ def test_order_switches_time_limits_and_schedules_count() -> None:
     assert plan.hash not in hashes
 
 
-def test_the_inner_step_of_a_map_counts_and_its_title_does_not() -> None:
-    def plan(**inner: str) -> Plan:
-        each = {"tool": "t"} | inner
-        return Plan.model_validate({"steps": [{"id": "m", "over": [1], "each": each}]})
-
-    assert plan(title="x").hash == plan().hash
-    assert plan(tool="u").hash != plan().hash
-
-
 CHANGES: list[Callable[[Any], object]] = [
     lambda plan: plan.steps[0].inputs.update(x=2),
     lambda plan: plan.steps[0].inputs.setdefault("y", 2),

@@ -42,33 +42,21 @@ def test_intervals_count_from_the_anchor_whenever_one_looks() -> None:
 
 
 # Zone, the night (UTC) and its wall-clock minutes that are skipped or come twice. Midnight in
-# Santiago, Beirut, Cairo and Asuncion; half an hour on Lord Howe; two hours at Troll.
+# Santiago; half an hour on Lord Howe; two hours at Troll.
 SKIPPED = [
-    ("Europe/London", "2026-03-28", "01:30", "2026-03-29T01:00:00+00:00"),
     ("Europe/Oslo", "2026-03-28", "02:30", "2026-03-29T01:00:00+00:00"),
     ("America/New_York", "2026-03-07", "02:30", "2026-03-08T07:00:00+00:00"),
-    ("America/St_Johns", "2026-03-07", "02:30", "2026-03-08T05:30:00+00:00"),
     ("Australia/Lord_Howe", "2026-10-03", "02:15", "2026-10-03T15:30:00+00:00"),
-    ("Australia/Sydney", "2026-10-03", "02:30", "2026-10-03T16:00:00+00:00"),
-    ("Pacific/Auckland", "2026-09-26", "02:30", "2026-09-26T14:00:00+00:00"),
     ("Pacific/Chatham", "2026-09-26", "03:15", "2026-09-26T14:00:00+00:00"),
     ("America/Santiago", "2026-09-05", "00:30", "2026-09-06T04:00:00+00:00"),
-    ("Asia/Beirut", "2026-03-28", "00:30", "2026-03-28T22:00:00+00:00"),
-    ("Africa/Cairo", "2026-04-23", "00:30", "2026-04-23T22:00:00+00:00"),
     ("Antarctica/Troll", "2026-03-28", "02:30", "2026-03-29T01:00:00+00:00"),
 ]
 REPEATED = [
-    ("Europe/London", "2026-10-24", "01:30", "2026-10-25T00:30:00+00:00"),
     ("Europe/Oslo", "2026-10-24", "02:30", "2026-10-25T00:30:00+00:00"),
     ("America/New_York", "2026-10-31", "01:30", "2026-11-01T05:30:00+00:00"),
-    ("America/St_Johns", "2026-10-31", "01:30", "2026-11-01T04:00:00+00:00"),
     ("Australia/Lord_Howe", "2026-04-04", "01:45", "2026-04-04T14:45:00+00:00"),
-    ("Australia/Sydney", "2026-04-04", "02:30", "2026-04-04T15:30:00+00:00"),
-    ("Pacific/Auckland", "2026-04-04", "02:30", "2026-04-04T13:30:00+00:00"),
     ("Pacific/Chatham", "2026-04-04", "03:15", "2026-04-04T13:30:00+00:00"),
     ("America/Santiago", "2026-04-04", "23:30", "2026-04-05T02:30:00+00:00"),
-    ("Asia/Beirut", "2026-10-24", "23:30", "2026-10-24T20:30:00+00:00"),
-    ("Africa/Cairo", "2026-10-29", "23:30", "2026-10-29T20:30:00+00:00"),
     ("Antarctica/Troll", "2026-10-24", "01:30", "2026-10-24T23:30:00+00:00"),
 ]
 
@@ -108,12 +96,6 @@ def test_a_run_every_second_hour_is_not_lost_where_the_clocks_change_by_half_an_
     timing = make_timing(cron="0 */2 * * *", timezone=zone.key)
     times = next_fires(timing, after=at("2026-04-04T12:00:00Z"), count=12)
     assert [each.astimezone(zone).hour for each in times] == [0, *range(2, 24, 2)]
-
-
-def test_a_time_that_is_shown_again_is_found_from_within_the_hour_before_it() -> None:
-    timing = make_timing(cron="0,30 * * * *", timezone="Europe/London")
-    times = next_fires(timing, after=at("2026-10-25T00:45:00Z"), count=3)
-    assert [each.isoformat()[11:16] for each in times] == ["01:00", "01:30", "02:00"]
 
 
 def test_once_is_local_unless_it_says_where() -> None:

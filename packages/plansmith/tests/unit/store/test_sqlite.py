@@ -3,70 +3,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from plansmith.errors import JournalDamaged, JournalError, Misconfigured
 from plansmith.plan.data import Json
-from plansmith.store.commit import Request
 from plansmith.store.sqlite import SqliteStore
 from plansmith.store.sqlite_file import named, open_database
-from plansmith.store.sqlite_writer import Ledger, _in_powers_of_two
 from plansmith.testing.contracts import journal
-
-
-@pytest.fixture
-def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many requests each transaction of a store held."""
-    sizes: list[int] = []
-    write = Ledger._write
-
-    def counted(self: Ledger, batch: Sequence[Request]) -> None:
-        sizes.append(len(batch))
-        write(self, batch)
-
-    monkeypatch.setattr(Ledger, "_write", counted)
-    return sizes
-
-
-async def test_a_hundred_runs_that_go_on_at_once_share_one_commit(
-    tmp_path: Path, batches: list[int]
-) -> None:
-    store = SqliteStore(tmp_path / "store.db")
-    runs = [journal(f"run-{number}", 3) for number in range(100)]
-    for turn in range(3):
-        await asyncio.gather(*(store.append([events[turn]]) for events in runs))
-    assert batches == [100, 100, 100]
-    await store.close()
-
-
-async def test_what_comes_while_a_commit_is_under_way_goes_with_the_next(
-    tmp_path: Path, batches: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = SqliteStore(tmp_path / "store.db")
-    go, commit = threading.Event(), store._ledger.commit
-
-    def held(batch: Sequence[Request]) -> None:
-        go.wait()
-        commit(batch)
-
-    monkeypatch.setattr(store._writer, "_commit", held)
-    first = asyncio.ensure_future(store.append(journal("first", 1)))
-    await asyncio.sleep(0)
-    rest: list[asyncio.Future[Any]] = []
-    for number in range(5):
-        rest.append(asyncio.ensure_future(store.append(journal(f"{number}", 1))))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-    assert not first.done()
-    go.set()
-    await asyncio.gather(first, *rest)
-    assert sum(batches) == 6
-    assert len(batches) <= 2
-    await store.close()
 
 
 async def test_a_request_too_large_for_the_disk_fails_alone(tmp_path: Path) -> None:
@@ -99,20 +44,6 @@ async def test_a_caller_that_gave_up_disturbs_nobody(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await impatient
     assert "b" in await store.runs()
-    await store.close()
-
-
-async def test_an_error_nobody_expected_reaches_the_caller(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = SqliteStore(tmp_path / "store.db")
-
-    def broken(batch: Sequence[Request]) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(store._writer, "_commit", broken)
-    with pytest.raises(ZeroDivisionError):
-        await store.append(journal("a", 1))
     await store.close()
 
 
@@ -202,10 +133,3 @@ def test_sqlites_errors_get_names_and_hints(tmp_path: Path) -> None:
     other = named(sqlite3.ProgrammingError("something"), path)
     assert type(other) is JournalError
     assert other.hint
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 100, 256, 257, 1000])
-def test_rows_are_inserted_in_few_sizes_and_all_of_them(count: int) -> None:
-    parts = list(_in_powers_of_two(range(count)))
-    assert [row for part in parts for row in part] == list(range(count))
-    assert all(len(part).bit_count() == 1 for part in parts)

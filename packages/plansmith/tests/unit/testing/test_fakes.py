@@ -49,7 +49,8 @@ async def test_the_plugins_fixture_complains_of_left_over_answers(
 ) -> None:
     pytester.makeconftest('pytest_plugins = ["plansmith.testing.plugin"]')
     pytester.makepyfile("def test_it(scripted): scripted('left over')")
-    result = await asyncio.to_thread(pytester.runpytest_subprocess, "-p", "no:cacheprovider")
+    options = ("-p", "no:cacheprovider", "-p", "no:schemathesis")
+    result = await asyncio.to_thread(pytester.runpytest_subprocess, *options)
     result.assert_outcomes(passed=1, errors=1)
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
-import subprocess
-import sys
 import threading
 from dataclasses import dataclass
 from datetime import date
@@ -14,8 +10,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from plansmith import Effect, Plan, RunStatus, tool
-from plansmith.app import Plansmith
+from plansmith import Effect, tool
 from plansmith.errors import Misconfigured, ToolFailed
 from plansmith.ports import Call
 from plansmith.tools.functions import FunctionTools
@@ -135,67 +130,3 @@ def test_what_cannot_be_a_tool_is_refused_with_a_hint() -> None:
         tool(unknown)
     with pytest.raises(Misconfigured, match="two tools are called 'forecast'"):
         FunctionTools([forecast, forecast])
-
-
-async def test_a_result_that_does_not_fit_what_the_function_promises_fails_the_step() -> None:
-    @tool(effect="read")
-    def liar() -> int:
-        """Promise a number."""
-        return "no number"  # type: ignore[return-value]
-
-    app = Plansmith(tools=[liar])
-    wanted = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "liar"}]})
-    run = await app.run((await app.submit(wanted)).id)
-    assert run.status is RunStatus.FAILED
-    assert "does not fit" in run.steps["a"].error
-
-
-async def test_sync_functions_run_side_by_side_in_threads_and_keep_their_context() -> None:
-    both = threading.Barrier(2, timeout=30)
-    colour: contextvars.ContextVar[str] = contextvars.ContextVar("colour")
-
-    @tool(effect="read")
-    def meet() -> str:
-        """Wait for the other one."""
-        both.wait()
-        return colour.get()
-
-    colour.set("blue")
-    source = FunctionTools([meet])
-    results = await asyncio.gather(*(source.call("meet", {}, CALL) for _ in range(2)))
-    assert results == ["blue", "blue"]
-
-
-async def test_whatever_a_sync_function_raises_arrives() -> None:
-    @tool(effect="read")
-    def stops() -> None:
-        """Raise what a future would refuse."""
-        raise StopIteration("odd")
-
-    with pytest.raises(RuntimeError, match="StopIteration"):
-        await FunctionTools([stops]).call("stops", {}, CALL)
-
-
-HANGS = """
-import asyncio, threading
-from plansmith import Plan, Plansmith, tool
-
-@tool(effect="read", timeout_s=0.05)
-def hang() -> None:
-    threading.Event().wait()
-
-async def main():
-    app = Plansmith(tools=[hang])
-    plan = Plan.model_validate({"goal": "g", "steps": [{"id": "a", "tool": "hang"}]})
-    run = await app.run((await app.submit(plan)).id)
-    print(run.status, run.steps["a"].error)
-
-asyncio.run(main())
-"""
-
-
-def test_a_function_that_hangs_is_given_up_and_does_not_keep_the_process() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.strip() == "failed no result after 0.05 s"
