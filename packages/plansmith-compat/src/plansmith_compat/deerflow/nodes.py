@@ -295,7 +295,7 @@ def background_investigation_node(
         sources = ()
     blocks: list[str] = []
     for search in map(Search, sources):
-        given: dict[str, Any] = {"search": search, "tokens": search.tokens, "count": rough_count}
+        given: dict[str, Any] = {"search": search, "tokens": TOKENS, "count": rough_count}
         found = in_own_loop(investigate(query, clock=SystemClock(), **given))
         for note in found.notes:
             logger.warning("Background investigation: %s", note)

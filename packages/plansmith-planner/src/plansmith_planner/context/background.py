@@ -17,7 +17,7 @@ from plansmith_planner.context.token_budget import Count, clipped
 from plansmith_planner.language.verbs import says_it_searches
 
 _SECONDS: Final = 15.0
-_TOKENS: Final = 1500
+TOKENS: Final = 1500
 HEADING: Final = "background investigation results of user query:"
 _QUERY_NAMES: Final = (
     "query", "q", "search_query", "search", "question", "keywords", "keyword", "text", "input",
@@ -85,7 +85,7 @@ async def investigate(
                 reason=text.reason,
             )
         return Investigated((), (*notes, about))
-    shown = clipped(text, tokens=min(tokens, _TOKENS), count=count)
+    shown = clipped(text, tokens=min(tokens, TOKENS), count=count)
     blocks = (ContextBlock(HEADING, shown, asked),) if shown else ()
     return Investigated(blocks, tuple(notes))
 

@@ -16,15 +16,8 @@ from plansmith.plan.run import Run
 from plansmith.plan.schedules import failures_in_a_row
 from plansmith.plan.sentence import Sentence
 from plansmith.ports import Records
-from plansmith.runs.answering import (
-    changed_values,
-    consent_values,
-    may_change_values,
-    open_question,
-)
-from plansmith.runs.approving import stale_hash
 from plansmith.runs import answering
-from plansmith.runs.stopping import stale_hash
+from plansmith.runs.approving import stale_hash
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
 from plansmith_server.routes import files

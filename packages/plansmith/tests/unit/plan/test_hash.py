@@ -68,9 +68,9 @@ CHANGES: list[Callable[[Any], object]] = [
     lambda plan: plan.steps[2].over.sort(),
     lambda plan: plan.steps[2].each.inputs["x"]["y"].insert(0, 2),
     lambda plan: operator.setitem(plan.steps[0].inputs, "x", 2),
-    lambda plan: operator.ior(plan.steps[0].inputs, {"x": 2}),
+    lambda plan: plan.steps[0].inputs.__ior__({"x": 2}),
     lambda plan: operator.delitem(plan.steps[0].inputs, "x"),
-    lambda plan: operator.iadd(plan.steps[2].over, [2]),
+    lambda plan: plan.steps[2].over.__iadd__([2]),
     lambda plan: operator.setitem(plan.steps[1].inputs, "new", 1),
     lambda plan: operator.setitem(plan.schedules, "a", plan.schedules["b"]),
 ]
