@@ -35,7 +35,7 @@ from plansmith_compat.deerflow.plan_fixes import (
     repair_json_output,
     validate_and_fix_plan,
 )
-from plansmith_planner.context.background import HEADING, Search, investigate
+from plansmith_planner.context.background import HEADING, TOKENS, Search, investigate
 from plansmith_planner.context.fence import fence
 from plansmith_planner.context.token_budget import rough_count
 from plansmith_planner.language.locales import normal_tag
