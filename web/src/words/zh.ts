@@ -170,7 +170,7 @@ export const zh: Words = {
   "fix.ask": "向我询问 {name}",
   "fix.after": "不再等待 {name}",
   "fix.enable": "启用 {name}",
-  "pick.for": "为 {name} 选用某一步的结果",
+  "pick.for": "使用某步骤的结果……（{name}）",
   "pick.item": "列表中的当前项",
   "pick.whole": "完整结果",
   "pick.unknown": "运行过一次之后才知道其中有什么。",
