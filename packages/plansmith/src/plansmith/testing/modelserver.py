@@ -81,11 +81,6 @@ class Refusal:
     code: str = ""
     retry_after: str = ""
 
-    def page(self) -> Page:
-        body = json.dumps({"error": {"message": self.message, "code": self.code or None}})
-        headers = {"Retry-After": self.retry_after} if self.retry_after else {}
-        return Page(body, "application/json", self.status, headers)
-
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -252,7 +247,7 @@ class ModelServer:
             body = json.dumps(_completion(answer, model))
             await wire.page(Page(body, answer.content_type or "application/json"))
         else:
-            await wire.page(answer.page() if isinstance(answer, Refusal) else answer)
+            await wire.page(_error_page(answer) if isinstance(answer, Refusal) else answer)
 
     def _refuses(self, request: Request) -> Refusal | Page | None:
         body = request.json
@@ -369,6 +364,12 @@ def _chunk(delta: dict[str, Any], model: str, finish: str | None = None) -> dict
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     kind = "chat.completion.chunk"
     return {"id": "chat_1", "object": kind, "created": 1, "model": model, "choices": [choice]}
+
+
+def _error_page(refusal: Refusal) -> Page:
+    body = json.dumps({"error": {"message": refusal.message, "code": refusal.code or None}})
+    headers = {"Retry-After": refusal.retry_after} if refusal.retry_after else {}
+    return Page(body, "application/json", refusal.status, headers)
 
 
 def _completion(reply: Reply, model: str) -> dict[str, Any]:
