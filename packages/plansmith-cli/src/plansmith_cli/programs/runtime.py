@@ -108,7 +108,7 @@ def lookup(values: Mapping[str, Json], step: str, path: Sequence[str | int]) -> 
     for place, key in enumerate(() if isinstance(value, Skipped) else path):
         is_place = isinstance(key, int) or (key.isascii() and key.isdigit())
         try:
-            at = int(key) if is_place and isinstance(value, list) else str(key)
+            at: Any = int(key) if is_place and isinstance(value, list) else str(key)
             value = value[at]
         except (KeyError, IndexError, TypeError):
             where = ".".join(map(str, (step, *path[: place + 1])))
