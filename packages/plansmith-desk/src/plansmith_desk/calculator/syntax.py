@@ -30,13 +30,13 @@ _TOKEN: Final = re.compile(
     r"|(?P<name>[^\W\d]\w*)|(?P<sign>\*\*|//|[-+*/^%(),!√])|(?P<strange>\S)",
     re.ASCII,
 )
-# As Python writes them. Its power stands for a sign after a number, and binds as closely.
+# As Python writes them; a sign after a number becomes a function of it.
 _SIGNS: Final = {
     "^": "**",
     "mod": "%",
     "√": "~",
-    "%": "**percent",
-    "!": "**factorial",
+    "%": "percent",
+    "!": "factorial",
     "of": "*",
     "plus": "+",
     "minus": "-",
@@ -90,6 +90,8 @@ class _Expression:
         self._text = text
         self._known: dict[str, Value] = {f"_{name}": value for name, value in values.items()}
         self._depth = self._count = 0
+        # Of each open bracket, where it begins and whether it is that of a function.
+        self._open: list[tuple[int, bool]] = []
 
     def result(self) -> Num:
         source = self._rewritten()
@@ -99,47 +101,71 @@ class _Expression:
                     "the expression ends too early" if source else "there is nothing to compute"
                 )
             )
+        if self._open:
+            raise ToolFailed(Sentence("a bracket is not closed"))
         try:
             tree = ast.parse(" ".join(source), mode="eval")
         except SyntaxError:
-            opened, closed = source.count("("), source.count(")")
-            if opened > closed:
-                raise ToolFailed(Sentence("a bracket is not closed")) from None
-            raise self._misread(
-                "calc.closes_none" if closed > opened else "calc.operator"
-            ) from None
+            raise self._misread("calc.operator") from None
         except (MemoryError, RecursionError):
             raise _too_deep() from None
         return self._value(tree.body)
 
     def _rewritten(self) -> list[str]:
         source: list[str] = []
-        functions: list[bool] = []  # of each open bracket, whether it is that of a function
+        start, before = 0, ""  # where the last number, name or bracket begins, with its roots
         for match in _TOKEN.finditer(self._text):
-            piece = self._piece(match, in_function=any(functions))
-            if source[-1:] == ["**percent"] and piece[0] in "n_(~":
-                hint = Sentence("write 10 mod 3 for a remainder, 15% of 80 for a share")
-                message = Sentence("% means percent, and nothing can follow it here")
-                raise ToolFailed(message, hint=hint)
-            if piece == "(":
-                functions.append(bool(source) and source[-1].startswith("_"))
-            elif piece == ")" and functions:
-                functions.pop()
-            source.append(piece)
+            piece = self._piece(match)
+            self._check_order(before, piece)
+            if piece in _AFTER:
+                source[start:start] = [piece, "("]
+                source.append(")")
+            elif piece == "(":
+                is_function = bool(source) and source[-1].startswith("_")
+                start = start if is_function else _with_roots(source, len(source))
+                self._open.append((start, is_function))
+                # Brackets stay in the tree: what is in them is no percent of what is before.
+                source += ["("] if is_function else ["group", "(("]
+            elif piece == ")":
+                start, is_function = self._open.pop()
+                source.append(")" if is_function else "))")
+            else:
+                if piece == "**" and source[start : start + 1] == ["~"]:
+                    source[start:] = ["(", *source[start:], ")"]
+                source += piece.split()
+                if piece[0] in "n_":
+                    start = _with_roots(source, len(source) - 1)
+            before = piece
         return source
 
-    def _piece(self, match: re.Match[str], *, in_function: bool) -> str:
+    def _check_order(self, before: str, piece: str) -> None:
+        """Refuses what Python would read in another way, or not as clearly."""
+        if before == "percent" and piece[0] in "n_(~":
+            hint = Sentence("write 10 mod 3 for a remainder, 15% of 80 for a share")
+            raise ToolFailed(Sentence("% means percent, and nothing can follow it here"), hint=hint)
+        if before == piece == "factorial":
+            raise ToolFailed(Sentence("two signs in a row could mean two things: use brackets"))
+        is_after_none = piece in _AFTER and not re.match(r"[\w)]", before)
+        if is_after_none or (before == "~" and piece in ("+", "-")):
+            raise self._misread("calc.operator")
+        if piece == ")" and not self._open:
+            raise self._misread("calc.closes_none")
+        if len(self._open) > _DEEPEST:
+            raise _too_deep()
+
+    def _piece(self, match: re.Match[str]) -> str:
         token = match[0]
         if match["strange"]:
             hint = "numbers, + - * / // ^ %, mod, of, brackets, functions and names of values"
             raise ToolFailed(Sentence("'{text}' is not understood", text=token), hint=hint)
         if match["number"]:
             # In the brackets of a function a comma stands between two numbers.
+            in_function = any(is_function for _, is_function in self._open)
             parts = token.split(",") if in_function else [token.replace(",", "")]
             first, self._count = self._count, self._count + len(parts)
             names = [f"n{number}" for number in range(first, self._count)]
             self._known |= dict(zip(names, map(literal, parts), strict=True))
-            return ",".join(names)
+            return " , ".join(names)
         if match["name"] and (f"_{token}" in self._known or token not in _SIGNS):
             return f"_{token}"
         return _SIGNS.get(token, token)
@@ -167,12 +193,12 @@ class _Expression:
                 return self._named(name)
             case ast.UnaryOp(op=sign, operand=inner):
                 return _UNARY[type(sign)](self._value(inner))
-            case ast.BinOp(left=left, right=ast.Name(id=sign)) if sign in _AFTER:
-                return _AFTER[sign](self._value(left))
             case ast.BinOp(left=left, right=right):
                 return power(self._value(left), self._value(right))
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name[0] == "_":
                 return self._called(name[1:], args)
+            case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _AFTER:
+                return _AFTER[name](self._value(inner))
             case _:
                 is_list = isinstance(node, ast.Tuple)
                 raise self._misread("calc.decimals" if is_list else "calc.operator")
@@ -185,8 +211,6 @@ class _Expression:
         if value is not None:
             hint = Sentence("sum(…) or mean(…) of it")
             raise ToolFailed(Sentence("a list is given where a number is needed"), hint=hint)
-        if name in _AFTER:
-            raise ToolFailed(Sentence("two signs in a row could mean two things: use brackets"))
         if word in FUNCTIONS:
             hint = Sentence("write {name}(…)", name=word)
             raise ToolFailed(Sentence("{name} is a function", name=word), hint=hint)
@@ -224,7 +248,15 @@ _UNARY: Final[dict[type[ast.unaryop], Callable[[Num], Num]]] = {
 _AFTER: Final[dict[str, Callable[[Num], Num]]] = {
     "percent": lambda number: replace(number / num(100), is_percent=True),
     "factorial": factorial,
+    "group": lambda number: replace(number, is_percent=False),
 }
+
+
+def _with_roots(source: list[str], start: int) -> int:
+    """Returns where a part begins: a root sign is of what follows it alone."""
+    while start and source[start - 1] == "~":
+        start -= 1
+    return start
 
 
 def _too_deep() -> ToolFailed:
