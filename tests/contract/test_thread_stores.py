@@ -62,6 +62,22 @@ async def test_entries_of_a_thread_come_back_as_they_were_appended(store: Thread
     assert list(await store.thread_entries("another")) == []
 
 
+async def test_a_thread_made_anew_with_the_name_of_a_removed_one_has_nothing_of_it(
+    store: ThreadKeeper,
+) -> None:
+    reader = ThreadStore(store.store)
+    await store.append_entries(story("trip", owner="ada"))
+    assert (await reader.read("trip")).owner == "ada"
+    await store.remove_thread("trip")
+    assert (await reader.read("trip")).messages == ()
+    await store.append_entries(story("trip", owner="ada"))
+    await reader.read("trip")
+    await store.remove_thread("trip")
+    await store.append_entries(story("trip", owner="bob", minute=5))
+    found = await reader.read("trip")
+    assert (found.owner, found) == ("bob", await ThreadStore(store.store).read("trip"))
+
+
 async def test_entries_that_do_not_follow_the_last_of_their_thread_are_refused_together(
     store: ThreadKeeper,
 ) -> None:

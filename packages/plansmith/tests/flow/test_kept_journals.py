@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from plansmith import Plan, Plansmith, RunStatus, read_plan
-from plansmith.errors import NotFound
+from plansmith import Plan, Plansmith, RunStatus, read_plan, tool
+from plansmith.errors import JournalDamaged, NotFound, PlansmithError
 from plansmith.plan.events import Event
 from plansmith.runs.deletion import delete_run
 from plansmith.store.sqlite import SqliteStore
@@ -24,6 +26,12 @@ class Counting(MemoryStore):
         found = await super().events(run, after=after)
         self.read += len(found)
         return found
+
+
+@tool(effect="write")
+def order() -> str:
+    """Orders."""
+    return "ordered"
 
 
 def questions(count: int) -> Plan:
@@ -60,6 +68,27 @@ async def test_a_run_that_another_process_deleted_is_not_there(tmp_path: Path) -
         await delete_run(there.runs.journals, run.id, by="bob")
         with pytest.raises(NotFound):
             await here.answer(run.id, "q0", "yes", by="ada")
+
+
+async def test_damage_of_what_was_read_before_is_seen_and_nothing_of_it_is_approved_or_run(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "runs.db"
+    async with Plansmith(store=f"sqlite:///{path}", tools=[order]) as smith:
+        run = await smith.submit(read_plan({"steps": [{"id": "a", "tool": "order"}]}))
+        assert run.plan is not None
+        await smith.pause(run.id, by="ada")
+        await smith.resume(run.id, by="ada")
+        with closing(sqlite3.connect(path)) as other:
+            other.execute(
+                "UPDATE events SET body = replace(body, 'order', 'ordeR') WHERE number = 2"
+            )
+            other.commit()
+        assert "event 2" in (await smith.get(run.id)).damage
+        with pytest.raises(PlansmithError):
+            await smith.decide(run.id, approve=run.plan.hash, by="ada")
+        with pytest.raises(JournalDamaged):
+            await smith.run(run.id)
 
 
 async def test_a_journal_whose_end_was_set_aside_is_read_again(tmp_path: Path) -> None:

@@ -69,18 +69,20 @@ class ThreadStore:
             raise Misconfigured(Sentence("this store keeps no threads"), hint=hint)
         self._records: Records = store
         self._clock = clock or SystemClock()
-        # The threads that were read last, so that the next reader begins behind that.
-        self._known: dict[str, ThreadState] = {}
+        # The threads that were read last, each with its last entry: the next look begins there.
+        self._known: dict[str, tuple[ThreadState, str]] = {}
 
     async def read(self, thread: str) -> ThreadState:
         """Returns the present state of a thread; an unknown one is empty."""
         head = await self._records.record(_THREAD, thread)
-        known = self._known.pop(thread, None)
-        # One that was removed, or lost its end, is read from its beginning.
-        if known is None or head is None or head.altered or known.last > _read_headline(head).last:
-            known = ThreadState(thread)
-        state = fold_thread(known, await self._entries(thread, head, known.last))
-        self._known[thread] = state
+        known, last = self._known.pop(thread, (ThreadState(thread), ""))
+        entries = await self._entries(thread, head, max(known.last - 1, 0)) if last else []
+        if not entries or entry_text(entries[0]) != last:
+            # Another one with this name, or the first look: from the beginning.
+            known, entries = ThreadState(thread), await self._entries(thread, head, 0)
+        state = fold_thread(known, entries[1:] if known.last else entries)
+        if entries:
+            self._known[thread] = state, entry_text(entries[-1])
         if len(self._known) > _MOST_KNOWN:
             del self._known[next(iter(self._known))]
         return state

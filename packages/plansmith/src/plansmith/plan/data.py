@@ -85,7 +85,8 @@ class Record(BaseModel):
     # A copy keeps everything in `__dict__`, also what was computed from the fields before a change.
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Returns a copy with some fields changed, not validated."""
-        copied = super().model_copy(update=update, deep=deep)
+        given = {name: _frozen(each) for name, each in (update or {}).items()}
+        copied = super().model_copy(update=given, deep=deep)
         copied.forget()
         return copied
 
@@ -101,6 +102,14 @@ class Record(BaseModel):
             if self.constant:
                 vars(self)["_stored_text"] = text
         return text
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether no field is a dict or list that can be changed, as in an unvalidated record."""
+        values = vars(self).values()
+        if any(type(each) in (dict, list) for each in values):
+            return False
+        return all(each.is_frozen for each in values if isinstance(each, Record))
 
     def forget(self) -> None:
         for name in vars(self).keys() - type(self).model_fields.keys():
@@ -370,12 +379,20 @@ def _are_texts(values: list[object]) -> bool:
 
 
 class FrozenDict(dict[str, _T]):
-    """An object of a plan: reads like a dict, and refuses every change."""
+    """An object of a plan: reads like a dict, and refuses every change, at every depth."""
 
     if not TYPE_CHECKING:
 
+        def __new__(cls, value=()):
+            made = super().__new__(cls)
+            dict.update(made, {key: _frozen(each) for key, each in dict(value).items()})
+            return made
+
+        def __init__(self, _=()) -> None:
+            """Does nothing, however often it is called."""
+
         def _refuse(self, *_: object, **__: object) -> Never:
-            hint = "make a changed plan of it, with plan.to_json() or step.replace(...)"
+            hint = "make a changed one with step.replace(...) and plan.replace(steps=[...])"
             raise TypeError(f"a plan cannot be changed in place: {hint}")
 
         __setitem__ = __delitem__ = __ior__ = _refuse
@@ -392,9 +409,18 @@ class FrozenDict(dict[str, _T]):
 
 
 class FrozenList(list[Json]):
-    """A list of a plan: reads like a list, and refuses every change."""
+    """A list of a plan: reads like a list, and refuses every change, at every depth."""
 
     if not TYPE_CHECKING:
+
+        def __new__(cls, value=()):
+            made = super().__new__(cls)
+            list.extend(made, map(_frozen, value))
+            return made
+
+        def __init__(self, _=()) -> None:
+            """Does nothing, however often it is called."""
+
         _refuse = vars(FrozenDict)["_refuse"]
         __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
         append = clear = extend = insert = pop = remove = reverse = sort = _refuse
@@ -409,24 +435,24 @@ class FrozenList(list[Json]):
         return type(self), ([*self],)
 
 
-def _frozen(value: Json) -> Json:
+def _frozen(value: Any) -> Any:
+    if isinstance(value, (FrozenDict, FrozenList)):
+        return cast("object", value)
     if isinstance(value, dict):
-        return FrozenDict({key: _frozen(each) for key, each in value.items()})
-    return FrozenList(map(_frozen, value)) if isinstance(value, list) else value
+        return FrozenDict(cast("dict[str, Any]", value))
+    return FrozenList(value) if isinstance(value, list) else value
 
 
 def _freeze(value: object, validate: ValidatorFunctionWrapHandler) -> object:
     """Refuses values that JSON cannot hold, before pydantic converts them."""
-    if isinstance(value, FrozenDict):
-        return cast("FrozenDict[Json]", value)
     need_plain(value)
-    return _frozen(validate(value))
+    return _frozen(value if isinstance(value, FrozenDict) else validate(value))
 
 
 def frozen_json(value: Json) -> Json:
     """Returns a value that nobody can change; raises `ValueError` for one that JSON cannot hold."""
     need_plain(value)
-    return _frozen(value)
+    return cast("Json", _frozen(value))
 
 
 def _text(value: str) -> str:

@@ -104,6 +104,12 @@ class Plan(Record):
             own["steps"] = [_in_order(step) for step in self.steps]
         return canonical_json(own)
 
+    def owned(self) -> Plan:
+        """Returns the plan, or one made again of it if a part of it could still be changed."""
+        if all(step.is_frozen for step in self.steps):
+            return self
+        return Plan.model_validate_json(self.stored_text())
+
     @cached_property
     def by_id(self) -> dict[str, AnyStep]:
         """The steps by id; when two have the same id, the first."""

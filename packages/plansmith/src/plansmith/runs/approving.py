@@ -32,8 +32,10 @@ async def decide(
         raise Misconfigured("decide takes either approve=HASH or reject=True")
     if e.actor(by).kind != "person":
         raise Refused(f"a {e.actor(by).kind} cannot decide on a plan", hint=ONLY_PERSONS)
-    journal = await (journals.load(run_id) if reject else journals.own(run_id))
+    journal = await journals.load(run_id)
     run = journal.run
+    if not reject:
+        journals.require_ours(run)
     plan = plan_to_decide(run, approve)
     if approve is not None:
         need_second_person(run, e.actor(by), intake.policy)

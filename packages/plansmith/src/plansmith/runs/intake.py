@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from plansmith.check.check_plan import check_plan, used_results
@@ -139,6 +140,7 @@ class PlanIntake:
         The plan comes back with its templates, and names of earlier results, written out. `notes`
         is what reading the plan told.
         """
+        plan = plan.owned()
         if not checked:
             return TakenIn(plan, tuple(notes))
         earlier = await self.usable_results(options or NO_OPTIONS, pins)
@@ -227,6 +229,7 @@ class PlanIntake:
         fields of the event; `reviewed` replaces the review that would be asked for here. `earlier`
         are the results of earlier runs that it may use, if the caller has them.
         """
+        plan = plan.owned()
         facts, known = await self._facts_and_known(plan)
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
         created = journal.events[0].body if journal.events else begun[0]
@@ -436,15 +439,16 @@ class PlansKnown:
         if not same:
             self._facts.clear()
             self._callees, self._policy, self._agents = callees, policy, agents
-        found = self._facts.get(plan.stored_text())
+        mark = sha256(plan.stored_text()).digest()
+        found = self._facts.get(mark)
         if found is not None:
-            self._facts.move_to_end(plan.stored_text())
+            self._facts.move_to_end(mark)
             return found
         facts = PlanFacts(runs_templates=runs_templates(plan), uses=uses_of(plan))
         others = facts.runs_templates or plan.schedule or plan.schedules or facts.uses
         if others:
             return facts
-        self._facts[plan.stored_text()] = facts
+        self._facts[mark] = facts
         if len(self._facts) > PLANS_KEPT:
             self._facts.popitem(last=False)
         return facts

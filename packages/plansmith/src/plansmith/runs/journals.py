@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 else:
     lazy_modules(globals(), build="plansmith.report.build")
 
-_MOST_KEPT: Final = 256
-_MOST_EVENTS: Final = 50_000
-_SHORT: Final = 200
+_MOST_FRESH: Final = 1000
+_MOST_BYTES: Final = 16_000_000
 SUBMITTED: Final = {"origin": "submitted"}
 
 
@@ -72,7 +71,8 @@ class Journals:
         self.recorded_folder = self.folder
         self.owners = Owners(store, clock, lease_s=lease_s, machine=machine)
         self.patience = StoreOutage(store, clock)
-        self._kept: dict[str, Journal] = {}
+        self._fresh: dict[str, Journal] = {}
+        self._known: dict[str, tuple[int, Journal]] = {}
 
     def new(self, run_id: str = "") -> Journal:
         """Creates the journal of a new run."""
@@ -82,51 +82,64 @@ class Journals:
         )
 
     def keep(self, journal: Journal) -> Journal:
-        """Keeps what was read of a run, so that the next reader begins behind it."""
-        kept, size = self._kept, len(journal.events)
-        kept.pop(journal.id, None)
-        if journal.damage is None and size <= _MOST_EVENTS:
-            kept[journal.id] = journal
-        # Short ones are few events even together.
-        while len(kept) > _MOST_KEPT or (size > _SHORT and _events_of(kept) > _MOST_EVENTS):
-            del kept[next(iter(kept))]
+        """Keeps the journal of a run just created, so that it can begin without another look."""
+        self._fresh[journal.id] = journal
+        while len(self._fresh) > _MOST_FRESH:
+            del self._fresh[next(iter(self._fresh))]
         return journal
 
+    def take(self, journal: Journal) -> None:
+        """Lets nobody else have the journal of a run just created."""
+        self._fresh.pop(journal.id, None)
+
     async def load(self, run_id: str) -> Journal:
-        """Loads the journal of a run; of one that was read before, what came since."""
-        if run_id in self._kept:
-            journal = self._kept[run_id].copy(self.store)
-            if await journal.is_current():
-                return self.keep(journal)
+        """Loads the journal of a run, and checks every event of it."""
         journal = await Journal.load(run_id, store=self.store, clock=self.clock)
         if journal.damage is not None and isinstance(self.store, SummaryStore):
             # Lists read a journal again that is longer than its summary, and so tell of the damage.
             with suppress(JournalError, Misconfigured):
                 await self.store.keep_summaries([(journal.last, await journal.summary())])
-        return self.keep(journal)
+        return journal
+
+    async def current(self, run_id: str) -> Journal:
+        """Loads the journal of a run; of one that was read here before, only what came since.
+
+        For what is done again and again with a run, such as an answer. Damage of what was read
+        before is found by `load`, which is before every approval and every beginning.
+        """
+        known = self._known.pop(run_id, None)
+        journal = known[1].copy(self.store) if known else None
+        if journal is None or not await journal.is_current():
+            journal = await self.load(run_id)
+        size = sum(len(event.body_text) for event in journal.events)
+        if journal.damage is None and size <= _MOST_BYTES:
+            self._known[run_id] = size, journal
+            while sum(each for each, _ in self._known.values()) > _MOST_BYTES:
+                del self._known[next(iter(self._known))]
+        return journal
 
     async def readable(self, run_id: str) -> Journal | None:
         """Loads the journal of a run; None if it was deleted or cannot be read."""
         try:
-            return await self.load(run_id)
+            return await self.current(run_id)
         except StoreAway:
             raise  # nobody knows whether it is there
         except PlansmithError:
             return None
 
     async def own(self, run_id: str) -> Journal:
-        """Loads the journal of a run; refuses one of another folder or team."""
-        journal = await self.load(run_id)
+        """Loads the journal of a run, to write to it; refuses one of another folder or team."""
+        journal = await self.current(run_id)
         self.require_ours(journal.run)
         return journal
 
     def unread(self, run_id: str, *, if_so: Callable[[Run], bool]) -> Journal | None:
         """Returns the journal of a run just created here, if so; others may have written since."""
-        kept = self._kept.get(run_id)
-        if kept is None or not if_so(kept.run):
+        journal = self._fresh.pop(run_id, None)
+        if journal is None or journal.damage is not None or not if_so(journal.run):
             return None
-        self.require_ours(kept.run)
-        return kept.copy(self.store)
+        self.require_ours(journal.run)
+        return journal
 
     async def whole(self, journal: Journal, results: Mapping[str, Json] | None = None) -> Run:
         """Returns a run with its results and report; reads results that are not given."""
@@ -221,10 +234,6 @@ class Journals:
             Sentence("run {run} needs the agents of the {team} team", run=run.id, team=team.name),
             hint=hint,
         )
-
-
-def _events_of(journals: Mapping[str, Journal]) -> int:
-    return sum(len(each.events) for each in journals.values())
 
 
 def run_created(

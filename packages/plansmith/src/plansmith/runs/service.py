@@ -208,7 +208,7 @@ class RunService:
         """Makes the run's plan if that comes next; returns the run."""
         if next_move(run) != MakePlan():
             return run
-        journal = await self.journals.load(run.id)
+        journal = await self.journals.current(run.id)
         await self.planning.plan(journal, PlanRequest.of(run.request, run.options, triaged=triaged))
         return await self.journals.whole(journal)
 
@@ -327,8 +327,8 @@ class RunService:
         """Makes a plan whose making was interrupted."""
         run = journal.run
         here = self.journals.is_ours(run) and self.execution.of(journal.id) is None
-        if here and isinstance(next_move(run), MakePlan):
-            await self._plan(journal)
+        if here and isinstance(next_move(run), MakePlan) and await self._plan(journal):
+            self.journals.take(journal)
 
     async def _resume(self, journal: Journal) -> asyncio.Future[Run] | None:
         journal.need_sound()

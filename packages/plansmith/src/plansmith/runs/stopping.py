@@ -42,7 +42,7 @@ class RunStopping:
         await self.execution.interrupt(
             run_id, lambda executor: executor.cancel(e.actor(by), reason)
         )
-        journal = await self._journals.load(run_id)
+        journal = await self._journals.current(run_id)
         asked = e.CancelAsked(reason=reason)
         if await _instruct(journal, asked, by, lambda run: not run.cancel_asked):
             await self._let_others_end(journal)
@@ -67,7 +67,7 @@ class RunStopping:
     async def pause(self, run_id: str, *, by: e.Who = "", reason: str = "") -> Run:
         """Pauses a run: no further step starts until `resume`; running steps finish."""
         await self.execution.interrupt(run_id, lambda executor: executor.pause(e.actor(by), reason))
-        journal = await self._journals.load(run_id)
+        journal = await self._journals.current(run_id)
         await _instruct(journal, e.RunPaused(reason=reason), by, lambda run: not run.paused)
         return await self._journals.whole(journal)
 
@@ -105,12 +105,12 @@ class RunStopping:
         self, run_id: str, reason: str, *, by: e.Who, journal: Journal | None = None
     ) -> None:
         """Writes that a run was taken from a living process, by whom and from which one."""
-        journal = journal or await self._journals.load(run_id)
+        journal = journal or await self._journals.current(run_id)
         await _instruct(journal, e.RunResumed(reason=reason), by, lambda _: True)
 
     async def pause_at_once(self, run_id: str, *, by: e.Who = "", reason: str = "") -> None:
         """Pauses a run without waiting for running calls; the executing process obeys."""
-        journal = await self._journals.load(run_id)
+        journal = await self._journals.current(run_id)
         if not await _instruct(journal, e.RunPaused(reason=reason), by, lambda run: not run.paused):
             status = Sentence(f"status.{journal.run.status.value}")
             raise Refused(Sentence("run {run} is {status}", run=run_id, status=status))

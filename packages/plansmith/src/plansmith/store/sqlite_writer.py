@@ -286,7 +286,7 @@ def _summaries(appends: Sequence[Append], heads: Mapping[str, Head]) -> _Rows:
     found = {
         each.run: (heads[each.run].id, *each.summary)
         for each in appends
-        if each.error is None and each.summary is not None
+        if each.error is None and each.events and each.summary is not None
     }
     return list(found.values())
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 import pickle
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from plansmith import Plan, plan_hash
-from plansmith.plan.data import content_hash
+from plansmith.plan.data import FrozenDict, content_hash
 
 BASE: dict[str, Any] = {
     "steps": [{"id": "a", "tool": "t", "inputs": {"x": 1}}, {"id": "b", "tool": "u"}]
@@ -86,6 +87,25 @@ def test_a_plan_refuses_to_be_changed_in_place(change: Callable[[Any], object]) 
         with pytest.raises(TypeError, match="a plan cannot be changed in place"):
             change(held)
         assert Plan.model_validate(held.to_json()).stored_text() == text
+
+
+def test_a_plan_made_without_validation_is_owned_before_anybody_sees_it() -> None:
+    mine: dict[str, Any] = {"to": "ada", "items": ["x"]}
+    step = Plan.model_validate(BASE).steps[0]
+    copied = Plan(steps=(step.model_copy(update={"inputs": mine}),))
+    built = Plan(steps=(type(step).model_construct(**{**vars(step), "inputs": mine}),))
+    given = Plan.model_validate({"steps": [{"id": "a", "tool": "t", "inputs": FrozenDict(mine)}]})
+    owned = [plan.owned() for plan in (copied, built, given)]
+    mine["items"].append("y")
+    mine["to"] = "mallory"
+    for plan in owned:
+        plan.steps[0].inputs.__init__({"to": "mallory"})  # type: ignore[misc, union-attr]
+        assert plan.to_json()["steps"][0]["inputs"] == {"to": "ada", "items": ["x"]}  # type: ignore[index, call-overload]
+        assert plan.hash == plan_hash(Plan.model_validate(plan.to_json()))
+    with pytest.raises(ValueError, match="nan is not a JSON number"):
+        Plan.model_validate(
+            {"steps": [{"id": "a", "tool": "t", "inputs": FrozenDict({"x": math.nan})}]}
+        )
 
 
 def test_a_copy_of_a_plan_has_the_hash_of_its_own_content() -> None:
