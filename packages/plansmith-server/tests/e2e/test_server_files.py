@@ -80,6 +80,7 @@ async def test_the_files_of_a_run_are_listed_shown_and_told_when_they_change(
     assert picture.headers["content-type"] == "image/svg+xml"
     assert picture.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
     assert picture.headers["x-content-type-options"] == "nosniff"
+    assert not [name for name in picture.headers if "." in name]
     page = await desk.client.get(f"/v1/runs/{run}/files/x.html")
     assert page.headers["content-type"] == "text/plain; charset=utf-8"
     saved = await desk.client.get(f"/v1/runs/{run}/files/a.md?download=true")

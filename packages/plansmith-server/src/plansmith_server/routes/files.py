@@ -205,7 +205,7 @@ def _sent(path: str, data: bytes, *, download: bool) -> Response:
     name = quote(path.rpartition("/")[2], safe="")
     headers = {
         "Content-Security-Policy": _SANDBOX,
-        "X-rf.Content-Type-Options": "nosniff",
+        "X-Content-Type-Options": "nosniff",
         "Content-Disposition": f"{place}; filename*=UTF-8''{name}",
     }
     return Response(data, media_type=media, headers=headers)
