@@ -167,17 +167,24 @@ async def _continue_run(state: ServerState, run_id: str, number: int) -> None:
 
 async def _resume_open_runs(state: ServerState) -> None:
     """Continues the runs that are open, and later those that others leave."""
-    runs, background = state.smith.runs, state.background
-    patience = runs.journals.patience
+    patience, background = state.smith.runs.journals.patience, state.background
     try:
         count = await patience.until_done(background.resume_open)
         state.ready = True
         state.log.info("runs_sent" if state.carrier else "ready", runs=count)
-        # A process that died may have made no summaries.
-        await patience.until_done(runs.lists.sum_up)
     except PlansmithError as error:
         state.log.failure("runs_not_resumed", error=str(error))
-    await background.adopt_orphans()
+    await asyncio.gather(_sum_up(state), background.adopt_orphans())
+
+
+async def _sum_up(state: ServerState) -> None:
+    """Makes the summaries that a process that died did not make."""
+    runs = state.smith.runs
+    try:
+        await runs.journals.patience.until_done(runs.lists.sum_up)
+    except Exception as error:  # noqa: BLE001 - orphans are adopted all the same
+        why = str(error) if isinstance(error, PlansmithError) else repr(error)
+        state.log.warning("runs_not_summed_up", error=why)
 
 
 async def _fire_schedules(state: ServerState) -> None:
