@@ -181,7 +181,7 @@ class RequestGate:
             # Only wrong tokens are counted: an open page of an earlier log-in sends none.
             if bearer or cookie:
                 _check_rate(self._failures, _client(scope))
-            raise _no_token()
+            raise _no_token(given=bool(bearer))
         put_grant(scope, grant)
         length, most = headers.get("content-length", "0"), self._most(scope)
         if not length.isascii() or not length.isdigit() or int(length) > most:
@@ -309,13 +309,16 @@ def _check_rate(limiter: RateLimiter, client: str) -> None:
         )
 
 
-def _no_token() -> HttpProblem:
+def _no_token(*, given: bool) -> HttpProblem:
     hint = Sentence(
         "make one with plansmith tokens create NAME --scope look and send it as "
         "Authorization: Bearer …, or open the link that plansmith "
         "serve printed"
     )
-    headers = {"WWW-Authenticate": "Bearer"}
+    headers = {"WWW-Authenticate": 'Bearer error="invalid_token"' if given else "Bearer"}
+    if given:
+        why = Sentence("this token is not valid: it is unknown, expired or revoked")
+        return HttpProblem(401, "invalid_token", why, hint=hint, headers=headers)
     return HttpProblem(401, "no_token", Sentence("this needs a token"), hint=hint, headers=headers)
 
 

@@ -47,6 +47,8 @@ async def test_every_route_needs_a_token_the_right_host_and_its_own_site(tmp_pat
                 wrong = {"Authorization": "Bearer nonsense"}
                 guess = await stranger.request(route.method, place(route), headers=wrong)
                 assert guess.status_code == 401, name
+                assert guess.json()["code"] == "invalid_token", name
+                assert "unknown, expired or revoked" in guess.text, name
                 elsewhere = await house.client.request(
                     route.method, place(route), headers={"Host": "evil.example"}
                 )
