@@ -58,7 +58,7 @@ _RULES: Final = (
 )
 _ABOUT: Final = """
 Written by `plansmith convert --to python` from plan {hash}.
-It needs: pip install pydantic
+It needs: pip install pydantic{more}
 It prints the results as JSON; the exit code is 1 if a step failed.
 Nothing is kept: after a crash, run it from the beginning.
 It does not ask for approval, nor before values out of tools reach what acts; it
@@ -71,12 +71,14 @@ not made again: it counts as failed.
 class Surroundings:
     """What a plan is written with.
 
-    `in_files` has the Python file and the name in it of each tool; `secrets` their variables.
+    `in_files` has the Python file, from `folder`, and the name in it of each tool; `secrets` their
+    variables.
     """
 
     tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     agents: Mapping[str, AgentSpec] = field(default_factory=dict[str, AgentSpec])
     in_files: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    folder: str = ""
     builtin: frozenset[str] = frozenset()
     templates: Mapping[str, Plan] = field(default_factory=dict[str, Plan])
     secrets: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -120,7 +122,7 @@ class _Writer:
         mark = "# The rules of steps.\n"
         imports, _, rules = inspect.getsource(runtime).partition(mark)
         goal = clip(safe(self._plan.goal or "A plan"), 400)
-        about = f"{goal}\n{_ABOUT.format(hash=self._plan.hash[:16])}"
+        about = f"{goal}\n{_ABOUT.format(hash=self._plan.hash[:16], more=self._library())}"
         about = about.replace("\\", "\\\\").replace('"', '\\"')
         parts = (
             f'"""{about}"""\n{imports.partition(chr(10))[2]}# What the steps call.\n',
@@ -132,7 +134,20 @@ class _Writer:
         )
         return "\n\n".join(parts)
 
+    def _files(self) -> list[str]:
+        called = (name for kind, name in self._callees if kind == "tool")
+        in_files = self._around.in_files
+        return sorted({in_files[name][0] for name in called if name in in_files})
+
+    def _library(self) -> str:
+        """Names what the program needs plansmith itself for."""
+        builtin = (n for kind, n in self._callees if kind == "tool" and n in self._around.builtin)
+        users = [*builtin, *(f"@tool in {path}" for path in self._files())]
+        return safe(f", and plansmith for: {', '.join(users)}") if users else ""
+
     def _tables(self) -> Iterator[str]:
+        if files := self._files():
+            yield f"FOLDER = {self._around.folder!r}\nFILES += {_data(files)}"
         for (kind, name), function in self._callees.items():
             entry = ", ".join([function, *_limits(kind, name, self._around)])
             yield f"TOOLS[{f'{kind}:{name}' if name else kind!r}] = Tool({entry})"
@@ -406,6 +421,7 @@ async def _surroundings(session: Session, plan: Plan, run: Run | None) -> tuple[
         tools=callees.specs,
         agents=agents,
         in_files=in_files,
+        folder=session.journals.folder,
         builtin=frozenset(builtin - in_files.keys()),
         templates=templates,
         secrets={name: each.env or "" for name, each in session.settings.secrets.items()},
@@ -417,11 +433,15 @@ async def _surroundings(session: Session, plan: Plan, run: Run | None) -> tuple[
 def _in_files(settings: Settings, folder: str) -> dict[str, tuple[str, str]]:
     """Returns the Python file of each tool that the settings name, and its name there."""
     return {
-        function.spec.name: (str(PurePath(folder) / path), name)
+        function.spec.name: (_inside(PurePath(folder) / path, folder), name)
         for path in settings.tools
         if path.suffix == ".py"
         for name, function in python_functions(path).items()
     }
+
+
+def _inside(path: PurePath, folder: str) -> str:
+    return (path.relative_to(folder) if path.is_relative_to(folder) else path).as_posix()
 
 
 async def _earlier(session: Session, plan: Plan, run: Run | None) -> dict[str, Json]:

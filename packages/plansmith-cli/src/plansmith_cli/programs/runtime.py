@@ -33,6 +33,8 @@ TRIES = 3
 RUN = uuid4().hex
 PLANS: dict[str, dict[str, Step]] = {}  # by id: those of the plan (""), and of its templates
 TOOLS: dict[str, Tool] = {}
+FILES: list[str] = []  # of tools; they are looked for beside this program, then in FOLDER
+FOLDER = ""
 ANSWERS: dict[str, Json] = {}  # of a file, by the step that asks
 EARLIER: dict[str, Json] = {}  # results of earlier runs that the plan uses
 SECRETS: dict[str, str] = {}  # the values that were used, to be taken out of results
@@ -249,12 +251,18 @@ class Tool(NamedTuple):
         return StepError(why, kind, again=self.reads or self.keyed, unsure=not self.reads)
 
 
+def found_file(path: str) -> Path | None:
+    places = (Path(__file__).parent / path, Path(FOLDER) / path)
+    return next((each for each in places if each.is_file()), None)
+
+
 @lru_cache
 def functions_of(path: str) -> dict[str, Any]:
     """Runs a Python file once, and returns what it defines by name."""
-    spec = spec_from_file_location(f"tools_of_{Path(path).stem}", path)
-    if spec is None or spec.loader is None or not Path(path).is_file():
-        raise SystemExit(f"there is no file {path}: say in this program where your tools are")
+    place = found_file(path) or path
+    spec = spec_from_file_location(f"tools_of_{Path(path).stem}", place)
+    if spec is None or spec.loader is None:
+        raise StepError(f"{path} is no Python file", "tool")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return vars(module)
@@ -521,6 +529,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if args.answers:
         ANSWERS.update(json.loads(Path(args.answers).read_text(encoding="utf-8")))
+    for path in FILES:
+        if found_file(path) is None:
+            where = f"beside this program or in {FOLDER}: say in this program where your tools are"
+            raise SystemExit(f"there is no file {path} {where}")
     ends = asyncio.run(run_steps("", "", {}))
     failed = {name: end["error"] for name, end in ends.items() if end["status"] == "failed"}
     results = {name: end["value"] for name, end in ends.items() if "value" in end}
