@@ -242,7 +242,7 @@ def _schema(connection: sqlite3.Connection, path: Path) -> Finding:
         other = Sentence(
             "version {version}, and this Plansmith knows {known}", version=version, known=VERSION
         )
-        hint = Sentence("use the Plansmith that wrote it, or another store")
+        hint = Sentence("use the Plansmith that wrote it, or name another store with --store")
         return Finding("error", "schema", other, hint)
     return Finding("ok", "schema", Sentence("version {version}", version=version))
 

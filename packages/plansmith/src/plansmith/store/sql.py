@@ -240,5 +240,5 @@ def refuse_other_version(name: str, found: int) -> None:
                 version=found,
                 known=VERSION,
             ),
-            hint=Sentence("use the Plansmith that wrote it, or another store"),
+            hint=Sentence("use the Plansmith that wrote it, or name another store with --store"),
         )
