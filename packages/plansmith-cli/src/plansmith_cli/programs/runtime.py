@@ -252,7 +252,8 @@ class Tool(NamedTuple):
 
 
 def found_file(path: str) -> Path | None:
-    places = (Path(__file__).parent / path, Path(FOLDER) / path)
+    here = Path(globals().get("__file__", ""))  # a program that is piped into Python has none
+    places = (here.parent / path, Path(FOLDER) / path)
     return next((each for each in places if each.is_file()), None)
 
 
