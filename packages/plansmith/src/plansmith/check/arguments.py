@@ -11,7 +11,7 @@ import jsonschema_rs
 
 from plansmith.check.names import KnownTool, Names
 from plansmith.check.placeholders import Placeholders, at, objects
-from plansmith.check.schemas import TOO_MUCH, Compiled, Schema, Shape
+from plansmith.check.schemas import Compiled, Schema, Shape
 from plansmith.plan.data import Json, Path
 from plansmith.plan.problem import Problem, Severity, problem
 from plansmith.plan.sentence import Sentence, did_you_mean, joined
@@ -47,7 +47,7 @@ class CertainError(NamedTuple):
 
 def certain_errors(schema: Compiled, arguments: Placeholders) -> list[CertainError] | None:
     """Returns the errors of arguments that no reference can mend; None if nothing is certain."""
-    if schema.validator is None or schema.takes_too_long(arguments.value):
+    if schema.validator is None:
         return None
     found: list[CertainError] = []
     try:
@@ -65,7 +65,7 @@ def certain_errors(schema: Compiled, arguments: Placeholders) -> list[CertainErr
 def _certain(error: jsonschema_rs.ValidationError, arguments: Placeholders) -> list[CertainError]:
     """Returns the error if it is certain; for a choice, the errors of the branch that was meant."""
     keyword, path = error.kind.name, tuple(error.instance_path)
-    if type(error.kind).__name__ in _NO_VERDICT:
+    if type(error.kind).__name__ in _NO_VERDICT or (keyword == "falseSchema" and not path):
         return []
     if path in arguments.unknown and keyword != "falseSchema":
         return []  # a reference alone may become any value
@@ -117,15 +117,16 @@ def argument_problems(step: str, tool: KnownTool, arguments: Placeholders) -> It
     """Returns the problems of a step's inputs; none if the tool's schema is unusable."""
     found = certain_errors(tool.inputs, arguments)
     if found is None:
-        return [] if tool.inputs.validator is None else [_unchecked(step, tool)]
+        return ()
+    cut = [_unchecked(step, tool)] if tool.inputs.is_cut(arguments.value) else []
     undeclared = _undeclared(tool.takes, arguments.value)
     if not found and not undeclared:
-        return ()
+        return cut
     writer = _ProblemWriter(step, arguments, tool.takes)
     problems = [each for fault in found for each in writer.problems(fault)]
     reported = {each.path for each in problems}
     warnings = map(writer.undeclared, undeclared)
-    return [*problems, *(each for each in warnings if each.path not in reported)]
+    return [*cut, *problems, *(each for each in warnings if each.path not in reported)]
 
 
 def schema_problems(step: str, tool: KnownTool) -> Iterator[Problem]:
@@ -134,9 +135,7 @@ def schema_problems(step: str, tool: KnownTool) -> Iterator[Problem]:
     if not flaw and not spoilt:
         return
     hint = Sentence("correct the schema of the tool")
-    if flaw == TOO_MUCH:
-        yield _unchecked(step, tool)
-    elif flaw:
+    if flaw:
         code = "ps.bad_input_schema" if tool.inputs.validator is None else "ps.bad_input_part"
         message = Sentence(code, tool=tool.spec.name, reason=flaw.partition("\n")[0][:160])
         yield problem("PS209", message, hint=hint, step=step, path=("tool",))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property, lru_cache
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
@@ -13,8 +17,10 @@ import jsonschema_rs
 from plansmith.check.placeholders import at
 from plansmith.plan.data import Json, Path, canonical_json, kind_of_value, plain_numbers
 
+_FAILURES: Final = (ValueError, TypeError, OverflowError, RecursionError)
 _ALL_TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
-_TABLES: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_DEPENDENT: Final = ("dependentSchemas", "dependencies")
+_TABLES: Final = ("properties", "patternProperties", "$defs", "definitions", *_DEPENDENT)
 _MOST_CUTS: Final = 16
 _MOST_FORMS: Final = 32
 _DEEPEST_FORM: Final = 32
@@ -25,18 +31,20 @@ _MOST_ITEMS: Final = 200
 _CHOICES: Final = ("anyOf", "oneOf")
 _LINKS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 # Keywords that may add properties which this module does not see.
-_OPENERS: Final = ("if", "dependentSchemas", "dependencies", "$dynamicRef", "$recursiveRef")
-# The keywords whose schemas are applied to the value itself, and to its parts.
-_TO_ITSELF: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
-_TO_PARTS: Final = (
-    "properties", "patternProperties", "additionalProperties", "unevaluatedProperties",
-    "propertyNames", "items", "prefixItems", "additionalItems", "unevaluatedItems", "contains",
-)  # fmt: skip
-# How often schemas may be applied to one part of a value, and for values of which depth this is
-# counted if there is none yet. Links to choices multiply: a schema of 1 kB could take a minute.
-_MOST_WORK: Final = 4000
-_USUAL_DEPTH: Final = 3
-TOO_MUCH: Final = "it has too many choices inside of one another"
+_OPENERS: Final = ("if", *_DEPENDENT, "$dynamicRef", "$recursiveRef")
+# Keywords whose schemas are applied to the value; one of them to each part; all to each part.
+_TO_ITSELF: Final = ("allOf", *_CHOICES, "not", "if", "then", "else", *_DEPENDENT)
+_BY_KEY: Final = ("properties", "additionalProperties", "items", "prefixItems", "additionalItems")
+_UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
+_TO_EACH: Final = ("patternProperties", "propertyNames", "contains", *_UNEVALUATED)
+_INNER: Final = {*_LINKS, *_TO_ITSELF, *_BY_KEY, *_TO_EACH, *_TABLES}
+# How often schemas may be applied to the parts of a value: to tell if it is valid (30 ns each), and
+# why it is not (20 µs each, for some parts). Links to choices multiply: 1 kB could take a minute.
+_MOST_WORK: Final = 4_000_000
+_MOST_REASONS: Final = 20_000
+_MOST_WRONG: Final = 50
+_MOST_COUNTED: Final = 300_000
+_MOST_TARGETS: Final = 50  # of a link
 
 Schema = dict[str, Json]
 
@@ -50,12 +58,37 @@ class Compiled(NamedTuple):
 
     validator: jsonschema_rs.Validator | None
     flaw: str = ""
-    # If the schema has links, so that its work is not bounded by its size.
-    linked: Document | None = None
 
-    def takes_too_long(self, value: Json) -> bool:
-        """Tells whether checking a value would be too much work."""
-        return self.linked is not None and self.linked.work(_depth(value)) > _MOST_WORK
+    def is_cut(self, value: Json) -> bool:
+        """Tells whether only the surface of a value is checked, since all is too much work."""
+        check: object = self.validator
+        return isinstance(check, _Bounded) and check.is_cut(value)
+
+
+class _Bounded:
+    """A validator of a schema with links: it counts its work, and does not begin too much of it."""
+
+    def __init__(self, schema: Schema, made: list[jsonschema_rs.Validator]) -> None:
+        self.work = Document(schema).work
+        self.whole, self.surface, self.nothing = made
+
+    def is_cut(self, value: Json) -> bool:
+        if (work := self.work(value)) <= _MOST_REASONS or work > _MOST_WORK:
+            return work > _MOST_WORK
+        return self.work(value, _MOST_WRONG) > _MOST_REASONS and not self.whole.is_valid(value)
+
+    def is_valid(self, value: Json) -> bool:
+        return (self.surface if self.work(value) > _MOST_WORK else self.whole).is_valid(value)
+
+    def iter_errors(self, value: Json) -> Iterator[jsonschema_rs.ValidationError]:
+        if not self.is_cut(value):
+            return self.whole.iter_errors(value)
+        unknown = self.surface.is_valid(value) and not self.is_valid(value)
+        return (self.nothing if unknown else self.surface).iter_errors(value)
+
+    def validate(self, value: Json) -> None:
+        for error in self.iter_errors(value):
+            raise error
 
 
 def validator(
@@ -64,24 +97,15 @@ def validator(
     """Compiles a schema; never reads from the network or a file."""
     try:
         plain = cast("dict[str, Any]", plain_numbers(dict(schema)))
-        made = jsonschema_rs.validator_for(
-            plain, validate_formats=formats or None, mask=mask, offline=True
-        )
-        linked = _linked(plain)
-        work = 0 if linked is None else linked.work(_USUAL_DEPTH)
+        has_links = any(key in node for node in _nodes(plain) for key in _LINKS)
+        parts = (plain, _surface(plain), False) if has_links else (plain,)
+        options: Any = {"validate_formats": formats or None, "mask": mask, "offline": True}
+        made = [jsonschema_rs.validator_for(each, **options) for each in parts]
     except jsonschema_rs.ValidationError as error:
         raise BadSchema(error.message) from error
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-        RecursionError,
-        jsonschema_rs.ReferencingError,
-    ) as error:
+    except (*_FAILURES, jsonschema_rs.ReferencingError) as error:
         raise BadSchema(str(error)) from error
-    if work > _MOST_WORK:
-        raise BadSchema(TOO_MUCH)
-    return made
+    return cast("jsonschema_rs.Validator", _Bounded(plain, made)) if has_links else made[0]
 
 
 def compiled(schema: Schema) -> Compiled:
@@ -92,7 +116,7 @@ def compiled(schema: Schema) -> Compiled:
     """
     try:
         return _compile(canonical_json(schema))
-    except (ValueError, TypeError, RecursionError) as error:
+    except _FAILURES as error:
         return Compiled(None, str(error))
 
 
@@ -101,7 +125,7 @@ def _compile(text: bytes) -> Compiled:
     schema, flaw = cast("Schema", json.loads(text)), ""
     for _ in range(_MOST_CUTS):
         try:
-            return Compiled(validator(schema, formats=True), flaw, _linked(schema))
+            return Compiled(validator(schema, formats=True), flaw)
         except BadSchema as error:
             message, cause = str(error), error.__cause__
         if not isinstance(cause, jsonschema_rs.ValidationError):
@@ -136,11 +160,15 @@ def _nodes(value: Json) -> Iterator[Schema]:
     stack = [value]
     while stack:
         node = stack.pop()
-        if isinstance(node, list):
-            stack.extend(node)
-        elif isinstance(node, dict):
+        stack += _inner(node)
+        if isinstance(node, dict):
             yield node
-            stack.extend(node.values())
+
+
+def _inner(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _cut(schema: Schema, place: list[str | int]) -> bool:
@@ -163,53 +191,71 @@ class Document:
     def __init__(self, schema: Json) -> None:
         self.schema = schema
         self._unfolded: dict[str, list[Schema]] = {}
-        self._counted: dict[tuple[int, int], int] = {}
+        self._rows: dict[int, dict[int, int]] = {}
 
-    def work(self, depth: int) -> int:
-        """Counts how often schemas are applied along one path into a value of this depth."""
-        return self._work(self.schema, depth)
+    def work(self, value: Json, most: int = sys.maxsize) -> int:
+        """Counts how often schemas are applied to a value's parts, or to some of each level."""
+        work, depth, level = 0, 0, [value]
+        while level and work <= _MOST_WORK and (times := self._applied(depth)):
+            work, depth = work + min(len(level), most) * times, depth + 1
+            level = [inner for each in level for inner in _inner(each)]
+        return work
 
-    def _work(self, schema: Json, depth: int) -> int:
-        if not isinstance(schema, dict):
-            return 1
-        key = id(schema), depth
-        if key in self._counted:
-            return self._counted[key]
-        self._counted[key] = 1  # for a link to itself
-        links = [link for name in _LINKS if isinstance(link := schema.get(name), str)]
-        parts = [part for link in links for part in self._targets(link)]
-        parts += [part for name in _TO_ITSELF for part in _schemas(schema, name)]
-        count = 1 + sum(self._work(part, depth) for part in parts)
-        if depth and count <= _MOST_WORK:
-            inner = [part for name in _TO_PARTS for part in _schemas(schema, name)]
-            count += max((self._work(part, depth - 1) for part in inner), default=0)
-        self._counted[key] = min(count, _MOST_WORK + 1)
-        return self._counted[key]
-
-    def _targets(self, link: str) -> list[Json]:
-        """Returns the schemas that a link in this document may mean."""
-        base, _, rest = link.partition("#")
-        if not base and (not rest or rest.startswith("/")):
-            found = _pointed(self.schema, rest)
-            return [] if found is None else [found]
-        starts = self._named.get(base.rpartition("/")[2], []) if base else [self.schema]
-        if rest and not rest.startswith("/"):
-            return [*self._named.get(f"#{rest}", [])]
-        return [found for each in starts if (found := _pointed(each, rest)) is not None]
+    def _applied(self, depth: int) -> int:
+        """Counts how often schemas are applied to a part at a depth, from those one level up."""
+        if not self._graph or len(self._graph) * depth > _MOST_COUNTED:
+            return _MOST_WORK + 1
+        if depth not in self._rows:
+            above, row = self._rows.get(depth - 1, {}), dict[int, int]()
+            for key, (size, itself, parts) in self._graph.items():
+                times = sum(row[each] for each in itself) + (0 if depth else size)
+                times += sum(max(above.get(each, 0) for each in group) for group in parts)
+                row[key] = min(times, _MOST_WORK + 1)
+            self._rows[depth] = row
+        return self._rows[depth][id(self.schema)]
 
     @cached_property
-    def _named(self) -> dict[str, list[Schema]]:
-        """The parts of the schema that have a name of their own."""
-        table: dict[str, list[Schema]] = {}
+    def _graph(self) -> dict[int, tuple[int, list[int], list[list[int]]]]:
+        """The size of each schema, and what it applies, which comes first; empty if not known."""
+        found: dict[int, tuple[int, list[int], list[list[int]]]] = {}
+        stack = [self.schema]
+        while stack:
+            if id(node := stack.pop()) in found:
+                continue
+            schema = node if isinstance(node, dict) else Schema()
+            links = [self._targets(link) for key in _LINKS if (link := schema.get(key)) is not None]
+            if not all(links):
+                return {}
+            # To know what is left to `unevaluated…`, the others are applied once more.
+            often = 1 if schema.keys().isdisjoint(_UNEVALUATED) else 2
+            itself = [*chain(*links), *_schemas(schema, *_TO_ITSELF)] * often
+            parts = [_schemas(schema, *_BY_KEY), *([each] for each in _schemas(schema, *_TO_EACH))]
+            size = 1 + sum(len(each) for each in schema.values() if isinstance(each, list))
+            found[id(node)] = size, [*map(id, itself)], [[*map(id, each)] for each in parts if each]
+            stack += chain(itself, *parts)
+        order = TopologicalSorter({key: each[1] for key, each in found.items()})
+        with suppress(CycleError):
+            return {key: found[key] for key in order.static_order()}
+        return {}
+
+    def _targets(self, link: Json) -> list[Json]:
+        """Returns the schemas that a link may mean: its pointer in each that has a name."""
+        rest = str(link).partition("#")[2]
+        pointer = rest if rest.startswith("/") else ""
+        found = self._named.get("" if pointer else unquote(rest), [])
+        targets = [_pointed(each, pointer) for each in found[: _MOST_TARGETS + 1]]
+        known = {id(each): each for each in targets if each is not None}
+        return [*known.values()] if len(found) <= _MOST_TARGETS else []
+
+    @cached_property
+    def _named(self) -> dict[str, list[Json]]:
+        """The schemas with each anchor; at "", the whole and all that have any name."""
+        table: dict[str, list[Json]] = {"": [self.schema]}
         for node in _nodes(self.schema):
-            for key in ("$anchor", "$dynamicAnchor"):
+            for key in ("$id", "id", "$anchor", "$dynamicAnchor"):
                 if isinstance(name := node.get(key), str):
-                    table.setdefault(f"#{name}", []).append(node)
-            for key in ("$id", "id"):
-                if isinstance(name := node.get(key), str):
-                    base, _, anchor = name.partition("#")
-                    named = base.rpartition("/")[2] or f"#{anchor}"
-                    table.setdefault(named, []).append(node)
+                    table[""].append(node)
+                    table.setdefault(unquote(name.rpartition("#")[2]), []).append(node)
         return table
 
     def forms(self, schema: Json, depth: int = 0) -> list[Schema]:
@@ -239,25 +285,28 @@ class Document:
         return self._unfolded[link]
 
 
-def _linked(schema: Schema) -> Document | None:
-    has_links = any(key in node for node in _nodes(schema) for key in _LINKS)
-    return Document(schema) if has_links else None
+def _surface(schema: Json, *, is_whole: bool = True) -> Schema:
+    """Returns what a schema says of a value and its members, without links and choices."""
+    if not isinstance(schema, dict) or "$ref" in schema:  # may hide what is beside it
+        return {}
+    surface = {key: each for key, each in schema.items() if key not in _INNER}
+    if is_whole and isinstance(named := schema.get("properties"), dict):
+        surface["properties"] = {key: _surface(named[key], is_whole=False) for key in named}
+        if schema.get("additionalProperties") is False and "patternProperties" not in schema:
+            surface["additionalProperties"] = False
+    return surface
 
 
-def _depth(value: Json) -> int:
-    if isinstance(value, dict):
-        return 1 + max(map(_depth, value.values()), default=0)
-    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
-
-
-def _schemas(schema: Schema, keyword: str) -> list[Json]:
-    """Returns the schemas of a keyword, whether it takes one, a list or a table of them."""
-    given = schema.get(keyword)
-    if isinstance(given, list):
-        return given
-    if not isinstance(given, dict):
-        return []
-    return [*given.values()] if keyword in _TABLES else [given]
+def _schemas(schema: Schema, *keywords: str) -> list[Json]:
+    """Returns the schemas of keywords, whether these take one, a list or a table of them."""
+    found: list[Json] = []
+    for keyword in keywords:
+        given = schema.get(keyword)
+        if isinstance(given, dict):
+            found += given.values() if keyword in _TABLES else [given]
+        elif isinstance(given, list):
+            found += given
+    return found
 
 
 def _pointed(node: Json, pointer: str) -> Json | None:
@@ -265,7 +314,7 @@ def _pointed(node: Json, pointer: str) -> Json | None:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict) and key in node:
             node = node[key]
-        elif isinstance(node, list) and key.isdigit() and int(key) < len(node):
+        elif isinstance(node, list) and key.isdecimal() and len(key) < 10 and int(key) < len(node):
             node = node[int(key)]
         else:
             return None

@@ -161,21 +161,21 @@ def test_a_schema_that_cannot_be_saved_leaves_the_arguments_unchecked(takes: Any
 
 
 def nested_choices(link: str, names: list[dict[str, Any]]) -> dict[str, Any]:
-    """Sixteen choices inside of one another, each between two links to the next one."""
+    """Many choices inside of one another, each between two links to the next one."""
     parts: dict[str, Any] = {
         f"c{level}": {"anyOf": [{"$ref": link.format(level + 1)}] * 2} | names[level]
-        for level in range(16)
+        for level in range(26)
     }
-    parts["c16"] = WHOLE | names[16]
+    parts["c26"] = WHOLE | names[26]
     return schema({"n": {"$ref": link.format(0)}}) | {"$defs": parts}
 
 
 @pytest.mark.parametrize(
     "takes",
     [
-        nested_choices("#/$defs/c{}", [{}] * 17),
-        nested_choices("#a{}", [{"$anchor": f"a{level}"} for level in range(17)]),
-        nested_choices("x:a{}", [{"$id": f"x:a{level}"} for level in range(17)]),
+        nested_choices("#/$defs/c{}", [{}] * 27),
+        nested_choices("#a{}", [{"$anchor": f"a{level}"} for level in range(27)]),
+        nested_choices("x:a{}", [{"$id": f"x:a{level}"} for level in range(27)]),
     ],
 )
 @pytest.mark.parametrize("value", ["text", "{{s}}", 5])
