@@ -206,8 +206,7 @@ class _ProblemWriter:
                 yield found.model_copy(update={"severity": Severity.WARNING}) if loose else found
 
     def undeclared(self, path: Path) -> Problem:
-        found = self._unknown_argument(path)
-        return found.model_copy(update={"severity": Severity.WARNING})
+        return self._unknown_argument(path).model_copy(update={"severity": Severity.WARNING})
 
     def _missing(self, path: Path, name: str) -> Problem:
         forms = self.takes.inside((*path, name)).forms

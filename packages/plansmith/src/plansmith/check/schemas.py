@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -37,6 +36,7 @@ _TO_ITSELF: Final = ("allOf", *_CHOICES, "not", "if", "then", "else", *_DEPENDEN
 _BY_KEY: Final = ("properties", "additionalProperties", "items", "prefixItems", "additionalItems")
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _TO_EACH: Final = ("patternProperties", "propertyNames", "contains", *_UNEVALUATED)
+_GROWING: Final = {*_LINKS, *_UNEVALUATED}
 _INNER: Final = {*_LINKS, *_TO_ITSELF, *_BY_KEY, *_TO_EACH, *_TABLES}
 # How often schemas may be applied to the parts of a value: to tell if it is valid (30 ns each), and
 # why it is not (20 µs each, for some parts). Links to choices multiply: 1 kB could take a minute.
@@ -66,7 +66,7 @@ class Compiled(NamedTuple):
 
 
 class _Bounded:
-    """A validator of a schema with links: it counts its work, and does not begin too much of it."""
+    """A validator whose work can grow without bound: it counts it, and does not begin too much."""
 
     def __init__(self, schema: Schema, made: list[jsonschema_rs.Validator]) -> None:
         self.work = Document(schema).work
@@ -97,15 +97,15 @@ def validator(
     """Compiles a schema; never reads from the network or a file."""
     try:
         plain = cast("dict[str, Any]", plain_numbers(dict(schema)))
-        has_links = any(key in node for node in _nodes(plain) for key in _LINKS)
-        parts = (plain, _surface(plain), False) if has_links else (plain,)
+        grows = any(not _GROWING.isdisjoint(node) for node in _nodes(plain))
+        parts = (plain, _surface(plain), False) if grows else (plain,)
         options: Any = {"validate_formats": formats or None, "mask": mask, "offline": True}
         made = [jsonschema_rs.validator_for(each, **options) for each in parts]
     except jsonschema_rs.ValidationError as error:
         raise BadSchema(error.message) from error
     except (*_FAILURES, jsonschema_rs.ReferencingError) as error:
         raise BadSchema(str(error)) from error
-    return cast("jsonschema_rs.Validator", _Bounded(plain, made)) if has_links else made[0]
+    return cast("jsonschema_rs.Validator", _Bounded(plain, made)) if grows else made[0]
 
 
 def compiled(schema: Schema) -> Compiled:
@@ -193,7 +193,7 @@ class Document:
         self._unfolded: dict[str, list[Schema]] = {}
         self._rows: dict[int, dict[int, int]] = {}
 
-    def work(self, value: Json, most: int = sys.maxsize) -> int:
+    def work(self, value: Json, most: int = _MOST_WORK + 1) -> int:
         """Counts how often schemas are applied to a value's parts, or to some of each level."""
         work, depth, level = 0, 0, [value]
         while level and work <= _MOST_WORK and (times := self._applied(depth)):
@@ -226,8 +226,8 @@ class Document:
             links = [self._targets(link) for key in _LINKS if (link := schema.get(key)) is not None]
             if not all(links):
                 return {}
-            # To know what is left to `unevaluated…`, the others are applied once more.
-            often = 1 if schema.keys().isdisjoint(_UNEVALUATED) else 2
+            # To know what is left to `unevaluated…`, the others are applied twice more.
+            often = 1 if schema.keys().isdisjoint(_UNEVALUATED) else 3
             itself = [*chain(*links), *_schemas(schema, *_TO_ITSELF)] * often
             parts = [_schemas(schema, *_BY_KEY), *([each] for each in _schemas(schema, *_TO_EACH))]
             size = 1 + sum(len(each) for each in schema.values() if isinstance(each, list))
@@ -302,10 +302,8 @@ def _schemas(schema: Schema, *keywords: str) -> list[Json]:
     found: list[Json] = []
     for keyword in keywords:
         given = schema.get(keyword)
-        if isinstance(given, dict):
-            found += given.values() if keyword in _TABLES else [given]
-        elif isinstance(given, list):
-            found += given
+        is_one = isinstance(given, dict) and keyword not in _TABLES
+        found += [given] if is_one else _inner(given)
     return found
 
 
@@ -375,9 +373,7 @@ class Shape:
     @cached_property
     def properties(self) -> list[str]:
         tables = (form.get("properties") for form in self.forms)
-        return list(
-            dict.fromkeys(name for each in tables if isinstance(each, dict) for name in each)
-        )
+        return [*dict.fromkeys(key for each in tables if isinstance(each, dict) for key in each)]
 
     @cached_property
     def is_open(self) -> bool:

@@ -440,7 +440,7 @@ def _frozen(value: Any) -> Any:
         return cast("object", value)
     if isinstance(value, dict):
         return FrozenDict(cast("dict[str, Any]", value))
-    return FrozenList(value) if isinstance(value, list) else value
+    return FrozenList(cast("Iterable[Json]", value)) if isinstance(value, list) else value
 
 
 def _freeze(value: object, validate: ValidatorFunctionWrapHandler) -> object:

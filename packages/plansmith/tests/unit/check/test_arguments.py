@@ -6,6 +6,7 @@ import pytest
 
 from plansmith import Plan, Problem
 from plansmith.check.check_plan import check_plan
+from plansmith.check.schemas import validator
 
 TEXT: dict[str, Any] = {"type": "string"}
 WHOLE: dict[str, Any] = {"type": "integer"}
@@ -183,6 +184,89 @@ def test_choices_that_would_take_a_minute_are_left_to_the_call(takes: Any, value
     [found] = check({"n": value}, takes)
     assert told([found]) == [("PS209", "warning", ("tool",))]
     assert "at the call" in found.message
+
+
+def nested(depth: int, inmost: Any = 1) -> Any:
+    for _ in range(depth):
+        inmost = {"a": inmost}
+    return inmost
+
+
+@pytest.mark.parametrize(("links", "depth"), [(4, 55), (16, 15), (30, 10)])
+def test_a_chain_of_links_in_a_recursive_schema_is_followed(links: int, depth: int) -> None:
+    parts: dict[str, Any] = {
+        f"d{each}": {"allOf": [{"$ref": f"#/$defs/d{each + 1}"}]} for each in range(links)
+    }
+    parts[f"d{links}"] = schema({"a": {"$ref": "#/$defs/d0"}})
+    takes = schema({"x": {"$ref": "#/$defs/d0"}}) | {"$defs": parts}
+    assert check({"x": nested(depth, {})}, takes) == []
+    [found] = check({"x": nested(depth)}, takes)
+    assert found.code == "PS201"
+
+
+@pytest.mark.parametrize("depth", range(4))
+def test_the_surface_of_arguments_is_checked_whatever_is_below(depth: int) -> None:
+    blocks: dict[str, Any] = {"type": "array", "items": {"$ref": "#/$defs/block"}}
+    kinds = [
+        schema({"type": {"const": each}, "children": blocks}, required=["type"])
+        for each in range(20)
+    ]
+    takes = schema(
+        {"page": TEXT, "n": WHOLE, "children": blocks},
+        required=["page"],
+        additionalProperties=False,
+    )
+    takes["$defs"] = {"block": {"anyOf": kinds}}
+    children: list[Any] = []
+    for _ in range(depth + 1):
+        children = [{"type": 3, "children": children}]
+    assert check({"page": "p", "children": children}, takes) == []
+    found = check({"pagee": 5, "n": "x", "children": children}, takes)
+    assert {each.code for each in found} - {"PS209"} == {"PS201", "PS202", "PS203"}
+
+
+def doubled(link: str, at: str = "$defs", **names: str) -> dict[str, Any]:
+    """Links to links, two at each of many places: too much work for any value."""
+    parts: dict[str, Any] = {}
+    for each in range(26):
+        to = {"$ref": link.format(each + 1)}
+        parts[f"a{each}"] = {"allOf": [to], "dependencies": {"x": to}, "anyOf": [to]}
+    parts["a26"] = {"type": "object"}
+    for each, part in enumerate(parts.values()):
+        part |= {key: name.format(each) for key, name in names.items()}
+    return {"allOf": [{"$ref": link.format(0)}], at: parts}
+
+
+@pytest.mark.parametrize(
+    ("takes", "value"),
+    [
+        (doubled("#/$defs/a{}", "$defs"), {"x": 1}),
+        (
+            doubled("#/definitions/a{}", "definitions")
+            | {"$schema": "http://json-schema.org/draft-07/schema#"},
+            {"x": 1},
+        ),
+        (doubled("http://r/k{}/", **{"$id": "http://r/k{}/"}), {"x": 1}),
+        (
+            {"$id": "http://r/", "$ref": "n"}
+            | {"$defs": {"n": doubled("#/$defs/a{}") | {"$id": "http://r/n"}}},
+            {"x": 1},
+        ),
+        ({"patternProperties": {"a": {"$ref": "#"}, ".": {"$ref": "#"}}}, nested(30)),
+        ({"allOf": [{"properties": {"a": {"$ref": "#"}}}] * 2}, nested(30)),
+    ],
+)
+def test_work_that_grows_without_bound_is_not_begun(takes: dict[str, Any], value: Any) -> None:
+    assert [each.code for each in check(value, takes)] == ["PS209"]
+    validator(takes).validate(value)
+    assert next(validator(takes).iter_errors(value), None) is None
+
+
+def test_what_is_left_unevaluated_is_bounded_without_links() -> None:
+    takes: dict[str, Any] = schema({"x": WHOLE})
+    for _ in range(24):
+        takes = {"allOf": [takes], "unevaluatedProperties": False}
+    assert [each.code for each in check({"x": 1}, takes)] == ["PS209"]
 
 
 def test_choices_of_a_recursive_schema_are_checked_as_deep_as_that_is_quick() -> None:
