@@ -104,12 +104,6 @@ class Plan(Record):
             own["steps"] = [_in_order(step) for step in self.steps]
         return canonical_json(own)
 
-    def owned(self) -> Plan:
-        """Returns the plan, or one made again of it if a part of it could still be changed."""
-        if all(step.is_frozen for step in self.steps):
-            return self
-        return Plan.model_validate_json(self.stored_text())
-
     @cached_property
     def by_id(self) -> dict[str, AnyStep]:
         """The steps by id; when two have the same id, the first."""
@@ -147,6 +141,13 @@ class Plan(Record):
         value |= self.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
         value["steps"] = [step.to_json() for step in self.steps]
         return value
+
+
+def owned(plan: Plan) -> Plan:
+    """Returns the plan, or one made again of it if a part of it could still be changed."""
+    if all(step.is_frozen for step in plan.steps):
+        return plan
+    return Plan.model_validate_json(plan.stored_text())
 
 
 def plan_hash(plan: Plan) -> str:

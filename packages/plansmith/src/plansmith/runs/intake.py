@@ -22,7 +22,7 @@ from plansmith.lazy import lazy_modules
 from plansmith.plan import events as e
 from plansmith.plan.capability import AgentSpec
 from plansmith.plan.earlier import EarlierResult, UsableResults, pinned_results, uses_of
-from plansmith.plan.plan import Plan
+from plansmith.plan.plan import Plan, owned
 from plansmith.plan.problem import Problem, has_errors
 from plansmith.plan.run_options import NO_OPTIONS
 from plansmith.plan.sentence import Sentence
@@ -140,7 +140,7 @@ class PlanIntake:
         The plan comes back with its templates, and names of earlier results, written out. `notes`
         is what reading the plan told.
         """
-        plan = plan.owned()
+        plan = owned(plan)
         if not checked:
             return TakenIn(plan, tuple(notes))
         earlier = await self.usable_results(options or NO_OPTIONS, pins)
@@ -229,7 +229,7 @@ class PlanIntake:
         fields of the event; `reviewed` replaces the review that would be asked for here. `earlier`
         are the results of earlier runs that it may use, if the caller has them.
         """
-        plan = plan.owned()
+        plan = owned(plan)
         facts, known = await self._facts_and_known(plan)
         begun = [entry[0] if isinstance(entry, tuple) else entry for entry in start]
         created = journal.events[0].body if journal.events else begun[0]

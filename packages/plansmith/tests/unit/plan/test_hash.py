@@ -11,6 +11,7 @@ import pytest
 
 from plansmith import Plan, plan_hash
 from plansmith.plan.data import FrozenDict, content_hash
+from plansmith.plan.plan import owned
 
 BASE: dict[str, Any] = {
     "steps": [{"id": "a", "tool": "t", "inputs": {"x": 1}}, {"id": "b", "tool": "u"}]
@@ -95,10 +96,10 @@ def test_a_plan_made_without_validation_is_owned_before_anybody_sees_it() -> Non
     copied = Plan(steps=(step.model_copy(update={"inputs": mine}),))
     built = Plan(steps=(type(step).model_construct(**{**vars(step), "inputs": mine}),))
     given = Plan.model_validate({"steps": [{"id": "a", "tool": "t", "inputs": FrozenDict(mine)}]})
-    owned = [plan.owned() for plan in (copied, built, given)]
+    plans = [owned(plan) for plan in (copied, built, given)]
     mine["items"].append("y")
     mine["to"] = "mallory"
-    for plan in owned:
+    for plan in plans:
         plan.steps[0].inputs.__init__({"to": "mallory"})  # type: ignore[misc, union-attr]
         assert plan.to_json()["steps"][0]["inputs"] == {"to": "ada", "items": ["x"]}  # type: ignore[index, call-overload]
         assert plan.hash == plan_hash(Plan.model_validate(plan.to_json()))
