@@ -105,7 +105,7 @@ class Journal:
         vars(copied).update(own, _store=store, fence=None)
         return copied
 
-    async def is_current(self) -> bool:
+    async def refresh(self) -> bool:
         """Reads what came since; false if what was read before is not what the store has."""
         if self.damage is not None or not self.events:
             return False

@@ -109,7 +109,7 @@ class Journals:
         """
         known = self._known.pop(run_id, None)
         journal = known[1].copy(self.store) if known else None
-        if journal is None or not await journal.is_current():
+        if journal is None or not await journal.refresh():
             journal = await self.load(run_id)
         size = sum(len(event.body_text) for event in journal.events)
         if journal.damage is None and size <= _MOST_BYTES:
