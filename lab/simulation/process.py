@@ -124,6 +124,9 @@ class Process:
         """Tells whether an owner was a process of this machine."""
         return not self.is_elsewhere(owner) and not self.lives_here(owner)
 
+    def close(self) -> None:
+        """A process that closes lives on, with what it still owns."""
+
     def serve(self) -> None:
         """Does what a server does unasked, from now on."""
         drafts = Drafts(self.clock, lambda _: None)

@@ -21,7 +21,6 @@ from plansmith import RunStatus
 from plansmith.app import Plansmith
 from plansmith.claim_ports import Beat
 from plansmith.engine.ownership import Owners
-from plansmith.engine.processes import this_process
 from plansmith.errors import RunBusy, RunTakenOver, StaleWriter
 from plansmith.plan import events as e
 from plansmith.store.memory import MemoryStore
@@ -321,5 +320,5 @@ async def test_a_clock_that_jumps_makes_no_living_process_dead(hours: int, tmp_p
     fence = await taking
     claim = await store.claim_of("r")
     assert claim is not None
-    assert (claim.owner, claim.term) == (this_process(), fence.term)
+    assert (claim.owner, claim.term) == (owners.me(), fence.term)
     await store.close()

@@ -20,6 +20,7 @@ from tests.waiting import until
 from plansmith import Plan, RunStatus, tool
 from plansmith.app import Plansmith
 from plansmith.engine.processes import lives_here, this_process
+from plansmith.errors import RunBusy
 from plansmith.store.sqlite import SqliteStore
 
 PLAN: dict[str, Any] = {
@@ -189,8 +190,42 @@ async def test_a_run_at_rest_has_no_owner_and_one_under_way_is_this_processs(
         plan = Plan.model_validate({"goal": "see", "steps": steps})
         run = await smith.runs.run((await smith.submit(plan)).id)
         assert run.status is RunStatus.ASKING
-        assert owners == [this_process()]
+        assert owners == [smith.runs.journals.owners.me()]
         assert await store.claim_of(run.id) is None
+
+
+async def test_a_program_that_opens_a_store_twice_runs_each_run_once(tmp_path: Path) -> None:
+    calls: list[str] = []
+    inside, leave = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="write")
+    async def charge() -> str:
+        """Act once."""
+        calls.append("charge")
+        inside.set()
+        await leave.wait()
+        return "charged"
+
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    plan = Plan.model_validate({"goal": "pay", "steps": [{"id": "a", "tool": "charge"}]})
+    async with Plansmith(tools=[charge], store=url) as second:
+        async with Plansmith(tools=[charge], store=url) as first:
+            run = await first.submit(plan)
+            await first.decide(run.id, approve=plan.hash)
+            running = asyncio.create_task(first.run(run.id))
+            await inside.wait()
+            with pytest.raises(RunBusy, match=f"process {os.getpid()}"):
+                await second.run(run.id)
+            assert await second.runs.resume_all() == []
+            await second.runs.journals.owners.serve()  # a renewal that looks at all its claims
+            leave.set()
+            assert (await running).status is RunStatus.DONE
+            left = await first.submit(plan)
+            await first.runs.journals.owners.take(left.id)
+        # What a closed one still owns is free for the others.
+        await second.decide(left.id, approve=plan.hash)
+        assert (await second.run(left.id)).status is RunStatus.DONE
+    assert calls == ["charge", "charge"]
 
 
 def owner_of(process: int) -> str:

@@ -311,7 +311,7 @@ async def test_an_early_read_of_a_process_that_died_is_told_as_unknown(tmp_path:
     first = app_of(model, gate, store=SqliteStore(url))
     planning = asyncio.create_task(first.plan("look, then mail"))
     await gate.called.wait()
-    # Another process finds the run as a dead one would leave it.
+    first.runs.journals.owners.close()  # as if its process had died
     other, free = Slow(READ, MAIL), Gate()
     free.answer.set()
     other.go_on.set()

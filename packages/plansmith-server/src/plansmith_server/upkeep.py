@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from plansmith.engine.lease import LEASE_S
-from plansmith.engine.processes import read_kind, this_process
+from plansmith.engine.processes import read_kind
 from plansmith.errors import PlansmithError
 from plansmith.housekeeping import prune, read_age
 from plansmith.plan import events as e
@@ -53,8 +53,11 @@ async def _carry_runs(state: ServerState) -> None:
         # Taken before the runs are read: of what is decided from here on, nothing is missed.
         after = await _newest_position(state)
         found = await journals.patience.until_done(journals.owners.processes)
-        others = [each for each in found if each.lives and each.beat.process != this_process()]
-        if any(read_kind(each.beat.kind).kind == "server" for each in others):
+        others = [each.beat for each in found if each.lives]
+        if any(
+            read_kind(each.kind).kind == "server" and each.process != journals.owners.me()
+            for each in others
+        ):
             state.ready = True
             state.log.info("waiting", why="another server runs the open runs of this store")
         resume = in_role(journals.owners, role, partial(_resume_open_runs, state))

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple
 
 from plansmith.engine.journal import SYSTEM
-from plansmith.engine.processes import read_kind, this_process
+from plansmith.engine.processes import read_kind
 from plansmith.engine.run_queue import QueueLimits
 from plansmith.errors import PlansmithError
 from plansmith.plan.next_move import goes_on
@@ -53,7 +53,8 @@ class Worker:
         self._offered: dict[str, int] = {}
         self._draining = False
         self._given_back: set[str] = set()
-        self._taker = self.carrier.queue.taker(name=this_process(), advance=self._advance)
+        self._name = self._journals.owners.me()
+        self._taker = self.carrier.queue.taker(name=self._name, advance=self._advance)
 
     async def start(self, limits: QueueLimits) -> None:
         """Tells the others that this worker lives, and begins to take runs."""
@@ -92,7 +93,7 @@ class Worker:
         """Tells whether this worker lacks a tool of the run; others then get it for a while."""
         try:
             lacking = await self._lacking((await self._journals.load(run_id)).run)
-            others = {*await self._workers()} - {this_process()} if lacking else set[str]()
+            others = {*await self._workers()} - {self._name} if lacking else set[str]()
         except PlansmithError:
             return False  # told by whoever goes on with it
         if not lacking:

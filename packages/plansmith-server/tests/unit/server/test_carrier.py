@@ -107,10 +107,10 @@ async def test_what_happens_while_a_run_is_being_sent_sends_it_once_more() -> No
 
 async def test_only_what_dead_processes_had_taken_is_put_back_on_the_queue() -> None:
     queue = Queue()
-    machine = this_process().rsplit(" ", 2)[0]
-    dead, living = Taken("r/1", f"{machine} 999999 1"), Taken("r/2", this_process())
+    owners, machine = Owners(MemoryStore(), FakeClock()), this_process().rsplit(" ", 2)[0]
+    dead, living = Taken("r/1", f"{machine} 999999 1"), Taken("r/2", owners.me())
     queue.entries = [dead, living]
-    await carrier(queue).hand_on(Owners(MemoryStore(), FakeClock()))
+    await carrier(queue).hand_on(owners)
     assert queue.back == [dead]
 
 

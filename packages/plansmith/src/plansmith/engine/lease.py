@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 from plansmith.claim_ports import Beat, OwnerStore, ProcessStore
-from plansmith.engine.processes import this_process
 from plansmith.errors import PlansmithError, RunTakenOver
 from plansmith.lazy import lazy_modules
 from plansmith.plan.sentence import Sentence
@@ -85,8 +84,8 @@ class Lease:
         store: LeaseStore,
         *,
         now: Callable[[], float],
+        me: Callable[[], str],
         seconds: float = LEASE_S,
-        me: Callable[[], str] = this_process,
     ) -> None:
         self._store = store
         self.now = now

@@ -67,8 +67,8 @@ class Owners:
         now: Callable[[], float] = getattr(clock, "since_boot", clock.monotonic)
         is_shared = self._store is not None and isinstance(store, ProcessStore)
         shared = cast("LeaseStore", store)
-        me = self._machine.this_process
-        self.lease = Lease(shared, now=now, seconds=lease_s, me=me) if is_shared else None
+        self.me = self._machine.this_process
+        self.lease = Lease(shared, now=now, seconds=lease_s, me=self.me) if is_shared else None
         self._others = OtherMachines(shared, now=now) if is_shared else None
         self._fences: dict[str, Fence] = self.lease.fences if self.lease is not None else {}
         self._left: dict[str, tuple[int, int]] = {}
@@ -150,7 +150,7 @@ class Owners:
             return 0
         if self.lease is not None:
             await self.lease.begin()
-        me, (instead_of, beats) = self._machine.this_process(), self._left.pop(run, (0, -1))
+        me, (instead_of, beats) = self.me(), self._left.pop(run, (0, -1))
         while True:
             found = await self._store.claim(run, me, instead_of=instead_of, beats=beats)
             if found.owner == me:
@@ -229,7 +229,7 @@ class Owners:
             return set()
         await self._others.look()
         names = self._others.names(kinds=("server", "worker"))
-        me = self._machine.this_process()
+        me = self.me()
         return {each for each in names if each != me and self._seems_dead(each)}
 
     async def processes(self) -> list[LiveProcess]:
@@ -303,7 +303,7 @@ class Owners:
     async def need_free(self, run: str) -> None:
         """Raises `RunBusy` if another living process executes the run."""
         owner = await self._owner_of(run)
-        if owner not in ("", self._machine.this_process()):
+        if owner not in ("", self.me()):
             raise _busy(run, owner)
 
     async def need_released(self, run: str) -> None:
@@ -317,7 +317,7 @@ class Owners:
     async def other_owner(self, run: str) -> str:
         """Describes the other process that owns a run and is not known to be dead, if any."""
         found = await self._store.claim_of(run) if self._store is not None else None
-        if found is None or found.owner == self._machine.this_process():
+        if found is None or found.owner == self.me():
             return ""
         if self._others is not None and self._machine.is_elsewhere(found.owner):
             await self._others.look()
@@ -325,6 +325,7 @@ class Owners:
 
     def close(self) -> None:
         """Renews the lease no more."""
+        self._machine.close()
         if self.lease is not None:
             self.lease.close()
 

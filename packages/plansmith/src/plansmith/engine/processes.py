@@ -7,8 +7,10 @@ import socket
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 from plansmith.plan.sentence import Sentence
 
@@ -40,6 +42,10 @@ class Machine(Protocol):
         """Tells whether an owner was a process of this machine that is gone."""
         ...
 
+    def close(self) -> None:
+        """Lets others of this process have what it still owns."""
+        ...
+
 
 def this_process() -> str:
     """Returns the name of this process: machine, process id and start time."""
@@ -65,11 +71,6 @@ def lives_here(owner: str) -> bool:
         return _exists(int(process))
     state, found = _stat(int(process))
     return found == began and state != _ZOMBIE
-
-
-def died_here(owner: str) -> bool:
-    """Tells whether an owner was a process of this machine that is gone."""
-    return owner.rsplit(" ", 2)[0] == _machine() and not lives_here(owner)
 
 
 def _exists(process: int) -> bool:
@@ -106,6 +107,7 @@ def _stat(process: int) -> tuple[str, str]:
 
 def described(owner: str) -> str:
     """Describes a process to a person: its number, and its start or its machine."""
+    owner, _ = _opening(owner)
     machine, _, process = owner.rpartition(" ")[0].rpartition(" ")
     if is_elsewhere(owner):
         place = machine.split()[0] if machine else "?"
@@ -132,12 +134,44 @@ def _clock_time(owner: str) -> str:
 
 
 class ThisMachine:
-    """The real machine, as its kernel tells."""
+    """The real machine, as its kernel tells.
 
-    this_process = staticmethod(this_process)
+    A program may open one store twice. Each opening has its own name, so that the two do not
+    execute one run: the first in a process has the name of the process, others add a number.
+    """
+
     is_elsewhere = staticmethod(is_elsewhere)
-    lives_here = staticmethod(lives_here)
-    died_here = staticmethod(died_here)
+
+    def __init__(self) -> None:
+        self._number = next(_numbers)
+        _open[self._number] = self
+
+    def this_process(self) -> str:
+        """Returns the name of this process, with the number of this opening."""
+        return f"{this_process()}.{self._number}" if self._number else this_process()
+
+    def lives_here(self, owner: str) -> bool:
+        """Tells whether an owner's process exists; in this process, also whether it is open."""
+        process, number = _opening(owner)
+        return lives_here(process) and (process != this_process() or number in _open)
+
+    def died_here(self, owner: str) -> bool:
+        """Tells whether an owner was on this machine, and is gone."""
+        return bool(owner) and not is_elsewhere(owner) and not self.lives_here(owner)
+
+    def close(self) -> None:
+        """Lets the other openings of this process have what this one still owns."""
+        _open.pop(self._number, None)
+
+
+def _opening(owner: str) -> tuple[str, int]:
+    """Returns the process of an owner, and the number of its opening."""
+    process, _, number = owner.rpartition(".")
+    return (process, int(number)) if process and number.isdigit() else (owner, 0)
+
+
+_numbers: Final = count()
+_open: Final = WeakValueDictionary[int, ThisMachine]()
 
 
 class ProcessKind(NamedTuple):
