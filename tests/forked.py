@@ -34,12 +34,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-import plansmith
-
 ROOT = Path(__file__).parents[1]
 STARTED = subprocess.Popen
 # Not imported before: what starts threads, which a fork does not take along, and programs.
-LATER = ("plansmith_desk.model.gguf", "plansmith_cli.programs.parts", "plansmith_cli.__main__")
+LATER = ("plansmith_desk.model.gguf", "plansmith_cli.__main__")
 # Plansmith imports this only when a model of a provider is asked.
 BESIDES = ("pydantic_ai.models.openai",)
 LONGEST = 1 << 20
@@ -258,9 +256,12 @@ def _adopting() -> Iterator[None]:
 def _serve(connection: socket.socket) -> None:
     """Forks until the other side is gone; each fork becomes the command it was asked for."""
     gc.disable()  # what is imported stays, and a fork need not copy it to look for garbage
-    for module in pkgutil.walk_packages(plansmith.__path__, "plansmith."):
-        if not module.name.startswith(LATER):
-            importlib.import_module(module.name)
+    packages = [each for each in pkgutil.iter_modules() if each.name.startswith("plansmith")]
+    for package in packages:
+        path = importlib.import_module(package.name).__path__
+        for module in pkgutil.walk_packages(path, f"{package.name}."):
+            if not module.name.startswith(LATER):
+                importlib.import_module(module.name)
     for name in BESIDES:
         importlib.import_module(name)
     while True:
