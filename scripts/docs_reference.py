@@ -18,8 +18,8 @@ from plansmith.plan.events import AnyBody
 from plansmith_cli.command_table import DAILY, MORE, verbs
 from plansmith_cli.config import Settings
 from plansmith_cli.main import load_command, parser_of
+from plansmith_server.app import ROUTES
 from plansmith_server.openapi import openapi
-from plansmith_server.route_table import ROUTES
 
 Schema = Mapping[str, Any]
 

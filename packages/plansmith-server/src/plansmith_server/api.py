@@ -15,6 +15,7 @@ from starlette.responses import Response
 from plansmith.app import Plansmith
 from plansmith.plan.data import flaws, stored_json
 from plansmith.plan.events import Actor
+from plansmith.plan.sentence import Sentence
 from plansmith.runs.service import RunService
 from plansmith_server.bodies import Input
 from plansmith_server.errors import HttpProblem, in_reader_language, of_validation, wanted_language
@@ -133,11 +134,11 @@ class Route:
     async def __call__(self, ask: Ask) -> Response:
         """Parses the request, calls the handler and makes the response."""
         if self.has_body:
-            given = _parse(self.given, await read_json(ask.request), "the body")
+            given = _parse(self.given, await read_json(ask.request), Sentence("the body"))
         else:
-            given = _parse(self.given, _query(ask.request), "the query")
+            given = _parse(self.given, _query(ask.request), Sentence("the query"))
         if self.waits:
-            ask = replace(ask, wait_s=_parse(Wait, _query(ask.request), "the query").wait)
+            ask = replace(ask, wait_s=_parse(Wait, _query(ask.request), Sentence("the query")).wait)
         if self.path.startswith(RUN):
             ask = replace(ask, state=await ask.state.for_run(ask.run, acts=self.needs_team))
         named = {"given": given} if "given" in self.handler.__annotations__ else dict(given)
@@ -190,7 +191,8 @@ def _query(request: Request) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name in found:
-            raise HttpProblem(422, "invalid_input", f"{name[:100]!r} is given twice")
+            why = Sentence("'{name}' is given twice", name=name[:100])
+            raise HttpProblem(422, "invalid_input", why)
         found[name] = value
     return found
 
@@ -198,7 +200,8 @@ def _query(request: Request) -> dict[str, str]:
 def _parse(model: type[Given], value: object, where: str) -> Given:
     flaw = next(flaws(value), None)
     if flaw is not None:
-        raise HttpProblem(422, "invalid_input", f"{where}: {flaw.message}")
+        why = Sentence("{where}: {rule}", where=where, rule=flaw.message)
+        raise HttpProblem(422, "invalid_input", why)
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -210,18 +213,21 @@ async def read_json(request: Request) -> object:
     try:
         body = await request.body()
     except ClientDisconnect:
-        raise HttpProblem(400, "cut_off", "the client closed the connection") from None
+        why = Sentence("the client closed the connection")
+        raise HttpProblem(400, "cut_off", why) from None
     if not body:
         return {}
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        hint = "send Content-Type: application/json"
-        raise HttpProblem(415, "not_json", "the body must be JSON", hint=hint)
+        hint = Sentence("send Content-Type: application/json")
+        raise HttpProblem(415, "not_json", Sentence("the body must be JSON"), hint=hint)
     try:
         return cast("object", json.loads(body, parse_constant=_no_constant))
     except (ValueError, RecursionError) as error:
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
-        raise HttpProblem(400, "unreadable_json", f"the body is not JSON: {why}") from None
+        too_deep = isinstance(error, RecursionError)
+        reason = Sentence("it is nested too deeply") if too_deep else str(error)[:200]
+        why = Sentence("the body is not JSON: {reason}", reason=reason)
+        raise HttpProblem(400, "unreadable_json", why) from None
 
 
 def _no_constant(name: str) -> object:

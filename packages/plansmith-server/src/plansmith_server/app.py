@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -19,17 +20,27 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plansmith.errors import JournalDamaged, PlansmithError
 from plansmith.plan.sentence import Sentence
+from plansmith_server import api
 from plansmith_server.api import Ask, Route
 from plansmith_server.errors import HttpProblem, of_error, wanted_language
 from plansmith_server.ops.idempotency import Idempotency
 from plansmith_server.ops.metrics import Spans
 from plansmith_server.ops.tasks import beside
-from plansmith_server.route_table import PAGES, ROUTES
 from plansmith_server.state import ServerState
 from plansmith_server.team.auth import Auth, need_scope
 from plansmith_server.team.tenants import App
 from plansmith_server.upkeep import upkeep
 
+for _name in (
+    *("conversations", "decisions", "documentation", "events", "files", "folder", "models"),
+    *("plans", "runs", "schedules", "server", "templates", "tools"),
+):
+    import_module(f"plansmith_server.routes.{_name}")
+# The web page is served, but is not part of the API; what fits no other route is for it.
+_NOT_API: Final = ("/help", "/help/{path:path}", "/", "/{path:path}")
+_FOUND: Final = [each for each in api.ROUTES if each.path in _NOT_API]
+PAGES: Final = tuple(sorted(_FOUND, key=lambda each: _NOT_API.index(each.path)))
+ROUTES: Final = tuple(each for each in api.ROUTES if each.path not in _NOT_API)
 Resource = Callable[[], Any]
 
 
@@ -108,8 +119,11 @@ class _Handling:
     async def failed(self, request: Request, error: Exception) -> Response:
         """Turns an error into a response in the client's language."""
         if isinstance(error, HTTPException):
-            code = {404: "not_found", 405: "no_such_method"}.get(error.status_code, "refused")
-            error = HttpProblem(error.status_code, code, str(error.detail), headers=error.headers)
+            code, why = {
+                404: ("not_found", Sentence("there is nothing at this address")),
+                405: ("no_such_method", Sentence("this address has no such method")),
+            }.get(error.status_code, ("refused", str(error.detail)))
+            error = HttpProblem(error.status_code, code, why, headers=error.headers)
         if isinstance(error, JournalDamaged):
             self.state.log.failure("journal_damaged", path=request.url.path, error=str(error))
         if isinstance(error, PlansmithError):

@@ -139,8 +139,10 @@ def of_validation(error: ValidationError, where: str) -> HttpProblem:
     first = error.errors(include_url=False, include_input=False)[:20]
     told = [{"path": [*map(str, each["loc"])], "message": broken_rule(each)} for each in first]
     place = ".".join(map(str, first[0]["loc"]))
-    named = f"{where} ({place})" if place else where
-    detail = Sentence("{where}: {rule}", where=named, rule=broken_rule(first[0]))
+    rule = broken_rule(first[0])
+    detail = Sentence("{where}: {rule}", where=where, rule=rule)
+    if place:
+        detail = Sentence("{where} ({place}): {rule}", where=where, place=place, rule=rule)
     hint = Sentence("see /openapi.json")
     return HttpProblem(422, "invalid_input", detail, hint=hint, problems=told)
 

@@ -224,7 +224,7 @@ class RequestGate:
                 async with asyncio.timeout_at(None if whole else until):
                     message = await receive()
             except TimeoutError:
-                why = "the request body did not arrive in time"
+                why = Sentence("the request body did not arrive in time")
                 raise HttpProblem(408, "too_slow", why) from None
             whole = not message.get("more_body", False)
             taken += len(message.get("body", b""))
@@ -275,14 +275,17 @@ def _check_site(method: str, headers: Headers, hosts: frozenset[str]) -> None:
     """Refuses other host names, and what another site makes a browser send."""
     given = headers.getlist("host")
     if len(given) != 1 or given[0].lower() not in hosts:  # several are an attack
-        hint = "use the address that plansmith serve printed, or start it with --allow-host NAME"
-        why = "this server is not known by this host name"
+        hint = Sentence(
+            "use the address that plansmith serve printed, or start it with --allow-host NAME"
+        )
+        why = Sentence("this server is not known by this host name")
         raise HttpProblem(421, "wrong_host", why, hint=hint)
     site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
     visit = method in _SAFE and headers.get("sec-fetch-mode") == "navigate"
     foreign = origin is not None and urlsplit(origin).netloc.lower() not in hosts
     if foreign or (site not in ("same-origin", "none") and not visit):
-        raise HttpProblem(403, "cross_site", "requests from other sites are refused")
+        why = Sentence("requests from other sites are refused")
+        raise HttpProblem(403, "cross_site", why)
 
 
 def _client(scope: Scope) -> str:

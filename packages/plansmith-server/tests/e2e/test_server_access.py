@@ -17,8 +17,8 @@ from plansmith.clock import SystemClock
 from plansmith.errors import Misconfigured
 from plansmith_cli.main import main
 from plansmith_server.api import Route
+from plansmith_server.app import PAGES, ROUTES
 from plansmith_server.middleware import host_names
-from plansmith_server.route_table import PAGES, ROUTES
 from plansmith_server.serve import bind
 from plansmith_server.settings import Serve
 from plansmith_server.team.auth import Auth, load_token

@@ -11,8 +11,8 @@ import httpx
 from tests.unit.server.house import House, Silent, plan, serving, tool_step
 
 from plansmith.testing import ScriptedModel
+from plansmith_server.app import ROUTES
 from plansmith_server.openapi import openapi
-from plansmith_server.route_table import ROUTES
 
 PLAN = plan(tool_step("oslo"), goal="Weather in Oslo")
 DECIDED = {"decision": "plan", "reason": "", "query": "the weather in Oslo", "answer": ""}

@@ -94,6 +94,16 @@ async def test_refusals_and_problems_are_told_in_the_language_of_the_reader(hous
             "there is no time zone 'Mars/Base'",
             "没有时区“Mars/Base”",
         ),
+        ("GET", "/v1/runs?status=odd", {}, "there is no status 'odd'", "没有“odd”这个状态"),
+        ("GET", "/v1/runs?q=a&q=b", {}, "'q' is given twice", "“q”给了两次"),
+        ("PUT", "/v1/runs", {}, "this address has no such method", "此地址不支持该方法"),
+        (
+            "POST",
+            "/v1/runs",
+            {"request": "look", "odd": 1},
+            "the body (odd): is not known",
+            "请求正文（odd）：不认识",
+        ),
     ]
     for method, path, body, english, chinese in asked:
         for headers, wanted in (({}, english), (CHINESE, chinese)):

@@ -21,8 +21,8 @@ from schemathesis.checks import (
 )
 from tests.unit.server.house import House, serving, tool_step
 
+from plansmith_server.app import ROUTES
 from plansmith_server.openapi import openapi
-from plansmith_server.route_table import ROUTES
 
 EXAMPLES = 200 if os.environ.get("PLANSMITH_LONG") else 2  # every second is of no run
 CHECKS = [

@@ -14,7 +14,7 @@ from tests.unit.server.house import House, serving, tool_step
 
 from plansmith.errors import InputNeeded, ToolFailed
 from plansmith.ports import Call
-from plansmith_server.route_table import ROUTES
+from plansmith_server.app import ROUTES
 
 CANARY = "canary-5b1d0e77c2"
 

@@ -23,7 +23,7 @@ from tests.unit.server.tenancy import Client, browser, look, note, notes, secret
 from plansmith.app import Plansmith
 from plansmith.store.urls import open_store
 from plansmith_server.api import Route
-from plansmith_server.route_table import ROUTES
+from plansmith_server.app import ROUTES
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 from plansmith_server.team.tokens import Member
 

@@ -23,7 +23,7 @@ from plansmith.errors import Misconfigured
 from plansmith.files import data_folder
 from plansmith_cli.main import main
 from plansmith_server.api import Route
-from plansmith_server.route_table import PAGES, ROUTES
+from plansmith_server.app import PAGES, ROUTES
 from plansmith_server.team.tokens import PERSON_SCOPES, SCOPES, TokenFile
 
 EVERY = [*ROUTES, *PAGES]

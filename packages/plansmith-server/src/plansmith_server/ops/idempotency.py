@@ -11,6 +11,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from plansmith.plan.sentence import Sentence
 from plansmith_server.errors import HttpProblem
 
 # What is kept for all clients of a tenant; of whoever has the most, the oldest goes.
@@ -47,20 +48,21 @@ class Idempotency:
     ) -> Response:
         """Returns the response of the first request with this key, or handles it now."""
         if len(key) > _LONGEST:
-            why = f"an Idempotency-Key has at most {_LONGEST} characters"
+            why = Sentence("an Idempotency-Key has at most {count} characters", count=_LONGEST)
             raise HttpProblem(422, "invalid_input", why)
         digest = sha256(body).hexdigest()
         known = self._answers.get((place, key))
         if known is None or self._now() - known.at > _SECONDS:
             return await self._first((place, key), digest, handle)
         if known.digest != digest:
-            why = "this Idempotency-Key was used with another body"
-            hint = "use another Idempotency-Key for another request"
+            why = Sentence("this Idempotency-Key was used with another body")
+            hint = Sentence("use another Idempotency-Key for another request")
             raise HttpProblem(422, "key_reused", why, hint=hint)
         answer = await asyncio.shield(known.future)
         if answer is None:
-            hint = "it was handled once; read what it changed"
-            raise HttpProblem(409, "handled", "the response was too large to be kept", hint=hint)
+            hint = Sentence("it was handled once; read what it changed")
+            why = Sentence("the response was too large to be kept")
+            raise HttpProblem(409, "handled", why, hint=hint)
         status, content, headers = answer
         return Response(content, status, {**headers, "Idempotency-Replayed": "true"})
 

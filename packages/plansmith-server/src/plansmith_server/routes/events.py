@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from plansmith.errors import PlansmithError
 from plansmith.plan import events as e
 from plansmith.plan.data import Json, json_text
+from plansmith.plan.sentence import Sentence
 from plansmith.ports import JournalStore
 from plansmith_server import bodies as b
 from plansmith_server.api import Answer, Ask, route
@@ -114,8 +115,8 @@ class _CountedStream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the stream; must not await between reading the count and changing it."""
         if self._metrics.streams >= MOST_STREAMS:
-            hint = "close some pages"
-            problem = HttpProblem(503, "too_many_streams", "too many streams are open", hint=hint)
+            why, hint = Sentence("too many streams are open"), Sentence("close some pages")
+            problem = HttpProblem(503, "too_many_streams", why, hint=hint)
             await problem.response()(scope, receive, send)
             return
         self._metrics.streams += 1

@@ -75,8 +75,9 @@ async def edit(ask: Ask, given: b.PlanBody) -> Answer:
     run = await ask.state.run(ask.run)
     seen = ask.header("if-match").strip().removeprefix("W/").strip('"')
     if not seen:
-        why = "If-Match is missing: it names the plan that the edit changes"
-        raise HttpProblem(428, "condition_needed", why, hint="send the plan's ETag as If-Match")
+        why = Sentence("If-Match is missing: it names the plan that the edit changes")
+        hint = Sentence("send the plan's ETag as If-Match")
+        raise HttpProblem(428, "condition_needed", why, hint=hint)
     if seen not in (run.plan.hash if run.plan else "", "*"):
         hint, why = Sentence("read the plan again"), Sentence("the plan was changed meanwhile")
         raise HttpProblem(412, "changed_meanwhile", why, hint=hint)

@@ -94,8 +94,10 @@ async def listing(
         wanted |= {each.value for each in RunStatus if not each.over}
     known = ["open", *(each.value for each in RunStatus)]
     if unknown := wanted.difference(known):
-        hint = f"use {', '.join(known)}, or several of them with commas between"
-        detail = f"there is no status {min(unknown)!r}"
+        hint = Sentence(
+            "use {names}, or several of them with commas between", names=", ".join(known)
+        )
+        detail = Sentence("there is no status '{name}'", name=min(unknown))
         raise HttpProblem(422, "invalid_input", detail, hint=hint)
     found = await ask.runs.lists.newest(
         statuses=wanted,

@@ -49,7 +49,7 @@ async def ready(ask: Ask) -> Answer:
         trouble = patience.trouble or f"no answer within {_STORE_S:g} s"
         why = Sentence("the store does not answer: {why}", why=trouble)
     if not why and patience.trouble:
-        why = f"runs wait for the store: {patience.trouble}"
+        why = Sentence("runs wait for the store: {why}", why=patience.trouble)
     if not why and not ask.state.ready:
         why = Sentence("open runs are being resumed")
     if ask.grant is PROBE:  # it learns no details

@@ -24,7 +24,7 @@ from plansmith_server.team.auth import grant_of
 from plansmith_server.team.tenant_book import Tenant, TenantBook
 
 _LOOK_S: Final = 2.0
-_HINT: Final = "the server's log says why"
+_HINT: Final = Sentence("the server's log says why")
 
 
 class App(NamedTuple):
@@ -79,11 +79,12 @@ class Tenants:
         except NotFound:
             is_known = False
         if serving is None or not is_known:
-            raise HttpProblem(401, "no_token", "the tenant of this token was removed")
+            why = Sentence("the tenant of this token was removed")
+            raise HttpProblem(401, "no_token", why)
         try:
             return (await asyncio.shield(serving.started)).app
         except PlansmithError:
-            why = "this tenant cannot be served now"
+            why = Sentence("this tenant cannot be served now")
             raise HttpProblem(503, "not_ready", why, hint=_HINT) from None
 
     async def _watch(self) -> None:
@@ -159,7 +160,8 @@ class TenantSwitch:
             await problem.response()(scope, receive, send)
             return
         except PlansmithError:
-            unread = HttpProblem(503, "not_ready", "tenants cannot be read now", hint=_HINT)
+            why = Sentence("tenants cannot be read now")
+            unread = HttpProblem(503, "not_ready", why, hint=_HINT)
             await unread.response()(scope, receive, send)
             return
         await app(scope, receive, send)
