@@ -33,7 +33,7 @@ from plansmith.plan.events import (
     next_events,
 )
 from plansmith.plan.fold import RunFold
-from plansmith.plan.run import ReportText, Run, StepStatus
+from plansmith.plan.run import ReportText, Run, StepState, StepStatus
 from plansmith.plan.run_options import Team
 from plansmith.plan.sentence import Sentence, with_hint
 from plansmith.plan.summary import RunSummary
@@ -253,6 +253,11 @@ class Journal:
         """Returns the program that answered a step's question; empty if none did."""
         state = self._fold.steps.get(step)
         return state.program if state else ""
+
+    @property
+    def steps(self) -> Mapping[str, StepState]:
+        """Returns what is written of each step and part."""
+        return self._fold.steps
 
     @property
     def plan_hash(self) -> str:
