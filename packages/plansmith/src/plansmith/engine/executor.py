@@ -60,7 +60,7 @@ class Executor:
     ) -> None:
         self._journal, self._callees, self._clock = journal, callees, callees.clock
         self._limits, self._templates = limits or Limits(), templates or {}
-        self._pacing = pacing or Pacing()
+        self._pacing = pacing
         # Written with the first starts, and with the last end: a commit less for each.
         self._opening, self._end = [*opening], end
         self._request = journal.run.request
@@ -145,8 +145,9 @@ class Executor:
     async def _enter(self, run: Run) -> None:
         if run.plan is not None:
             await self._state.enter(run.plan)
-        self._state.has_new_end = self._pacing.due
-        self._state.release(self._pacing.replies)
+        if self._pacing is not None:
+            self._state.has_new_end = self._pacing.due
+            self._state.release(self._pacing.replies)
         self._progress.advice = run.advice.advice if run.advice else None
 
     async def _loop(self) -> None:
@@ -197,8 +198,8 @@ class Executor:
 
     def _last_event(self, after: int) -> e.RunFinished | None:
         """Returns the end of the run, after some events, if nothing is left to do or to decide."""
-        goes_on = self._calls.running or self.wakeups.pauses or self._paused
-        if goes_on or not self._pacing.is_free or self._progress.advice:
+        goes_on = self._calls.running or self.wakeups.pauses or self._paused or self._pacing
+        if goes_on or self._progress.advice:
             return None
         if not self._state.is_all_done or not self._callees.joins(after):
             return None
@@ -262,7 +263,7 @@ class Executor:
         if state.wakes:
             now = self._clock.now()
             state.wakes = {name: until for name, until in state.wakes.items() if until > now}
-        blocks = self._limits.per_tool or self._progress.advice or not self._pacing.is_free
+        blocks = self._limits.per_tool or self._progress.advice or self._pacing is not None
         is_blocked = partial(self._is_blocked, started)
         while schedule.ready and len(running) + len(started) < self._limits.width:
             if not self._may_start:
@@ -289,7 +290,7 @@ class Executor:
                 return True
             # While somebody is asked, other steps go on, and the plan is thought over afterwards.
             has_ended = state.has_new_end and not state.waits_for_person
-            if self._pacing.holds(name, has_ended=has_ended):
+            if self._pacing is not None and self._pacing.holds(name, has_ended=has_ended):
                 return True
         limit = self._limits.per_tool.get(unit.callee)
         if limit is None:

@@ -29,11 +29,6 @@ class Pacing:
     held: frozenset[str] = frozenset()
     replies: Mapping[str, Unit] = field(default_factory=dict[str, Unit])
 
-    @property
-    def is_free(self) -> bool:
-        """Whether it holds nothing back."""
-        return not (self.after_step or self.held or self.replies)
-
     def holds(self, name: str, *, has_ended: bool) -> bool:
         """Tells whether a step must not start now; `has_ended`: another one has."""
         if self.replies:

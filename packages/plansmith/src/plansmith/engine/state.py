@@ -144,7 +144,7 @@ class State:
         self.units |= units
         graph = {name: unit.needs() for name, unit in units.items()}
         done = {name for name in units if self.status(name) is StepStatus.DONE}
-        if any(self.ended.get(name) in _PERHAPS_DONE for name in units):
+        if self.ended and any(self.ended.get(name) in _PERHAPS_DONE for name in units):
             early: set[str] = set()
             for name in order({name: waits & graph.keys() for name, waits in graph.items()}):
                 graph[name] |= {each for need in graph[name] & early for each in graph[need]}
